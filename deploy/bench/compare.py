@@ -36,7 +36,7 @@ JUDGED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure of one load in two results. `change_percent` above 0 is worse; `chance` is after Holm's method."""
+    """A figure of a load in both results. `change_percent` above 0 is worse; `chance` is after Holm's method."""
 
     case: str
     name: str
@@ -65,7 +65,7 @@ class Comparison:
 
 
 def compared(before: Mapping[str, Any], after: Mapping[str, Any], least_percent: float = LEAST_PERCENT) -> Comparison:
-    """What got worse from one result to the other."""
+    """The figures that got worse from the first result to the second."""
     cases = {(case["name"], case["model"], tuple(case["beside"])): case for case in before["cases"]}
     pairs = [
         (cases[key], case)
@@ -114,8 +114,8 @@ def _chance(before: Sequence[float], after: Sequence[float], higher_is_better: b
     most = len(before) * len(after)
     # A tie is rounded against the finding.
     reached = math.floor(wins)
-    ways = sum(_rankings(len(before), len(after), count) for count in range(reached, most + 1))
-    return ways / math.comb(len(before) + len(after), len(before))
+    orders = sum(_rankings(len(before), len(after), count) for count in range(reached, most + 1))
+    return orders / math.comb(len(before) + len(after), len(before))
 
 
 @cache
@@ -139,15 +139,15 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    told = [
+    differences = [
         f"{key}: {before.get(key)}, then {after.get(key)}"
         for key in ("release", "plan", "hosts")
         if before.get(key) != after.get(key)
     ]
-    told += [
+    differences += [
         f"{key} of the machine: {before['machine'].get(key)}, then {after['machine'].get(key)}"
         for key in sorted({*before["machine"], *after["machine"]})
         if before["machine"].get(key) != after["machine"].get(key)
     ]
     names = [{case["name"] for case in result["cases"]} for result in (before, after)]
-    return told + [f"measured once only: {name}" for name in sorted(names[0] ^ names[1])]
+    return differences + [f"measured once only: {name}" for name in sorted(names[0] ^ names[1])]

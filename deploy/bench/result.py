@@ -1,4 +1,4 @@
-"""What aiperf's reports come to: a few figures of each run, and of all runs of a load their median."""
+"""Results of a bench: a few figures of each aiperf report, and their median over all runs of a load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Figures = dict[str, float]
 
 
 def figures_of(report: Mapping[str, Any], load: Load, ask: str) -> Figures:
-    """One run's figures: latencies in ms by percentile, rates a second. A run of encoders has no first token or gap.
+    """A run's figures: latencies in ms by percentile, rates a second. A run of encoders has no first token or gap.
 
     Raises: KeyError for a report without requests.
     """
@@ -40,7 +40,7 @@ def figures_of(report: Mapping[str, Any], load: Load, ask: str) -> Figures:
 def case_of(
     ask: str, model: str, load: Load, runs: Sequence[Figures], *, gpus: int, replica_gpus: int, products: str
 ) -> dict[str, Any]:
-    """One load of one model as the result file keeps it; `gpus` are those of all servers that have the model."""
+    """A load of a model as the result file has it; `gpus` are those of all servers with the model."""
     return {
         "name": load.name(ask),
         "ask": ask,
@@ -66,7 +66,7 @@ def case_of(
 def beside(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cases of loads that ran at the same time; each names the others."""
     return [
-        case | {"beside": [other["name"] for other in cases if other is not case]} if len(cases) > 1 else case
+        case | {"beside": [sibling["name"] for sibling in cases if sibling is not case]} if len(cases) > 1 else case
         for case in cases
     ]
 

@@ -1,4 +1,4 @@
-"""What the `tensorrtllm` Triton backend reads from `parameters` of its config.pbtxt: run-time settings, never built in.
+"""Run-time settings: keys that the `tensorrtllm` Triton backend reads from `parameters` of its config.pbtxt.
 
 Source: triton-inference-server/tensorrtllm_backend all_models/inflight_batcher_llm and inflight_batcher_llm/src at
 v0.16.0, v0.18.2 and v0.19.0, NVIDIA/TensorRT-LLM triton_backend/all_models at 0c8de69a1c; read 2026-11-20. The

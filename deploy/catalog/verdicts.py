@@ -1,4 +1,4 @@
-"""What one flag, or one value, of a TensorRT-LLM program is in one release: there, unsure, or what was meant instead.
+"""The verdict on a flag, or a value, of a TensorRT-LLM program in a release: known, unsure, or its replacement.
 
 By exact name only: argparse takes any unambiguous beginning of a name, and a beginning that means one flag today means
 another after an upgrade (`--use_fp8` is read as `--use_fp8_context_fmha`). Telling is left to `deploy.linter`.

@@ -1,4 +1,4 @@
-"""What the driver's Xid messages ask for: nothing of the operator, a reset of the GPU, a boot, or another card.
+"""Actions that the driver's Xid messages require: none, a reset of the GPU, a reboot, or another card.
 
 Source: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors, "Analyzing the Xid catalog"), edition of 2025-10-29,
 read 2026-11-22 through the table that leptonai/gpud generates from it. `action` is the catalogue's immediate action.

@@ -19,7 +19,7 @@ ASKS = ("chat", "embed", "rerank", "rerank-tei")
 
 
 class Bench(click.Group):
-    """What is no verb of it is an inventory: `bench INVENTORY` is `bench run INVENTORY`."""
+    """Treats an unknown verb as an inventory: `bench INVENTORY` is `bench run INVENTORY`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """The words, with `run` before an inventory."""
@@ -143,12 +143,12 @@ def compare(before: Path, after: Path, least: float, as_json: bool) -> None:
 
     with refusals_shown("", as_json):
         results = [bench_of(read_json(file), name_of(file)) for file in (before, after)]
-        found = compared(results[0], results[1], least)
+        comparison = compared(results[0], results[1], least)
         if as_json:
-            say(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+            say(json.dumps(asdict(comparison), indent=2, ensure_ascii=False))
         else:
-            show(_compared(found, least))
-        sys.exit(found.exit_code)
+            show(_compared(comparison, least))
+        sys.exit(comparison.exit_code)
 
 
 def _table(result: dict[str, Any]) -> Any:
@@ -169,7 +169,7 @@ def _table(result: dict[str, Any]) -> Any:
     return table
 
 
-def _compared(found: Any, least: float) -> Any:
+def _compared(comparison: Any, least: float) -> Any:
     from rich.console import Group
     from rich.table import Table as Shown
     from rich.text import Text
@@ -179,11 +179,11 @@ def _compared(found: Any, least: float) -> Any:
     table = Shown(box=None, pad_edge=False)
     for column in ("load", "figure", "before", "after", "worse by", "chance", ""):
         table.add_column(column, justify="left" if column in ("load", "figure", "") else "right", overflow="fold")
-    for figure in found.figures:
+    for figure in comparison.figures:
         verdict = "worse" if figure.is_worse else "" if figure.is_tellable else "too few runs to tell"
         change = f"{figure.change_percent:+.1f}%"
         values = (f"{figure.before:,.4g}", f"{figure.after:,.4g}", change, f"{figure.chance:.2g}")
         table.add_row(figure.case, figure.name, *values, verdict)
-    empty = [] if found.figures else [Text("no load was measured in both results")]
-    notes = [RULE.format(least=least), *found.differences]
+    empty = [] if comparison.figures else [Text("no load was measured in both results")]
+    notes = [RULE.format(least=least), *comparison.differences]
     return Group(table, *empty, *(Text(f"note  {sentence}") for sentence in notes))

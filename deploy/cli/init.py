@@ -20,11 +20,11 @@ def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str
     """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group."""
     from deploy.inventory.first_inventory import inventory_text
     from deploy.inventory.targets import Target
-    from deploy.io.ask import asked, write_inventory
+    from deploy.io.ask import ask_all, write_inventory
 
     with refusals_shown("", False):
         serving, *apart = ([Target.of(text) for text in dict.fromkeys(texts)] for texts in (targets, balancer, monitor))
-        machines, outside = asked(serving, [*apart[0], *apart[1]])
+        machines, outside = ask_all(serving, [*apart[0], *apart[1]])
         text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :])
         file = write_inventory(Path("inventories"), [*serving, *apart[0], *apart[1]], text)
         say(f"wrote {file}; read it, then: enginehouse plan {file}")

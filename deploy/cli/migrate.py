@@ -32,17 +32,17 @@ def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     from deploy.migrate.vllm import migrate as migrated
 
     with refusals_shown("", as_json):
-        found = migrated(text_of(pasted))
+        migration = migrated(text_of(pasted))
     if to and to.exists():
         say(f"{to} is there already", err=True)
         sys.exit(REFUSED)
     if to:
-        to.write_text(found.inventory, "utf-8")
+        to.write_text(migration.inventory, "utf-8")
     if as_json:
-        say(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        say(json.dumps(asdict(migration), indent=2, ensure_ascii=False))
     else:
-        for finding in found.findings:
+        for finding in migration.findings:
             mark = "here " if finding.place else "none " if finding.is_known else "?    "
             say(f"{mark} {on_one_line(finding.said)}\n        {on_one_line(finding.place or finding.why)}")
-        say(f"\nwrote {to}" if to else f"\n{found.inventory}", nl=bool(to))
-    sys.exit(0 if found.is_whole else LEFT_OUT)
+        say(f"\nwrote {to}" if to else f"\n{migration.inventory}", nl=bool(to))
+    sys.exit(0 if migration.is_whole else LEFT_OUT)

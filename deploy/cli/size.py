@@ -47,7 +47,9 @@ def seconds(word: str) -> float:
 @click.option("--bench", multiple=True, type=FILE, help="A bench result.")
 @click.option("--release", default=DEFAULT_RELEASE, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def size(models: tuple[str, ...], gpus: tuple[str, ...], bench: tuple[Path, ...], as_json: bool, **told: Any) -> None:
+def size(
+    models: tuple[str, ...], gpus: tuple[str, ...], bench: tuple[Path, ...], as_json: bool, **options: Any
+) -> None:
     """Say how many of which card MODELS need, by memory and by what a bench measured, and from which assumptions.
 
     What no bench covers is "not measured": its cards are then the least that memory allows.
@@ -61,30 +63,30 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], bench: tuple[Path, ...]
     from deploy.planning.fit import near_card
 
     with refusals_shown("", as_json):
-        if (told["passages"] or told["texts"]) and not told["every"]:
+        if (options["passages"] or options["texts"]) and not options["every"]:
             raise click.UsageError("--passages and --texts want --every: how often does a user ask?")
         demand = Demand(
-            users=told["users"],
-            prompt=told["prompt"],
-            answer=told["answer"],
-            first_token_seconds=told["first_token"],
-            at_once_percent=told["at_once"],
-            every_seconds=told["every"] or 0.0,
-            passages=told["passages"],
-            texts=told["texts"],
-            piece_tokens=told["piece"],
+            users=options["users"],
+            prompt=options["prompt"],
+            answer=options["answer"],
+            first_token_seconds=options["first_token"],
+            at_once_percent=options["at_once"],
+            every_seconds=options["every"] or 0.0,
+            passages=options["passages"],
+            texts=options["texts"],
+            piece_tokens=options["piece"],
         )
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
         cards = [near_card(word)[0] for word in gpus] or list(GPUS)
         loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
-        found = sizes(cards, wanted, told["release"], around, demand, loads)
+        results = sizes(cards, wanted, options["release"], around, demand, loads)
         if as_json:
-            say(json.dumps(to_json(found, demand), indent=2, ensure_ascii=False))
+            say(json.dumps(to_json(results, demand), indent=2, ensure_ascii=False))
         else:
-            show(_report(found, demand))
+            show(_report(results, demand))
 
 
-def _report(found: tuple[Size, ...], demand: Demand) -> Any:
+def _report(results: tuple[Size, ...], demand: Demand) -> Any:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -95,7 +97,7 @@ def _report(found: tuple[Size, ...], demand: Demand) -> Any:
     for column in ("card", "cards", "GPUs a replica", "sequences it holds", "replicas by memory", "by speed"):
         table.add_column(column, justify="left" if column in ("card", "by speed") else "right", overflow="fold")
     notes: dict[str, None] = {}
-    for row in found:
+    for row in results:
         if row.refusal:
             table.add_row(row.card, "none", "", "", "", f"does not fit: {row.refusal}")
             continue

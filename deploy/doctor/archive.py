@@ -1,4 +1,4 @@
-"""What a colleague or a vendor may see of the hosts' answers, as the files of an archive. Pure; roles/doctor writes it.
+"""The files of an archive that a colleague or a vendor may see, from the hosts' answers. Pure; roles/doctor writes it.
 
 By construction: a question without a form is left out, a line has to match its question's form as a whole, and the
 findings are made anew of what was let in. So no rule can quote what the table below does not admit.
@@ -83,7 +83,7 @@ class Archive:
     packed: bytes
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How large it is, and what is in it, on one line."""
         whole = sum(map(len, self.files.values()))
         hosts = len({name.split("/")[1] for name in self.files if name.startswith("hosts/")})
@@ -117,7 +117,7 @@ def let_in(readings: Readings) -> Readings:
 def _of_host(readings: Readings, wanted: Wanted) -> Iterator[tuple[str, str]]:
     kept = let_in(readings)
     yield "findings.json", _json([finding.to_json() for finding in findings_of(kept, wanted)])
-    servers = [{"name": each.name, "release": each.release, "models": each.models} for each in wanted.servers]
+    servers = [{"name": server.name, "release": server.release, "models": server.models} for server in wanted.servers]
     yield "plan.json", _json({"gpus": wanted.gpus, "mig": wanted.mig, "servers": servers})
     lost = {name: len(readings.lines(name)) - len(kept.lines(name)) for name in sorted(readings.texts)}
     yield "left-out.json", _json({name: lines for name, lines in lost.items() if lines})
@@ -141,12 +141,12 @@ def _numbers_only(line: str) -> str:
     """A line with a record of JSON, without what the record says in words; another line as it is."""
     if not (record := _RECORD.fullmatch(line)):
         return line
-    told = fields(record[2])
-    kept: dict[str, Any] = {key: seconds(told[key]) for key in ("since", "until") if key in told}
-    if _RESULT.fullmatch(str(told.get("result", ""))):
-        kept["result"] = told["result"]
-    if isinstance(times := told.get("restarts"), list):
-        kept["restarts"] = [seconds(each) for each in times]
+    record_fields = fields(record[2])
+    kept: dict[str, Any] = {key: seconds(record_fields[key]) for key in ("since", "until") if key in record_fields}
+    if _RESULT.fullmatch(str(record_fields.get("result", ""))):
+        kept["result"] = record_fields["result"]
+    if isinstance(times := record_fields.get("restarts"), list):
+        kept["restarts"] = [seconds(moment) for moment in times]
     return f"{record[1]} {json.dumps(kept)}"
 
 

@@ -1,4 +1,4 @@
-"""Every finding the doctor can make: its severity, its meaning, and what to type. Data; the rules stand beside it.
+"""Every finding the doctor can make: its severity, its meaning, and the remedy. The rules are in other modules.
 
 Sources: NVIDIA's Xid catalogue through deploy/catalog/xids.py; the driver's recovery actions as NVML names them
 (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, field 230, nvidia-ml-py 13.615.71, read 2026-11-22).
@@ -18,210 +18,242 @@ DEPLOY = "pyinfra INVENTORY deploy.py"
 MENDED = "python3 -B /usr/local/lib/enginehouse/host gpu-state mended"
 RESET = "systemctl stop triton@SERVER && nvidia-smi --gpu-reset -i {gpu} && " + MENDED + ", then " + DEPLOY
 BOOT = "systemctl reboot (a virtual machine: stop and start it at the provider), then " + DEPLOY
-VENDOR = "ask the provider for another card; nvidia-bug-report.sh collects what they will want to see"
+VENDOR = "ask the provider for another card, with the report that nvidia-bug-report.sh collects"
 CLOCKS = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; ask the provider about cooling and power of this host"
 
 _ROWS = (
-    # What was asked
+    # Checks without an answer
     Kind(
         "unread",
         "warning",
-        "a question was not answered to its end: nobody knows",
-        "run the doctor again; then ask for {what} by hand",
+        "the host did not answer this check; its state is unknown",
+        "run the doctor again; then check {what} by hand on the host",
     ),
-    Kind("not-root", "warning", "some answers are root's only", "set `_sudo` to True in the inventory's data"),
+    Kind(
+        "not-root", "warning", "some checks need root and were not made", "set `_sudo` to True in the inventory's data"
+    ),
     # The driver's own verdict
-    Kind("recovery-reset", "broken", "the driver asks for a reset of the GPU", RESET),
-    Kind("recovery-drain", "broken", "the driver asks to drain the GPU, and to reset it", RESET),
-    Kind("recovery-reboot", "broken", "the driver asks for a boot of the host", BOOT),
+    Kind("recovery-reset", "broken", "the driver requests a reset of the GPU", RESET),
+    Kind("recovery-drain", "broken", "the driver requests that the GPU is drained and reset", RESET),
+    Kind("recovery-reboot", "broken", "the driver requests a reboot of the host", BOOT),
     Kind(
         "recovery-unknown",
         "broken",
-        "the driver asks for something that this version of the doctor does not know",
-        "start nothing new on it; look the word up in NVIDIA's documentation of the recovery action, or ask NVIDIA",
+        "the driver requests a recovery action that this version of the doctor does not know",
+        "start no new work on the GPU; look the action up in NVIDIA's documentation, or ask NVIDIA",
     ),
     Kind(
         "recovery-past",
         "warning",
-        "the driver asked for a recovery since boot, and does not any more",
-        f"nothing, if you reset the GPU: {MENDED} takes the messages out of account; else watch it",
+        "the driver requested a recovery since the last boot, and no longer does",
+        f"if you reset the GPU, {MENDED} marks these messages as resolved; if not, watch the GPU",
     ),
     # Xid messages
-    Kind("xid-reset", "broken", "the GPU has to be drained and reset", RESET),
-    Kind("xid-boot", "broken", "the host has to be booted again", BOOT),
-    Kind("xid-vendor", "broken", "the card or its cables want a person at the machine", VENDOR),
-    Kind("off-the-bus", "broken", "the driver has lost the GPU", BOOT),
+    Kind("xid-reset", "broken", "the GPU must be drained and reset", RESET),
+    Kind("xid-boot", "broken", "the host must be rebooted", BOOT),
+    Kind(
+        "xid-vendor",
+        "broken",
+        "the card or its connections have a hardware fault",
+        "check the card's power and cabling on site; " + VENDOR,
+    ),
+    Kind("off-the-bus", "broken", "the GPU has fallen off the PCIe bus: the driver no longer reaches it", BOOT),
     Kind(
         "xid-application",
         "warning",
-        "an application on the GPU met a fault and has to start again; as a rule the fault is the application's",
-        "journalctl -u 'triton@*' -b | tail -n 50 on the host; systemctl restart triton@SERVER if a model is silent",
+        "an application on the GPU failed and must be restarted; usually the application itself is the cause",
+        "journalctl -u 'triton@*' -b | tail -n 50 on the host; if a model hangs, systemctl restart triton@SERVER",
     ),
-    Kind("xid-watch", "note", "NVIDIA's table asks for nothing", "nothing; look again if it returns every hour"),
+    Kind(
+        "xid-watch", "note", "NVIDIA's Xid catalogue requires no action", "nothing; investigate if it recurs every hour"
+    ),
     Kind(
         "xid-ask",
         "warning",
-        "NVIDIA's table names no action that can be taken here",
+        "NVIDIA's Xid catalogue names no action for an operator",
         "look the number up at docs.nvidia.com/deploy/xid-errors, or ask NVIDIA",
     ),
     Kind(
         "xid-unknown",
         "warning",
-        "NVIDIA's table, as it was read, has no such number: nobody can say what it asks for",
+        "NVIDIA's Xid catalogue (edition of 2025-10-29) does not have this number; the required action is unknown",
         "look it up at docs.nvidia.com/deploy/xid-errors; start nothing new on the GPU until you know",
     ),
-    Kind("xid-mended", "note", "an operator has said that the GPU was mended after it", "nothing"),
+    Kind("xid-mended", "note", "an operator marked the GPU as repaired after this message", "nothing"),
     Kind(
         "xid-last-boot",
         "warning",
-        "before its last boot the host had an Xid that asks for a reset, a boot or another card",
-        "nothing if it stays away; where it returns, nvidia-bug-report.sh and the provider",
+        "before the last boot the driver logged an Xid that requires a reset, a reboot or another card",
+        "nothing unless it returns; then send the report of nvidia-bug-report.sh to the provider",
     ),
     # Memory of the card
-    Kind("remap-failed", "broken", "a row of the card's memory could not be remapped: none is left", VENDOR),
-    Kind("remap-pending", "broken", "rows of the card's memory wait for a reset to be remapped", RESET),
-    Kind("repair-pending", "broken", "a unit or a memory channel of the card waits for a reset to be repaired", RESET),
-    Kind("ecc-uncorrected", "broken", "memory errors that could not be corrected since the driver was loaded", RESET),
-    Kind("sram-threshold", "broken", "the card's SRAM had more errors than NVIDIA allows", VENDOR),
+    Kind(
+        "remap-failed",
+        "broken",
+        "a faulty row of the card's memory could not be remapped: no spare rows are left",
+        VENDOR,
+    ),
+    Kind("remap-pending", "broken", "faulty rows of the card's memory are remapped at the next reset", RESET),
+    Kind(
+        "repair-pending", "broken", "a compute unit or memory channel of the card is repaired at the next reset", RESET
+    ),
+    Kind("ecc-uncorrected", "broken", "uncorrectable memory errors since the driver was loaded", RESET),
+    Kind("sram-threshold", "broken", "the card's SRAM had more errors than NVIDIA's threshold", VENDOR),
     Kind(
         "rows-remapped",
         "note",
-        "rows were remapped after errors that could not be corrected; the card works",
+        "memory rows were remapped after uncorrectable errors; the card works",
         "nothing; watch whether the number grows",
     ),
-    Kind("ecc-off", "warning", "memory errors pass unseen", "nvidia-smi -e 1 -i {gpu}, then " + BOOT),
-    Kind("ecc-pending", "warning", "another ECC mode waits for a reset", RESET),
+    Kind("ecc-off", "warning", "ECC is off: memory errors are not detected", "nvidia-smi -e 1 -i {gpu}, then " + BOOT),
+    Kind("ecc-pending", "warning", "a changed ECC mode takes effect at the next reset", RESET),
     # Speed of the card
     Kind("thermal-brake", "warning", "the GPU runs slower because it is too hot", CLOCKS),
-    Kind("power-brake", "warning", "the GPU runs slower because the machine cannot feed it", CLOCKS),
-    Kind("hardware-slowdown", "warning", "the GPU's hardware slows it down, and does not say why", CLOCKS),
+    Kind("power-brake", "warning", "the GPU runs slower because its power supply is insufficient", CLOCKS),
+    Kind("hardware-slowdown", "warning", "the GPU's hardware lowers its clocks and reports no reason", CLOCKS),
     Kind(
         "pcie-width",
         "warning",
         "the GPU has fewer PCIe lanes than it can have: loading weights and sending prompts is slower",
-        "stop and start the VM; where it stays, ask the provider to reseat the card",
+        "stop and start the VM; if that does not help, ask the provider to reseat the card",
     ),
     Kind(
         "bar1-full",
         "warning",
-        "the window to the card's memory is used up; the next mapping is refused",
-        "nvidia-smi --query-compute-apps=pid,process_name --format=csv says who holds it",
+        "BAR1, the window to the card's memory, is nearly full: new mappings may fail",
+        "nvidia-smi --query-compute-apps=pid,process_name --format=csv lists the programs that use it",
     ),
     Kind(
-        "persistence-off", "warning", "the driver unloads a GPU that nobody uses, and forgets its state", DEPLOY, True
+        "persistence-off",
+        "warning",
+        "persistence mode is off: the driver unloads an idle GPU and loses its state",
+        DEPLOY,
+        True,
     ),
-    Kind("mig-pending", "warning", "another MIG mode waits for a reset of the GPU", DEPLOY, True),
-    Kind("mig-differs", "warning", "MIG mode is not what the inventory declares", DEPLOY, True),
+    Kind("mig-pending", "warning", "a changed MIG mode takes effect at the next reset of the GPU", DEPLOY, True),
+    Kind("mig-differs", "warning", "MIG mode differs from the inventory", DEPLOY, True),
     Kind(
         "fabric",
         "broken",
-        "the GPU is not part of its NVSwitch fabric; CUDA refuses to start on it",
-        "systemctl restart nvidia-fabricmanager on the host; journalctl -u nvidia-fabricmanager says why not",
+        "the GPU is not part of its NVSwitch fabric; CUDA programs cannot start on it",
+        "systemctl restart nvidia-fabricmanager on the host; journalctl -u nvidia-fabricmanager has the reason",
     ),
     Kind(
         "gpu-foreign",
         "warning",
-        "a program outside containers has the GPU; the plan counted its whole memory",
+        "a program outside containers uses the GPU, whose whole memory the plan assigns to servers",
         "stop it: {what}",
     ),
     # Driver
     Kind(
         "gpu-silent",
         "broken",
-        "nvidia-smi hangs in the driver; so will everything else that asks the GPU",
+        "nvidia-smi hangs in the driver; other programs that use the GPU will hang too",
         "ps -eo pid,stat,args | grep ' D' on the host; " + BOOT,
     ),
-    Kind("gpu-lost", "broken", "the driver has a GPU that does not answer any more", BOOT),
+    Kind("gpu-lost", "broken", "a GPU no longer answers the driver", BOOT),
     Kind(
         "gpu-count",
         "broken",
-        "the machine does not have the GPUs that the inventory declares",
+        "the machine does not have the number of GPUs that the inventory declares",
         "stop and start the VM, or correct gpus= in its Machine",
     ),
-    Kind("gpus-unseen", "broken", "a GPU on the PCI bus is not among those the driver offers", BOOT),
-    Kind("driver-missing", "broken", "a host that was deployed to has no NVIDIA driver", DEPLOY, True),
+    Kind("gpus-unseen", "broken", "the driver does not list a GPU that is on the PCI bus", BOOT),
+    Kind("driver-missing", "broken", "the host has a deployed server and no NVIDIA driver", DEPLOY, True),
     Kind(
         "driver-not-loaded",
         "broken",
-        "the driver is installed and its module is not loaded",
-        f"journalctl -k -b | grep -iE 'nvrm|nvidia|nouveau' on the host says why; then {DEPLOY}",
+        "the driver is installed, but its kernel module is not loaded",
+        f"journalctl -k -b | grep -iE 'nvrm|nvidia|nouveau' on the host has the reason; then {DEPLOY}",
         True,
     ),
     Kind(
         "driver-mismatch",
         "broken",
-        "the loaded module and the libraries on disk are of different versions: CUDA starts nothing new",
+        "the loaded kernel module and the libraries on disk have different versions: new CUDA programs cannot start",
         f"{DEPLOY} reloads it, drained; or " + BOOT,
         True,
     ),
     Kind(
         "smi-refuses",
         "broken",
-        "nvidia-smi ends badly, in words the doctor does not know",
-        "type nvidia-smi on the host",
+        "nvidia-smi failed with a message that the doctor does not know",
+        "run nvidia-smi on the host and read its message",
     ),
-    Kind("nouveau", "broken", "the kernel's own driver has the GPU", DEPLOY, True),
+    Kind("nouveau", "broken", "nouveau, the kernel's own driver, has claimed the GPU", DEPLOY, True),
     Kind(
         "driver-old",
         "warning",
-        "NVIDIA supports this driver branch no longer, or not for long",
+        "support for this driver branch by NVIDIA has ended or ends soon",
         'a newer branch in the inventory: driver=Driver(branch="580")',
         True,
     ),
     # Containers and GPUs
-    Kind("cdi-missing", "broken", "no container can be given a GPU: there is no CDI specification", DEPLOY, True),
-    Kind("cdi-stale", "broken", "the CDI specification names the libraries of another driver", DEPLOY, True),
-    Kind("toolkit-old", "warning", "this container toolkit has known holes", DEPLOY, True),
+    Kind("cdi-missing", "broken", "containers cannot get a GPU: the CDI specification is missing", DEPLOY, True),
+    Kind("cdi-stale", "broken", "the CDI specification names the libraries of another driver version", DEPLOY, True),
+    Kind("toolkit-old", "warning", "this version of the container toolkit has known vulnerabilities", DEPLOY, True),
     # Known holes
     Kind(
         "hole-strangers",
         "warning",
-        "the server's image has known holes by which strangers run code, and the plan lets strangers reach its ports",
+        "the server's image has known remote code execution holes, and the plan makes its ports reachable from outside",
         f"the newest release of the catalog in the inventory ({{what}} is the first without them), then {DEPLOY}",
         True,
     ),
-    Kind("hole-known", "warning", "a version on this host has known holes", "{what}"),
+    Kind("hole-known", "warning", "a component on this host has known holes", "{what}"),
     Kind(
         "holes-unread",
         "note",
-        "nobody has read the table of known holes again for long; newer ones are not in it",
+        "the table of known holes is old; newer ones are missing from it",
         "git pull in the clone of this project",
     ),
     # Host
     Kind(
         "disk-full",
         "broken",
-        "a file system that we write to has no room",
+        "a file system that deploys and servers write to is full",
         "du -xh --max-depth=2 {path} | sort -h | tail on the host; grow the volume",
     ),
-    Kind("disk-low", "warning", "a file system that we write to is nearly full", "grow the volume of {what}"),
-    Kind("inodes-low", "warning", "a file system has hardly a name left for new files", "find what fills {what}"),
+    Kind(
+        "disk-low",
+        "warning",
+        "a file system that deploys and servers write to is nearly full",
+        "grow the volume of {what}",
+    ),
+    Kind(
+        "inodes-low",
+        "warning",
+        "a file system has few inodes left",
+        "find the directory with many small files on {what}, and clear it",
+    ),
     Kind(
         "read-only",
         "broken",
-        "a file system takes no writes",
-        "journalctl -k | grep -i remount on the host says why; repair the disk and mount it writable",
+        "a file system is read-only",
+        "journalctl -k | grep -i remount on the host has the reason; repair the disk and mount it writable",
     ),
     Kind(
         "clock-off",
         "warning",
-        "its clock differs from this machine's: certificates and apt's files look not yet valid",
-        "timedatectl set-ntp true on the host (or correct the clock of the machine that asks)",
+        "the host's clock differs from this machine's: certificates and apt's lists may be refused as not yet valid",
+        "timedatectl set-ntp true on the host (or correct the clock of this machine)",
     ),
-    Kind("clock-free", "note", "nothing keeps the host's clock", "timedatectl set-ntp true on the host"),
+    Kind("clock-free", "note", "no time service corrects the host's clock", "timedatectl set-ntp true on the host"),
     Kind(
         "ptrace-scope",
         "warning",
-        "processes may not trace their own children: the next start of a server fails, for it could not hide its key",
-        "sysctl kernel.yama.ptrace_scope=1 on the host and where /etc/sysctl.d sets it; where it is 3, boot after that",
+        "processes may not trace their own children; the next start of a server fails, because it cannot hide its key",
+        "sysctl kernel.yama.ptrace_scope=1 on the host, and the same in /etc/sysctl.d; if it is 3, reboot afterwards",
     ),
-    Kind("boot-wanted", "note", "a package waits for a boot of the host", "boot it when it suits: " + BOOT),
-    Kind("apt-busy", "note", "a program is at work with apt: a run waits for it, up to 15 minutes", "wait for its end"),
+    Kind("boot-wanted", "note", "an updated package takes effect at the next boot", "reboot when it suits: " + BOOT),
+    Kind(
+        "apt-busy", "note", "another program is using apt; a deploy waits for it up to 15 minutes", "wait until it ends"
+    ),
     Kind(
         "packages-half",
         "warning",
-        "an installation was cut: apt refuses to go on until it is ended",
-        f"{DEPLOY} ends it where it wants one of them; or dpkg --configure -a on the host",
+        "an installation of packages was interrupted; apt refuses to work until it is completed",
+        f"dpkg --configure -a on the host; {DEPLOY} does it too if it needs one of these packages",
         True,
     ),
     # Units
@@ -235,83 +267,98 @@ _ROWS = (
     Kind(
         "job-failed",
         "warning",
-        "a unit of ours that works once has failed",
+        "a one-shot unit of enginehouse has failed",
         "journalctl -u {unit} -n 50 on the host; " + DEPLOY,
         True,
     ),
     Kind(
-        "unit-stopped", "broken", "a server that has a release does not run", "systemctl start {unit} on the host", True
+        "unit-stopped",
+        "broken",
+        "a server with a deployed release is not running",
+        "systemctl start {unit} on the host",
+        True,
     ),
     Kind(
         "unit-starting",
         "note",
-        "a server is on its way: it is ready once every model has answered",
+        "a server is starting; it is ready when every model has answered",
         "wait, then run the doctor again",
     ),
     Kind(
         "unit-restarted",
         "warning",
-        "systemd started a unit again after it had ended by itself",
-        "journalctl -u {unit} says why; systemctl reset-failed {unit} once you have read it",
+        "systemd restarted a unit that had exited",
+        "journalctl -u {unit} has the reason; then systemctl reset-failed {unit} clears the count",
     ),
-    Kind("timer-stopped", "warning", "nobody looks after the servers: a timer of ours does not run", DEPLOY, True),
+    Kind("timer-stopped", "warning", "a timer of enginehouse is stopped: servers are not watched", DEPLOY, True),
     Kind(
-        "docker-down", "broken", "Docker does not run, and with it no server", "systemctl start docker; " + DEPLOY, True
+        "docker-down",
+        "broken",
+        "Docker is not running, so no server can run",
+        "systemctl start docker; " + DEPLOY,
+        True,
     ),
     Kind(
-        "errors-logged", "note", "units of ours wrote errors since boot", "journalctl -b -p err -u {unit} on the host"
+        "errors-logged",
+        "note",
+        "units of enginehouse logged errors since boot",
+        "journalctl -b -p err -u {unit} on the host",
     ),
-    # What serves
-    Kind("nothing-deployed", "warning", "nothing of the plan was ever put on this host", DEPLOY, True),
+    # Servers
+    Kind("nothing-deployed", "warning", "the plan was never deployed to this host", DEPLOY, True),
     Kind(
-        "release-differs", "warning", "a server has another release than the plan: the next deploy swaps", DEPLOY, True
+        "release-differs",
+        "warning",
+        "a server runs another release than the plan names; the next deploy swaps it",
+        DEPLOY,
+        True,
     ),
-    Kind("server-missing", "warning", "a planned server was never put on this host", DEPLOY, True),
-    Kind("server-left", "warning", "a server that the plan no longer has is still there", DEPLOY, True),
+    Kind("server-missing", "warning", "a planned server was never deployed to this host", DEPLOY, True),
+    Kind("server-left", "warning", "a server that is no longer in the plan is still on the host", DEPLOY, True),
     Kind(
         "model-not-ready",
         "broken",
-        "the server runs and a model does not answer that it is ready",
-        "journalctl -u triton@{server} -n 50 on the host; the watchdog restarts it after three misses",
+        "the server runs, but a model is not ready",
+        "journalctl -u triton@{server} -n 50 on the host; the watchdog restarts it after three failed checks",
     ),
     Kind(
         "server-silent",
         "broken",
-        "the unit is active and the server's port does not answer",
+        "the unit is active, but the server's port does not answer",
         "systemctl restart triton@{server}",
     ),
     Kind(
         "cache-full",
         "warning",
-        "the LLM's key/value cache is nearly full: new requests wait for old ones to end, running ones are put off",
-        "more hosts, or a larger cache: enginehouse plan INVENTORY says what the card has room for",
+        "the LLM's key/value cache is nearly full: new requests wait, and running ones are paused",
+        "more hosts, or a larger cache: enginehouse plan INVENTORY shows the room on the card",
         True,
     ),
     Kind(
         "swap-cut",
         "broken",
-        "a swap was begun and neither ended nor undone",
-        f"{DEPLOY} puts back what served, then goes on",
+        "a swap was interrupted: it neither finished nor went back",
+        f"{DEPLOY} puts the previous release back, then continues",
         True,
     ),
     Kind(
         "swap-refused",
         "warning",
-        "the last swap did not end with its release in service",
-        f"mend what the sentence names, then {DEPLOY}",
+        "the last swap did not bring its release into service",
+        f"correct the problem that `seen` names, then {DEPLOY}",
         True,
     ),
     Kind(
         "watchdog-gave-up",
         "broken",
-        "the watchdog has restarted the server as often as it may, and leaves it to you",
+        "the watchdog has reached its limit of restarts and no longer restarts the server",
         "journalctl -u triton@{server} -n 200 on the host; pyinfra INVENTORY rollback.py",
         True,
     ),
     Kind(
         "watchdog-restarted",
         "warning",
-        "a model was silent, and the watchdog restarted its server",
+        "a model did not answer, and the watchdog restarted its server",
         "journalctl -u triton@{server}",
     ),
     # Why it does not serve
@@ -321,110 +368,110 @@ _ROWS = (
         "a server or a build asked for more GPU memory than was left",
         "give the LLM fewer kv_cache_tokens (enginehouse plan INVENTORY shows each model's MiB), or one model fewer",
     ),
-    Kind("cause-engine", "warning", "a release names an engine that is not on the host", DEPLOY, True),
+    Kind("cause-engine", "warning", "a release needs an engine that is not on the host", DEPLOY, True),
     Kind(
         "cause-gpu",
         "warning",
-        "an engine or a kernel was built for another kind of GPU",
-        f"declare the GPU that the machine has, then {DEPLOY} builds for it; never carry an engine over by hand",
+        "an engine or a kernel was built for another GPU architecture",
+        f"declare the GPU that the machine has; then {DEPLOY} builds for it. Never copy an engine by hand",
         True,
     ),
     Kind(
         "cause-version",
         "warning",
-        "an engine or plugin is of another TensorRT than the image's",
-        f"{DEPLOY} builds one for the release; never carry an engine over by hand",
+        "an engine or plugin was built with another TensorRT than the image has",
+        f"{DEPLOY} builds one for the release. Never copy an engine by hand",
         True,
     ),
     Kind(
         "cause-module",
         "warning",
-        "a model's program wants a Python module that the image does not have",
-        "pyinfra INVENTORY rollback.py; then a release of the catalog that has it",
+        "a model's program needs a Python module that is missing from the image",
+        "pyinfra INVENTORY rollback.py; then name a release of the catalog that has it",
         True,
     ),
     Kind(
         "cause-image",
         "warning",
         "the image has no Triton",
-        "a release of the catalog; enginehouse plan INVENTORY",
+        "name a release of the catalog in the inventory; enginehouse plan INVENTORY checks it",
         True,
     ),
     Kind(
         "cause-nccl",
         "warning",
-        "processes on several GPUs could not reach each other, as a rule for want of shared memory",
+        "processes on several GPUs could not reach each other; usually shared memory is too small",
         "a larger shm_mib of the Server; nvidia-smi topo -m on the host says how the GPUs are linked",
     ),
-    Kind("cause-past", "note", "a server or a build met this within a day, and all is well now", "nothing"),
+    Kind("cause-past", "note", "a server or a build had this problem within the last day; it works now", "nothing"),
     # Left behind
     Kind(
         "run-at-work",
         "note",
-        "a run holds this host now; what it is changing may look broken",
-        "wait for its end, then run the doctor again",
+        "a run is working on this host; parts that it is changing may look broken",
+        "wait until it ends, then run the doctor again",
     ),
     Kind(
         "hold",
         "warning",
-        "an operator keeps requests away from a server",
+        "an operator has drained a server: it gets no requests",
         "python3 -B /usr/local/lib/enginehouse/host traffic admit {server} on the host, or wait",
         True,
     ),
     Kind(
         "undo-waiting",
         "warning",
-        "a change that could shut us out is not confirmed yet; the host takes it back by itself",
+        "a change of SSH or firewall is not confirmed yet; without confirmation the host reverts it",
         f"wait three minutes; then {DEPLOY}",
         True,
     ),
     Kind(
         "undo-taken-back",
         "warning",
-        "the host took a change back, because nobody confirmed it in time",
-        f"make sure that new SSH connections get in, then {DEPLOY}",
+        "the host reverted a change, because it was not confirmed in time",
+        f"check that new SSH connections work, then {DEPLOY}",
         True,
     ),
     # From outside
     Kind(
         "port-taken",
         "broken",
-        "the server does not run and something listens on its port: it cannot start",
-        f"ss -ltnp on the host says who has port {{port}}; end a foreign program; a docker-proxy goes with {DEPLOY}",
+        "the server cannot start: another program listens on its port",
+        f"ss -ltnp on the host names the program on port {{port}}; stop it (a docker-proxy: {DEPLOY} removes it)",
         True,
     ),
     Kind(
         "port-open",
         "warning",
-        "a port that the plan keeps on loopback listens to everybody",
-        f"ss -ltnp on the host says who has it; then {DEPLOY}",
+        "a port that the plan binds to loopback is open on every address",
+        f"ss -ltnp on the host names the program; then {DEPLOY}",
         True,
     ),
     Kind(
         "certificate-ended",
         "broken",
-        "clients refuse this certificate",
+        "this certificate has expired: clients refuse it",
         f"put the new file in its place, then {DEPLOY}",
         True,
     ),
     Kind(
         "certificate-ends",
         "warning",
-        "clients will soon refuse this certificate",
+        "this certificate expires soon",
         f"put the new file in its place, then {DEPLOY}",
         True,
     ),
     Kind(
         "fleet-certificate-ended",
         "broken",
-        "a gateway and the hosts that it sends to refuse each other's certificates",
+        "the certificate between a gateway and the hosts that it sends to has expired: they refuse each other",
         f"renew it: {DEPLOY}",
         True,
     ),
     Kind(
         "fleet-certificate-ends",
         "warning",
-        "no run has renewed this certificate, by which a gateway and the hosts that it sends to know each other",
+        "the certificate between a gateway and the hosts that it sends to expires soon, and no run has renewed it",
         f"renew it: {DEPLOY}",
         True,
     ),
@@ -433,7 +480,7 @@ _ROWS = (
         "drift",
         "warning",
         "the next deploy would change the host",
-        f"{DEPLOY} --dry shows it, without --dry it is done",
+        f"{DEPLOY} --dry shows the changes; without --dry it makes them",
         True,
     ),
     Kind("deploy-refused", "broken", "the next deploy would refuse this host", "mend what the sentence names", False),
@@ -441,16 +488,16 @@ _ROWS = (
 KINDS = {row.id: row for row in _ROWS}
 
 
-def finding_from(told: Mapping[str, Any]) -> Finding:
-    """The finding that `Finding.to_json` wrote."""
-    return Finding(KINDS[told["id"]], told["subject"], told["evidence"], told["try"])
+def finding_from(record: Mapping[str, Any]) -> Finding:
+    """The finding of a record that `Finding.to_json` made."""
+    return Finding(KINDS[record["id"]], record["subject"], record["evidence"], record["try"])
 
 
-def found(kind: str, evidence: str, subject: str = "", **names: object) -> Finding:
-    """The finding of this kind; `names` fill its attempt."""
+def finding_of(kind: str, evidence: str, subject: str = "", **names: object) -> Finding:
+    """A finding of the kind with this id; `names` fill the placeholders of its attempt."""
     row = KINDS[kind]
     attempt = row.attempt
     for name, value in names.items():
-        words = printable(str(value))  # of a host: what is a word of a command to paste is one for the shell
+        words = printable(str(value))  # from a host: quoted, except {what}, which is a sentence or a whole command
         attempt = attempt.replace(f"{{{name}}}", words if name == "what" else quote(words))
     return Finding(row, printable(subject), printable(evidence), attempt)

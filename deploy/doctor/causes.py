@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from deploy.doctor.catalogue import found
+from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings, number
 
@@ -47,6 +47,6 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
         kind = next((kind for kind, phrases in PHRASES.items() if re.search("|".join(phrases), counted[2])), "")
         evidence = f"{counted[2]} ({number(counted[1])} times within a day)"
         if kind and (is_troubled or kind == "cause-memory"):
-            yield found(kind, evidence)
+            yield finding_of(kind, evidence)
         elif kind:
-            yield found("cause-past", evidence)
+            yield finding_of("cause-past", evidence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.doctor.catalogue import found
+from deploy.doctor.catalogue import finding_of
 from deploy.doctor.causes import cause_findings
 from deploy.doctor.finding import SEVERITIES, Finding
 from deploy.doctor.holes import hole_findings
@@ -60,15 +60,15 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
 
 
 def drift_findings(drift: Drift) -> dict[str, tuple[Finding, ...]]:
-    """What the next deploy would do, by host; of a host that it refuses, the first line of each reason."""
+    """Steps of the next deploy, by host; for a host that it would refuse, the first line of each reason."""
     findings: dict[str, list[Finding]] = {}
     for host in drift.hosts:
         steps = [step for step, names in drift.steps.items() if host in names]
         if host in drift.unasked or drift.stopped:
-            said = next(iter(drift.said.get(host, ())), drift.stopped.partition("\n")[0] or "no reason was told")
-            findings.setdefault(host, []).append(found("deploy-refused", said))
+            reason = next(iter(drift.messages.get(host, ())), drift.stopped.partition("\n")[0] or "no reason was told")
+            findings.setdefault(host, []).append(finding_of("deploy-refused", reason))
         elif host in drift.refused:
-            findings.setdefault(host, []).extend(found("deploy-refused", line) for line in drift.refused[host])
+            findings.setdefault(host, []).extend(finding_of("deploy-refused", line) for line in drift.refused[host])
         elif steps:
-            findings.setdefault(host, []).append(found("drift", f"{len(steps)} steps: {shown(steps)}"))
+            findings.setdefault(host, []).append(finding_of("drift", f"{len(steps)} steps: {shown(steps)}"))
     return {host: tuple(listed) for host, listed in findings.items()}

@@ -1,4 +1,4 @@
-"""What `nvidia-smi -q` says of each GPU, and the findings in it; the driver's own recovery action first.
+"""Findings from `nvidia-smi -q`, for each GPU; the driver's own recovery action comes first.
 
 Labels and their nesting were read from an H100 80GB HBM3 with driver 580.159.04 (tests/golden/card/query.txt,
 2026-11-22). What a driver does not say is no finding.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from deploy.doctor.catalogue import found
+from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import number
 from deploy.doctor.wanted import Wanted
@@ -95,7 +95,7 @@ def recovery_finding(action: str, gpu: object, subject: str, evidence: str) -> F
     if word in ("", "n/a", "[n/a]"):
         return None
     kind = RECOVERIES.get(word, "recovery-unknown")
-    return found(kind, evidence, subject, gpu=gpu) if kind else None
+    return finding_of(kind, evidence, subject, gpu=gpu) if kind else None
 
 
 def _recovery(gpu: Gpu) -> Iterator[Finding]:
@@ -128,38 +128,38 @@ def _memory(gpu: Gpu) -> Iterator[Finding]:
 
 
 def _says(gpu: Gpu, kind: str, label: str, value: str) -> Finding:
-    return found(kind, f"{label}: {value}", gpu.name, gpu=gpu.index)
+    return finding_of(kind, f"{label}: {value}", gpu.name, gpu=gpu.index)
 
 
 def _speed(gpu: Gpu) -> Iterator[Finding]:
     braked = [(kind, path) for kind, path in _BRAKES if gpu.value(path) == "Active"]
     for kind, path in braked:
-        yield found(kind, f"{path.rpartition('/')[2]}: Active", gpu.name, gpu=gpu.index)
+        yield finding_of(kind, f"{path.rpartition('/')[2]}: Active", gpu.name, gpu=gpu.index)
     is_named = any("HW Slowdown" in path for _, path in braked)
     if gpu.value("Clocks Event Reasons/HW Slowdown") == "Active" and not is_named:
-        yield found("hardware-slowdown", "HW Slowdown: Active", gpu.name, gpu=gpu.index)
+        yield finding_of("hardware-slowdown", "HW Slowdown: Active", gpu.name, gpu=gpu.index)
     # An idle GPU takes the link to a lower generation by itself, never to fewer lanes.
     width, most = (gpu.value(f"PCI/GPU Link Info/Link Width/{which}") for which in ("Current", "Max"))
     if 0 < number(width) < number(most):
-        yield found("pcie-width", f"Link Width: {width} of {most}", gpu.name, gpu=gpu.index)
+        yield finding_of("pcie-width", f"Link Width: {width} of {most}", gpu.name, gpu=gpu.index)
     used, total = (number(gpu.value(f"BAR1 Memory Usage/{which}")) for which in ("Used", "Total"))
     if total and used * 100 >= total * BAR1_PERCENT:
-        yield found("bar1-full", f"BAR1 Memory Usage: {used} of {total} MiB", gpu.name, gpu=gpu.index)
+        yield finding_of("bar1-full", f"BAR1 Memory Usage: {used} of {total} MiB", gpu.name, gpu=gpu.index)
 
 
 def _modes(gpu: Gpu, wanted: Wanted) -> Iterator[Finding]:
     if wanted.manages_driver and gpu.value("Persistence Mode") == "Disabled":
-        yield found("persistence-off", "Persistence Mode: Disabled", gpu.name)
+        yield finding_of("persistence-off", "Persistence Mode: Disabled", gpu.name)
     now, then = gpu.value("MIG Mode/Current"), gpu.value("MIG Mode/Pending")
     if now in ("Enabled", "Disabled"):
         if then in ("Enabled", "Disabled") and now != then:
-            yield found("mig-pending", f"MIG Mode: {now}, {then} is pending", gpu.name)
+            yield finding_of("mig-pending", f"MIG Mode: {now}, {then} is pending", gpu.name)
         elif (now == "Enabled") != wanted.mig:
-            yield found("mig-differs", f"MIG Mode: {now}", gpu.name)
+            yield finding_of("mig-differs", f"MIG Mode: {now}", gpu.name)
     state, status = gpu.value("Fabric/State"), gpu.value("Fabric/Status")
     # Without NVSwitches the state is N/A, and that is health.
     if state.lower() not in FABRIC_WELL or (wanted.nvswitch and status not in ("Success", "N/A", "")):
-        yield found("fabric", f"Fabric: {state}, {status or 'no status'}", gpu.name)
+        yield finding_of("fabric", f"Fabric: {state}, {status or 'no status'}", gpu.name)
 
 
 def _is_yes(text: str) -> bool:

@@ -20,7 +20,7 @@ from deploy.catalog.holes import (
 )
 from deploy.catalog.releases import DEFAULT_RELEASE
 from deploy.catalog.versions import version
-from deploy.doctor.catalogue import DEPLOY, found
+from deploy.doctor.catalogue import DEPLOY, finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings
 from deploy.doctor.wanted import Wanted, WantedServer
@@ -57,7 +57,7 @@ def hole_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
         if len(row) == 2:
             yield from _of_package(row[0], row[1], wanted)
     if wanted.today != date.min and (age := table_age(wanted.today)):
-        yield found("holes-unread", age)
+        yield finding_of("holes-unread", age)
 
 
 def _of_image(name: str, core: str, trtllm: str, wanted: Wanted) -> Iterator[Finding]:
@@ -71,7 +71,7 @@ def _of_image(name: str, core: str, trtllm: str, wanted: Wanted) -> Iterator[Fin
     strangers = [hole for hole in holes if hole.opens_to_strangers and not server.is_local]
     if strangers:
         first = max((hole.fixed[-1] for hole in strangers), key=version)
-        yield found("hole-strangers", f"Triton {core} at {server.address}: {_ids(strangers)}", name, what=first)
+        yield finding_of("hole-strangers", f"Triton {core} at {server.address}: {_ids(strangers)}", name, what=first)
     rest = [hole for hole in holes if hole not in strangers]
     attempt = f'release="{DEFAULT_RELEASE}" in the inventory, then {DEPLOY}'
     yield from _known("triton", core, [hole for hole in rest if hole.component == "triton"], attempt, name)
@@ -97,7 +97,9 @@ def _known(
     if listed:
         worst = listed[0]
         effect = f"{EFFECTS[worst.effect]}, for {REACHES[worst.reach]}"
-        yield found("hole-known", f"{COMPONENTS[component]} {number}: {_ids(listed)} ({effect})", subject, what=attempt)
+        yield finding_of(
+            "hole-known", f"{COMPONENTS[component]} {number}: {_ids(listed)} ({effect})", subject, what=attempt
+        )
 
 
 def _ids(holes: Iterable[Hole]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from deploy.doctor.catalogue import found
+from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings, fields, number, seconds
 from deploy.doctor.units import is_active, parse_units
@@ -42,19 +42,19 @@ class Place:
 
 def places_of(readings: Readings) -> dict[str, Place]:
     """The servers of the host, by name, from lines `SERVER KEY VALUE`."""
-    told: dict[str, dict[str, str]] = {}
+    records: dict[str, dict[str, str]] = {}
     for line in readings.lines("servers"):
         name, _, rest = line.partition(" ")
         key, _, value = rest.partition(" ")
-        told.setdefault(name, {})[key] = value.strip()
+        records.setdefault(name, {})[key] = value.strip()
     return {
         name: Place(
             name,
-            found.get("current", ""),
-            "cut" in found,
-            *(fields(found.get(record, "")) or None for record in ("verdict", "wanted", "watch")),
+            server_records.get("current", ""),
+            "cut" in server_records,
+            *(fields(server_records.get(record, "")) or None for record in ("verdict", "wanted", "watch")),
         )
-        for name, found in told.items()
+        for name, server_records in records.items()
     }
 
 
@@ -63,33 +63,33 @@ def release_findings(readings: Readings, wanted: Wanted, places: dict[str, Place
     if not readings.is_whole("servers"):
         return
     if wanted.servers and not any(place.current for place in places.values()):
-        yield found("nothing-deployed", "no server has a release")
+        yield finding_of("nothing-deployed", "no server has a release")
         return
     planned = {server.name: server for server in wanted.servers}
     for name, server in planned.items():
         place = places.get(name, Place(name))
         if not place.current:
-            yield found("server-missing", f"server {name} has no release", name)
+            yield finding_of("server-missing", f"server {name} has no release", name)
         elif server.release and place.current != server.release:
-            yield found("release-differs", f"server {name} has {place.current}, planned {server.release}", name)
+            yield finding_of("release-differs", f"server {name} has {place.current}, planned {server.release}", name)
     for name, place in places.items():
         if name not in planned and place.current:
-            yield found("server-left", f"server {name} has {place.current}", name)
+            yield finding_of("server-left", f"server {name} has {place.current}", name)
         yield from _swap(readings, place)
 
 
 def _swap(readings: Readings, place: Place) -> Iterator[Finding]:
     name = place.name
     if place.is_cut and not is_active(readings, f"enginehouse-swap@{name}.service"):
-        yield found("swap-cut", f"server {name} has a swap.json, and no swap is under way", name)
+        yield finding_of("swap-cut", f"server {name} has a swap.json, and no swap is running", name)
     verdict = place.verdict or {}
     if verdict.get("result", "serves") != "serves":
-        yield found("swap-refused", f"{verdict.get('result')}: {verdict.get('sentence', '')}", name)
+        yield finding_of("swap-refused", f"{verdict.get('result')}: {verdict.get('sentence', '')}", name)
     now, restarts = number(readings.text("clock")), (place.watch or {}).get("restarts")
     recent = [when for when in restarts if seconds(when) > now - WATCHED_SECONDS] if isinstance(restarts, list) else []
     if now and recent:
         kind = "watchdog-gave-up" if len(recent) >= GIVES_UP else "watchdog-restarted"
-        yield found(kind, f"server {name} was restarted {len(recent)} times within two hours", name, server=name)
+        yield finding_of(kind, f"server {name} was restarted {len(recent)} times within two hours", name, server=name)
 
 
 def answer_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
@@ -101,13 +101,13 @@ def answer_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
         whole = answers[server.name, "-"]
         if not whole:
             evidence = f"no answer at {server.address}:{server.http_port}"
-            yield found("server-silent", evidence, server.name, server=server.name)
+            yield finding_of("server-silent", evidence, server.name, server=server.name)
             continue
         for model in server.models:
             status = answers.get((server.name, model), "200")
             if status != "200":
                 evidence = f"/v2/models/{model}/ready answers {status or 'nothing'}"
-                yield found("model-not-ready", evidence, f"{server.name}/{model}", server=server.name)
+                yield finding_of("model-not-ready", evidence, f"{server.name}/{model}", server=server.name)
 
 
 def cache_findings(readings: Readings) -> Iterator[Finding]:
@@ -121,32 +121,36 @@ def cache_findings(readings: Readings) -> Iterator[Finding]:
             continue
         model = next(iter(re.findall(r'model="([^"]*)"', labels)), server)
         if '"fraction"' in labels and amount > CACHE_SHARE:
-            yield found("cache-full", f"{amount:.0%} of its blocks are in use", f"{server}/{model}")
+            yield finding_of("cache-full", f"{amount:.0%} of its blocks are in use", f"{server}/{model}")
         elif labels.startswith("enginehouse_llm_cache_share{") and amount > CACHE_SHARE:
-            yield found("cache-full", f"requests under way fill {amount:.0%} of it", f"{server}/{model}")
+            yield finding_of("cache-full", f"running requests fill {amount:.0%} of it", f"{server}/{model}")
         elif '"paused_requests"' in labels and amount > 0:
-            yield found("cache-full", f"{amount:.0f} requests are paused for want of blocks", f"{server}/{model}")
+            yield finding_of(
+                "cache-full", f"{amount:.0f} requests are paused because no blocks are free", f"{server}/{model}"
+            )
 
 
 def lease_findings(readings: Readings) -> Iterator[Finding]:
-    """Who holds the host, which drains operators left, and changes that wait for a confirmation or were taken back."""
+    """Runs that hold the host, drains that operators left, and changes that await a confirmation or were reverted."""
     if readings.has("lock"):
         holder = fields(readings.text("lock"))
-        yield found("run-at-work", f"{holder.get('who', 'somebody')} since {holder.get('since', '(unknown)')}")
+        yield finding_of("run-at-work", f"{holder.get('who', 'somebody')} since {holder.get('since', '(unknown)')}")
     now = number(readings.text("clock"))
     for line in readings.lines("holds"):
         name, _, rest = line.partition(" ")
         until = seconds(fields(rest).get("until"))
         if now and until > now:
             ends = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(min(until, 2**37)))
-            yield found("hold", f"server {name} gets no requests until {ends}", name, server=name)
+            yield finding_of("hold", f"server {name} gets no requests until {ends}", name, server=name)
     for line in readings.lines("undo"):
         name, _, rest = line.partition(" ")
         if rest.strip() == "waiting":
-            yield found("undo-waiting", f"{name} is not confirmed", name)
+            yield finding_of("undo-waiting", f"{name} is not confirmed", name)
         else:
             record = fields(rest)
-            yield found("undo-taken-back", f"{name}: {record.get('why', 'no reason')} ({record.get('when', '')})", name)
+            yield finding_of(
+                "undo-taken-back", f"{name}: {record.get('why', 'no reason')} ({record.get('when', '')})", name
+            )
 
 
 def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
@@ -168,10 +172,10 @@ def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
         state = units.get(f"triton@{server.name}.service", {}).get("ActiveState", "inactive")
         for port in _ports(server):
             if port in taken and is_read and state in ("inactive", "failed"):
-                evidence = f"port {port} listens, and triton@{server.name} is {state}"
-                yield found("port-taken", evidence, server.name, port=port)
+                evidence = f"port {port} is in use, and triton@{server.name} is {state}"
+                yield finding_of("port-taken", evidence, server.name, port=port)
             elif port in open_ports and server.is_local:
-                yield found("port-open", f"server {server.name}: port {port} listens beyond loopback", server.name)
+                yield finding_of("port-open", f"server {server.name}: port {port} is open beyond loopback", server.name)
 
 
 def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
@@ -187,7 +191,7 @@ def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding
         if now and left < CERTIFICATE_DAYS:
             whose = "fleet-" if MUTUAL.search(path) else ""
             kind = f"{whose}certificate-{'ends' if left > 0 else 'ended'}"
-            yield found(kind, f"{path} ends on {ends:%Y-%m-%d}", path)
+            yield finding_of(kind, f"{path} ends on {ends:%Y-%m-%d}", path)
 
 
 def _ports(server: WantedServer) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What a host printed for each question, and how the question ended; parsed, not judged.
+"""The output of a host for each check, and how the check ended; parsed, not judged.
 
 The host prints `NAME|LINE` for every line of an answer and `NAME#ENDED` after it (roles/doctor/questions.py).
 """
@@ -37,11 +37,11 @@ class Readings:
                 texts.setdefault(name, []).append(rest.rstrip("\r"))
             else:
                 ended[name] = rest.strip()
-        return cls({name: "\n".join(found).strip("\n") for name, found in texts.items()}, ended)
+        return cls({name: "\n".join(answer).strip("\n") for name, answer in texts.items()}, ended)
 
-    def expecting(self, asked: Iterable[str]) -> Readings:
+    def expecting(self, names: Iterable[str]) -> Readings:
         """These answers, with `gone` for each question of `asked` that has no end."""
-        return Readings(self.texts, {**dict.fromkeys(asked, GONE), **self.ended})
+        return Readings(self.texts, {**dict.fromkeys(names, GONE), **self.ended})
 
     def text(self, name: str) -> str:
         """The answer; empty where there is none."""
@@ -66,8 +66,8 @@ class Readings:
 
 def number(text: object) -> int:
     """The first whole number in a text; 0 where there is none."""
-    found = _DIGITS.search(str(text))
-    return int(found[0]) if found else 0
+    match = _DIGITS.search(str(text))
+    return int(match[0]) if match else 0
 
 
 def seconds(value: object) -> float:
@@ -79,7 +79,7 @@ def seconds(value: object) -> float:
 def fields(text: str) -> dict[str, Any]:
     """An object of JSON; empty for anything else."""
     try:
-        told = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return value if isinstance(value, dict) else {}

@@ -19,21 +19,21 @@ EVIDENCES = 3
 
 @dataclass(frozen=True)
 class Report:
-    """What was found on every host of a run."""
+    """The findings on every host of a run."""
 
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """By host; a healthy host has none."""
     unasked: Mapping[str, str] = field(default_factory=dict)
     """Why a host could not be asked, by its name."""
     stopped: str = ""
-    """Why nobody could be asked at all."""
+    """Why no host could be asked."""
     archive: str = ""
     """The file that `--data report=FILE` wrote, and its size."""
 
     @property
     def exit_code(self) -> int:
         """0 healthy, 1 a host could not be asked, 2 one is broken, 3 there are warnings only; notes count nothing."""
-        severities = {finding.severity for found in self.findings.values() for finding in found}
+        severities = {finding.severity for findings in self.findings.values() for finding in findings}
         if self.stopped or self.unasked or not self.findings:
             return NOT_ASKED
         return BROKEN if "broken" in severities else WARNINGS if "warning" in severities else HEALTHY
@@ -46,8 +46,8 @@ class Report:
     def groups(self) -> list[tuple[Finding, dict[str, list[str]]]]:
         """Findings alike but for host and evidence, the worst first: one of them, and the evidences by host."""
         alike: dict[tuple[str, str, str], tuple[Finding, dict[str, list[str]]]] = {}
-        for host, found in self.findings.items():
-            for finding in found:
+        for host, findings in self.findings.items():
+            for finding in findings:
                 _, hosts = alike.setdefault((finding.id, finding.subject, finding.attempt), (finding, {}))
                 hosts.setdefault(host, []).append(finding.evidence)
         return sorted(alike.values(), key=lambda group: SEVERITIES.index(group[0].severity))
@@ -61,14 +61,14 @@ class Report:
         if self.stopped:
             yield self.stopped
         for finding, hosts in self.groups():
-            yield from _told(finding, hosts)
+            yield from _paragraph(finding, hosts)
             yield ""
         alike: dict[str, list[str]] = {}
         for host, reason in self.unasked.items():
             alike.setdefault(reason, []).append(host)
         for reason, names in alike.items():
             yield f"could not be asked: {shown(names)}" + (f" ({on_one_line(reason)})" if reason else "")
-        healthy = [host for host, found in self.findings.items() if not found]
+        healthy = [host for host, findings in self.findings.items() if not findings]
         if healthy:
             yield f"nothing found: {shown(healthy)}"
         yield f"verdict: {self.verdict}, {len(self.findings)} of {len(self.findings) + len(self.unasked)} hosts asked"
@@ -78,7 +78,7 @@ class Report:
         return {
             "verdict": self.verdict,
             "exit_code": self.exit_code,
-            "hosts": {host: [finding.to_json() for finding in found] for host, found in self.findings.items()},
+            "hosts": {host: [finding.to_json() for finding in findings] for host, findings in self.findings.items()},
             "not_asked": dict(self.unasked),
             "stopped": self.stopped,
             "archive": self.archive,
@@ -89,7 +89,7 @@ class Report:
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False)
 
 
-def _told(finding: Finding, hosts: Mapping[str, list[str]]) -> Iterator[str]:
+def _paragraph(finding: Finding, hosts: Mapping[str, list[str]]) -> Iterator[str]:
     evidences = list(dict.fromkeys(line for lines in hosts.values() for line in lines))
     subject = f"  {on_one_line(finding.subject)}" if finding.subject else ""
     yield f"{finding.severity}  {finding.id}{subject}  on {shown(list(hosts))}"

@@ -1,4 +1,4 @@
-"""Findings about the machine and what carries the servers: driver, CDI, disks, clock, units."""
+"""Findings about the machine and the base of the servers: driver, CDI, disks, clock, units."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
 from deploy.catalog.holes import holes_in
 from deploy.catalog.systems import TOOLKIT_FLOOR
 from deploy.catalog.versions import at_least
-from deploy.doctor.catalogue import found
+from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.gpu import gpu_findings, parse_gpus
 from deploy.doctor.readings import CUT, GONE, LATE, Readings, number
@@ -20,7 +20,7 @@ from deploy.rollout.drift import shown
 
 CLOCK_SECONDS = 60
 FULL_PERCENT, LOW_PERCENT = 99, 95
-_WHY = {LATE: "no end in time", CUT: "longer than is read", GONE: "nothing came"}
+_WHY = {LATE: "no answer in time", CUT: "the answer is too long", GONE: "no answer"}
 _NEEDED = ("kernel", "pci", "units", "room")
 """Questions that end well on every host."""
 _SAID_OF_SMI = (
@@ -34,15 +34,15 @@ _SAID_OF_SMI = (
 
 
 def unread_findings(readings: Readings) -> Iterator[Finding]:
-    """A finding where a question was not answered to its end (nvidia-smi has its own), and where nobody is root."""
+    """Findings of checks without a whole answer (nvidia-smi has its own), and of a login that is not root."""
     for name, ended in readings.ended.items():
         if ended in _WHY and not (name == "smi" and ended == LATE):
-            yield found("unread", f"{name}: {_WHY[ended]}", name, what=name)
+            yield finding_of("unread", f"{name}: {_WHY[ended]}", name, what=name)
         elif name in _NEEDED and ended != "0":
-            said = next(iter(readings.lines(name)), "nothing")
-            yield found("unread", f"{name}: it ended with status {ended}: {said}", name, what=name)
+            first_line = next(iter(readings.lines(name)), "nothing")
+            yield finding_of("unread", f"{name}: exit status {ended}: {first_line}", name, what=name)
     if readings.has("user") and readings.text("user").strip() != "0":
-        yield found("not-root", f"user {readings.text('user')}")
+        yield finding_of("not-root", f"user {readings.text('user')}")
 
 
 def hardware_findings(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator[Finding]:
@@ -58,64 +58,66 @@ def hardware_findings(readings: Readings, wanted: Wanted, is_deployed: bool) -> 
     yield from _devices(readings, wanted, len(gpus))
     yield from _driver(readings, wanted, is_deployed)
     for line in readings.lines("gpu-users"):
-        yield found("gpu-foreign", line, what=f"process {line}")
+        yield finding_of("gpu-foreign", line, what=f"process {line}")
 
 
 def _devices(readings: Readings, wanted: Wanted, seen: int) -> Iterator[Finding]:
-    """GPUs on the PCI bus against the inventory, and against those the driver offers."""
+    """GPUs on the PCI bus against the inventory, and against those that the driver lists."""
     if readings.ended.get("pci") != "0":
         return
     on_bus = [row[0] for row in readings.rows("pci") if row[-1].startswith(("0x0300", "0x0302"))]
     if len(on_bus) != wanted.gpus:
-        yield found("gpu-count", f"{len(on_bus)} on the PCI bus, {wanted.gpus} declared")
+        yield finding_of("gpu-count", f"{len(on_bus)} on the PCI bus, {wanted.gpus} declared")
     if 0 < seen < len(on_bus):
-        yield found("gpus-unseen", f"{seen} of {len(on_bus)} in nvidia-smi")
+        yield finding_of("gpus-unseen", f"{seen} of {len(on_bus)} in nvidia-smi")
 
 
 def _driver(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator[Finding]:
     if readings.has("nouveau") and is_deployed:
-        yield found("nouveau", "nouveau is loaded")
+        yield finding_of("nouveau", "nouveau is loaded")
     loaded, library = readings.text("loaded").strip(), readings.text("library").strip()
     if loaded and library and loaded != library:
-        yield found("driver-mismatch", f"module {loaded}, libcuda {library}")
-    yield from _smi(readings, wanted, is_deployed, told=bool(loaded and library and loaded != library))
+        yield finding_of("driver-mismatch", f"module {loaded}, libcuda {library}")
+    yield from _smi(readings, wanted, is_deployed, is_reported=bool(loaded and library and loaded != library))
     branch = DRIVER_BRANCHES.get(loaded.partition(".")[0])
     if branch and wanted.today != date.min and branch.ends <= wanted.today + timedelta(days=BRANCH_WARNING_DAYS):
-        yield found("driver-old", f"driver {loaded}: branch {branch.name} ends on {branch.ends}")
+        yield finding_of("driver-old", f"driver {loaded}: branch {branch.name} ends on {branch.ends}")
 
 
-def _smi(readings: Readings, wanted: Wanted, is_deployed: bool, told: bool) -> Iterator[Finding]:
-    """What it means that nvidia-smi did not end well."""
+def _smi(readings: Readings, wanted: Wanted, is_deployed: bool, is_reported: bool) -> Iterator[Finding]:
+    """The finding of an nvidia-smi that failed, by its exit status and message."""
     ended, text = readings.ended.get("smi", ""), readings.text("smi")
     first = next(iter(readings.lines("smi")), "nothing")
     if ended in (LATE, "124", "137"):
-        yield found("gpu-silent", "nvidia-smi -q does not end")
+        yield finding_of("gpu-silent", "nvidia-smi -q hangs")
     elif ended == "127":
         if is_deployed and wanted.gpus:
-            yield found("driver-missing", first)
+            yield finding_of("driver-missing", first)
     elif ended not in ("", "0", CUT, GONE):
         kind = next((kind for kind, words in _SAID_OF_SMI if words in text.lower()), "smi-refuses")
-        if not (kind == "driver-mismatch" and told):
-            yield found(kind, first)
+        if not (kind == "driver-mismatch" and is_reported):
+            yield finding_of(kind, first)
     elif ended == "0" and wanted.gpus and not parse_gpus(text):
-        yield found("smi-refuses", f"it ends well and names no GPU: {first}")
+        yield finding_of("smi-refuses", f"it succeeds and lists no GPU: {first}")
 
 
 def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Finding]:
     """Findings about containers: CDI specification of the loaded driver, holes of the toolkit, a traced start."""
     scope = readings.text("ptrace-scope").strip()
     if is_deployed and scope in ("2", "3"):
-        yield found("ptrace-scope", f"kernel.yama.ptrace_scope = {scope}")
+        yield finding_of("ptrace-scope", f"kernel.yama.ptrace_scope = {scope}")
     loaded, described = readings.text("loaded").strip(), readings.text("cdi").strip()
     if is_deployed and loaded and readings.is_whole("cdi"):
         if not described:
-            yield found("cdi-missing", "no libcuda.so in /var/run/cdi/nvidia.yaml or /etc/cdi/nvidia.yaml")
+            yield finding_of("cdi-missing", "no libcuda.so in /var/run/cdi/nvidia.yaml or /etc/cdi/nvidia.yaml")
         elif loaded not in described:
-            yield found("cdi-stale", f"{described} described, {loaded} loaded")
+            yield finding_of("cdi-stale", f"{described} described, {loaded} loaded")
     toolkit = readings.text("toolkit").strip()
     if re.match(r"[0-9]{1,6}\.", toolkit) and not at_least(toolkit[:40], TOOLKIT_FLOOR):
         known = ", ".join(hole.id for hole in holes_in("container-toolkit", toolkit[:40]))
-        yield found("toolkit-old", f"nvidia-container-toolkit {toolkit}, {TOOLKIT_FLOOR} is the first without {known}")
+        yield finding_of(
+            "toolkit-old", f"nvidia-container-toolkit {toolkit}, {TOOLKIT_FLOOR} is the first without {known}"
+        )
 
 
 def disk_findings(readings: Readings) -> Iterator[Finding]:
@@ -125,30 +127,30 @@ def disk_findings(readings: Readings) -> Iterator[Finding]:
             percent = next((number(cell) for cell in row if cell.endswith("%")), 0)
             full, what = f"{row[-1]}: {percent} % used", row[-1]
             if percent >= most:
-                yield found("disk-full", full, what, path=what)
+                yield finding_of("disk-full", full, what, path=what)
             elif percent >= LOW_PERCENT:
-                yield found(f"{kind}-low", full, what, what=what)
+                yield finding_of(f"{kind}-low", full, what, what=what)
     if places := readings.lines("unwritable"):
-        yield found("read-only", f"{', '.join(places)} read-only")
+        yield finding_of("read-only", f"{', '.join(places)} read-only")
 
 
 def package_findings(readings: Readings) -> Iterator[Finding]:
-    """Who is at work with apt; or else, what a killed one left, from lines `STATE NAME` and `journal`."""
+    """Programs that use apt now; else packages that an interrupted run left, from lines `STATE NAME` and `journal`."""
     if holders := readings.lines("apt"):
-        yield found("apt-busy", f"process {', '.join(holders)}")
+        yield finding_of("apt-busy", f"process {', '.join(holders)}")
     elif rows := readings.rows("packages"):
         names = [row[1] for row in rows if len(row) == 2]
-        yield found("packages-half", f"not configured: {shown(names)}" if names else "dpkg was interrupted")
+        yield finding_of("packages-half", f"not configured: {shown(names)}" if names else "dpkg was interrupted")
 
 
 def clock_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """The host's clock against this machine's, and what keeps it."""
+    """The host's clock against this machine's, and its time service."""
     here = number(readings.text("clock"))
     if here and wanted.after:
         apart = max(wanted.before - here, here - wanted.after, 0)
         if apart > CLOCK_SECONDS:
-            yield found("clock-off", f"{apart:,.0f} seconds apart")
+            yield finding_of("clock-off", f"{apart:,.0f} seconds apart")
     if readings.text("clock-kept").strip() == "no":
-        yield found("clock-free", "NTPSynchronized=no")
+        yield finding_of("clock-free", "NTPSynchronized=no")
     if readings.has("boot-wanted"):
-        yield found("boot-wanted", readings.text("boot-wanted"))
+        yield finding_of("boot-wanted", readings.text("boot-wanted"))

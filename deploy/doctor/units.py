@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.doctor.catalogue import found
+from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings, number
 from deploy.doctor.wanted import Wanted
@@ -47,14 +47,16 @@ def unit_findings(readings: Readings, wanted: Wanted, placed: frozenset[str]) ->
         yield from _timer(GPU_TIMER, units.get(GPU_TIMER, {}))
     docker = units.get(DOCKER, {})
     if placed and docker.get("ActiveState", "inactive") != "active":
-        yield found("docker-down", f"{DOCKER} is {docker.get('ActiveState', 'not installed')}", DOCKER, unit=DOCKER)
+        yield finding_of(
+            "docker-down", f"{DOCKER} is {docker.get('ActiveState', 'not installed')}", DOCKER, unit=DOCKER
+        )
 
 
 def error_findings(readings: Readings) -> Iterator[Finding]:
     """The units of ours that wrote errors since boot, and how many."""
     for row in readings.rows("errors"):
         if len(row) == 2:
-            yield found("errors-logged", f"{row[1]}: {number(row[0])} lines", row[1], unit=row[1])
+            yield finding_of("errors-logged", f"{row[1]}: {number(row[0])} lines", row[1], unit=row[1])
 
 
 def is_active(readings: Readings, unit: str) -> bool:
@@ -65,19 +67,19 @@ def is_active(readings: Readings, unit: str) -> bool:
 def _state(name: str, unit: Unit) -> Iterator[Finding]:
     if unit.get("ActiveState") == "failed":
         kind = "unit-failed" if name.startswith(SERVES) else "job-failed"
-        yield found(kind, f"{name} failed: {unit.get('Result') or 'no result'}", name, unit=name)
+        yield finding_of(kind, f"{name} failed: {unit.get('Result') or 'no result'}", name, unit=name)
     elif restarts := number(unit.get("NRestarts", "")):
-        yield found("unit-restarted", f"{name} was started again {restarts} times", name, unit=name)
+        yield finding_of("unit-restarted", f"{name} restarted {restarts} times", name, unit=name)
 
 
 def _server(name: str, unit: Unit) -> Iterator[Finding]:
     state = unit.get("ActiveState", "inactive")
     if state in ("activating", "reloading"):
-        yield found("unit-starting", f"{name} is {state}", name, unit=name)
+        yield finding_of("unit-starting", f"{name} is {state}", name, unit=name)
     elif state not in ("active", "failed"):
-        yield found("unit-stopped", f"{name} is {state}", name, unit=name)
+        yield finding_of("unit-stopped", f"{name} is {state}", name, unit=name)
 
 
 def _timer(name: str, unit: Unit) -> Iterator[Finding]:
     if unit.get("ActiveState") not in ("active", "failed"):
-        yield found("timer-stopped", f"{name} is {unit.get('ActiveState', 'not there')}", name, unit=name)
+        yield finding_of("timer-stopped", f"{name} is {unit.get('ActiveState', 'not there')}", name, unit=name)

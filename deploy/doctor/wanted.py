@@ -1,4 +1,4 @@
-"""What the doctor has to know of a host's plan, and of the machine that asks."""
+"""The part of a host's plan that the doctor compares with, and the clock and address of the asking machine."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from deploy.catalog.xids import XIDS
-from deploy.doctor.catalogue import found
+from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.gpu import place_of, recovery_finding
 from deploy.doctor.readings import seconds
@@ -75,11 +75,11 @@ def xid_findings(
         if number == 0 and (place in numbered or (not place and numbered)):
             continue
         if last.when and last.when <= mended:
-            yield found("xid-mended", evidence, subject)
+            yield finding_of("xid-mended", evidence, subject)
         elif number == RECOVERY:
             yield from _recovery(last, evidence, subject, gpu, actions.get(place, ""))
         else:
-            yield found(_kind(number, gpus), evidence, subject, gpu=gpu)
+            yield finding_of(_kind(number, gpus), evidence, subject, gpu=gpu)
 
 
 def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> Iterator[Finding]:
@@ -87,7 +87,7 @@ def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> It
     new = [message for message in messages if not message.when or message.when > mended]
     grave = [message for message in new if _kind(message.number, gpus) in _GRAVE]
     if grave:
-        yield found("xid-last-boot", f"{_text(grave[-1])} ({len(grave)} such messages)")
+        yield finding_of("xid-last-boot", f"{_text(grave[-1])} ({len(grave)} such messages)")
 
 
 def _kind(number: int, gpus: int) -> str:
@@ -104,7 +104,7 @@ def _kind(number: int, gpus: int) -> str:
 
 
 def _recovery(message: Message, evidence: str, subject: str, gpu: object, now: str) -> Iterator[Finding]:
-    """What nvidia-smi says now counts more than a message; an action that is past is told all the same."""
+    """The recovery action that nvidia-smi reports now precedes a message's; a past action is reported as past."""
     changed = _CHANGED.search(message.text)
     code = int(changed[1], 16) if changed else -1
     # By its number: the words in brackets are a driver's own, and later ones may differ.
@@ -112,10 +112,10 @@ def _recovery(message: Message, evidence: str, subject: str, gpu: object, now: s
     if code == 0:
         return
     if now.strip().lower() == "none":
-        yield found("recovery-past", evidence, subject)
+        yield finding_of("recovery-past", evidence, subject)
     elif now.strip().lower() in ("", "n/a", "[n/a]"):
         finding = recovery_finding(then, gpu, subject, evidence)
-        yield finding or found("recovery-unknown", evidence, subject)
+        yield finding or finding_of("recovery-unknown", evidence, subject)
 
 
 def _text(message: Message) -> str:

@@ -45,7 +45,7 @@ def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
             *_logits(recipe),
             *_speculation(recipe.speculative),
             *_lora(recipe),
-            ("--workers", str(recipe.ways.world)),  # one rank of the engine a worker, one worker a GPU
+            ("--workers", str(recipe.layout.world)),  # one rank of the engine a worker, one worker a GPU
         ]
     )
     for name, value in sorted(recipe.options.items()):

@@ -88,9 +88,9 @@ def _model(recipe: Recipe, output: str, calibration: str) -> Making:
 
 def _convert(recipe: Recipe, output: str) -> Making:
     flags = [("--dtype", recipe.dtype), *_split(recipe)]
-    if recipe.has_experts and recipe.ways.expert:
-        ways = recipe.ways  # experts divide the tensor-parallel group: moe_tp x moe_ep = tp
-        flags += [("--moe_tp_size", str(ways.tensor // ways.expert)), ("--moe_ep_size", str(ways.expert))]
+    if recipe.has_experts and recipe.layout.expert:
+        layout = recipe.layout  # experts divide the tensor-parallel group: moe_tp x moe_ep = tp
+        flags += [("--moe_tp_size", str(layout.tensor // layout.expert)), ("--moe_ep_size", str(layout.expert))]
     if recipe.precision in WEIGHT_ONLY:
         flags += [("--use_weight_only", ""), ("--weight_only_precision", WEIGHT_ONLY[recipe.precision])]
     if recipe.precision == "int4_gptq":
@@ -168,7 +168,7 @@ def _redrafter(recipe: Recipe, output: str, model: tuple[str, str]) -> Making:
         script=heads_path("redrafter"),
         flags=(
             ("--dtype", _heads_dtype(recipe)),
-            ("--tp_size", str(recipe.ways.tensor)),
+            ("--tp_size", str(recipe.layout.tensor)),
             ("--redrafter_num_beams", str(recipe.speculative.beams)),
             ("--redrafter_draft_len_per_beam", str(recipe.speculative.tokens)),
             *_workers(recipe),
@@ -178,10 +178,10 @@ def _redrafter(recipe: Recipe, output: str, model: tuple[str, str]) -> Making:
 
 
 def _split(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    yield "--tp_size", str(recipe.ways.tensor)
-    yield "--pp_size", str(recipe.ways.pipeline)
+    yield "--tp_size", str(recipe.layout.tensor)
+    yield "--pp_size", str(recipe.layout.pipeline)
 
 
 def _workers(recipe: Recipe) -> Pairs:
     """`--workers`, so that ranks are written side by side; nothing for a single rank."""
-    return (("--workers", str(recipe.ways.world)),) if recipe.ways.world > 1 else ()
+    return (("--workers", str(recipe.layout.world)),) if recipe.layout.world > 1 else ()

@@ -27,14 +27,14 @@ NOT_IN_NAMES = re.compile(r"[^a-z0-9.]+")
 def engines_of(
     served: Served, share: Share, server: Server, host: Host, image: ImageSlice, surroundings: Surroundings
 ) -> tuple[EngineSlice, ...]:
-    """One slice for each engine of a model; its inventory has been judged."""
+    """The slices of a model's engines; its inventory has been validated."""
     gpu = gpu_of(host, server)
     assert gpu, "an unknown GPU passed the checks"
     engines = []
     for recipe in recipes_of(served, server, image.trtllm):
         digest = _calibration_digest(recipe, surroundings)
         fields = fields_of(recipe, gpu.sm, image, digest)
-        engines.append(engine_slice(recipe, served, host, share.gpus[: recipe.ways.world], gpu.sm, fields, digest))
+        engines.append(engine_slice(recipe, served, host, share.gpus[: recipe.layout.world], gpu.sm, fields, digest))
     return tuple(engines)
 
 
@@ -60,9 +60,9 @@ def engine_slice(
         staging=staging,
         precision=recipe.precision,
         kv_dtype=recipe.kv_dtype,
-        tensor=recipe.ways.tensor,
-        pipeline=recipe.ways.pipeline,
-        expert=recipe.ways.expert,
+        tensor=recipe.layout.tensor,
+        pipeline=recipe.layout.pipeline,
+        expert=recipe.layout.expert,
         sm=sm,
         gpus=gpus,
         devices=tuple(device_name(gpu, host) for gpu in gpus),
@@ -86,19 +86,19 @@ def _calibration_texts(recipe: Recipe) -> str:
 
 
 def _calibration_digest(recipe: Recipe, surroundings: Surroundings) -> str:
-    """What tells those texts from others; empty where none are read."""
+    """The digest of the calibration texts; empty if none are read."""
     texts = _calibration_texts(recipe)
     return surroundings.calibrations.get(texts, MISSING) if texts else ""
 
 
 def store_name(recipe: Recipe, served: Served, sm: str, mark: str) -> str:
-    """What a directory of an engine store says without being opened."""
-    experts = f"-ep{recipe.ways.expert}" if recipe.ways.expert > 1 else ""
+    """The directory's name in an engine store: model, precision, GPU and layout, readable without opening it."""
+    experts = f"-ep{recipe.layout.expert}" if recipe.layout.expert > 1 else ""
     cache = f"-kv-{recipe.kv_dtype}" if recipe.has_small_cache else ""
     parts = (
         _plain(_checkpoint_name(recipe, served)),
         _plain(recipe.precision) + cache,
-        f"tp{recipe.ways.tensor}-pp{recipe.ways.pipeline}{experts}",
+        f"tp{recipe.layout.tensor}-pp{recipe.layout.pipeline}{experts}",
         f"trtllm-{recipe.trtllm}",
         f"sm{sm}",
         mark,
@@ -113,7 +113,7 @@ def read_by(recipe: Recipe) -> tuple[WeightsSlice, ...]:
 
 
 def replay_slice(served: Served) -> ReplaySlice | None:
-    """What the engine is asked before it is signed; None where the inventory has nobody judge it."""
+    """The prompts and limits that judge an engine before it is signed; None if the inventory chose no replay."""
     wanted = _replay(served)
     if wanted is None or not wanted.judged:
         return None
@@ -140,8 +140,12 @@ def _replay(served: Served) -> Replay | None:
 def _checkpoint_name(recipe: Recipe, served: Served) -> str:
     """The catalog's name of the checkpoint, else its repository's, else the served model's."""
     speculative = served.model.speculative if isinstance(served.model, LLM) else None
-    said = getattr(speculative, "checkpoint", "") if recipe.role == DRAFT else served.model.checkpoint
-    return said if isinstance(said, str) and said else recipe.weights.repository.rsplit("/", 1)[-1] or recipe.model
+    checkpoint = getattr(speculative, "checkpoint", "") if recipe.role == DRAFT else served.model.checkpoint
+    return (
+        checkpoint
+        if isinstance(checkpoint, str) and checkpoint
+        else recipe.weights.repository.rsplit("/", 1)[-1] or recipe.model
+    )
 
 
 def _plain(name: str) -> str:

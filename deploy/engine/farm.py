@@ -1,4 +1,4 @@
-"""What a farm host builds for the others: every engine of the inventory its card can build with the image it has."""
+"""Engines that a farm host builds for other hosts: all that its card can build with the image it has."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _with_engines(mine: Slice, slices: Iterable[Slice]) -> Slice:
     return replace(mine, engines=engines, weights=weights, disk_needed_mib=needed)
 
 
-def _fitting(mine: Slice, other: Slice) -> Iterator[EngineSlice]:
+def _fitting(mine: Slice, owner: Slice) -> Iterator[EngineSlice]:
     """Engines of another host that this one can build: same card, same image, GPUs enough."""
-    same = (mine.machine.gpu, mine.mig, mine.image) == (other.machine.gpu, other.mig, other.image)
-    for engine in other.engines if same else ():
+    same = (mine.machine.gpu, mine.mig, mine.image) == (owner.machine.gpu, owner.mig, owner.image)
+    for engine in owner.engines if same else ():
         if engine.world_size <= _devices(mine):
             yield engine
 

@@ -1,4 +1,4 @@
-"""What makes two engines the same engine. Equal fingerprint: no build; another one: no load.
+"""The inputs that identify an engine. Equal fingerprints need no build; another fingerprint is never loaded.
 
 No path and no host name is in it, and neither is the card's memory: an engine of one SM runs on every card of that SM.
 """
@@ -31,7 +31,7 @@ def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> d
         "precision": recipe.precision,
         "kv_dtype": recipe.kv_dtype,
         "calibration": _calibration(recipe, calibration),
-        "parallel": {**asdict(recipe.ways)},
+        "parallel": {**asdict(recipe.layout)},
         "shapes": shapes | {name: int(flags[f"--{name}"]) for name in shapes},
         "flags": {name: value for name, value in flags.items() if name not in left_out},
         "convert": [

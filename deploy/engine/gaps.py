@@ -21,7 +21,7 @@ OWN_CHECKPOINT = 'Engine(checkpoint="trtllm") with weights converted elsewhere'
 
 @dataclass(frozen=True)
 class Gap:
-    """What cannot be written: `field` is the place in the inventory, `attempt` what to say there instead."""
+    """A setting that cannot be written; `field` is its place in the inventory, `attempt` the setting to use instead."""
 
     kind: str
     field: str
@@ -59,7 +59,7 @@ def _published(recipe: Recipe) -> Iterator[Gap]:
 
 
 def _experts(recipe: Recipe) -> Iterator[Gap]:
-    expert = recipe.ways.expert
+    expert = recipe.layout.expert
     if expert > 1 and (is_quantized(recipe) or heads_of(recipe.speculative)):
         yield Gap(
             "experts-not-split",
@@ -76,14 +76,14 @@ def _heads(recipe: Recipe) -> Iterator[Gap]:
     if not heads:
         return
     name = type(recipe.speculative).__name__
-    if recipe.ways.pipeline > 1 and heads in ("eagle", "redrafter"):
+    if recipe.layout.pipeline > 1 and heads in ("eagle", "redrafter"):
         yield Gap(
             "heads-not-split",
             "parallel.pipeline",
             f"{name}'s convert script has no pipeline parallelism",
-            f"pipeline={recipe.ways.pipeline}",
+            f"pipeline={recipe.layout.pipeline}",
             "pipeline=1",
-            f"Parallel(tensor={recipe.ways.world})",
+            f"Parallel(tensor={recipe.layout.world})",
         )
     if heads == "medusa" and recipe.family == "qwen" and not at_least(recipe.trtllm, "1.0"):
         yield Gap(
@@ -151,12 +151,12 @@ def _flag(recipe: Recipe, table: FlagTable, name: str, value: str) -> Iterator[G
     wrong = [part for part in value.split() if known and known.choices and part not in known.choices]
     if known and not wrong:
         return
-    given = f"{name} {wrong[0]}" if wrong else name
+    option = f"{name} {wrong[0]}" if wrong else name
     choices = f"one of {', '.join(known.choices)}" if known else f"a flag on both sides of {recipe.trtllm}"
     yield Gap(
         "flag-not-certain",
         _FIELDS.get(name, "engine"),
-        f"nobody knows for certain that {table.program} of TensorRT-LLM {recipe.trtllm} takes `{given}`",
+        f"nobody knows for certain that {table.program} of TensorRT-LLM {recipe.trtllm} takes `{option}`",
         f"precision={recipe.precision!r}, {recipe.architecture}",
         f"{choices}; its row is {table.row} ({table.confidence})",
         f'release="{LAST_WITH_ENGINES}", '

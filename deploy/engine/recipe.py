@@ -12,7 +12,7 @@ from typing import Any
 from deploy.engine.scripts import family_of
 from deploy.models.budget import pages_context
 from deploy.models.files import beside_of, weights_of
-from deploy.models.resolve import Served, Ways, kv_dtype_of, precision_of, ways_of
+from deploy.models.resolve import Layout, Served, kv_dtype_of, layout_of, precision_of
 from deploy.slices.host import WeightsSlice
 from deploy.spec import LLM, Calibration, Draft, LoRA, ReDrafter, Server, Speculative
 
@@ -31,7 +31,7 @@ class Recipe:
     trtllm: str
     precision: str
     kv_dtype: str
-    ways: Ways
+    layout: Layout
     weights: WeightsSlice
     max_batch_size: int
     max_input_len: int
@@ -80,13 +80,13 @@ def recipes_of(served: Served, server: Server, trtllm: str) -> tuple[Recipe, ...
     """The target's recipe, then the draft's where a draft model speculates."""
     model = served.model
     assert isinstance(model, LLM), "an encoder has no engine"
-    target = _target(served, model, ways_of(server, model), trtllm)
+    target = _target(served, model, layout_of(server, model), trtllm)
     if not isinstance(model.speculative, Draft) or not served.draft or target.beside is None:
         return (target,)
     return target, _draft(target, served.draft.architecture, target.beside)
 
 
-def _target(served: Served, model: LLM, ways: Ways, trtllm: str) -> Recipe:
+def _target(served: Served, model: LLM, layout: Layout, trtllm: str) -> Recipe:
     engine = model.engine
     return Recipe(
         model=model.name,
@@ -95,7 +95,7 @@ def _target(served: Served, model: LLM, ways: Ways, trtllm: str) -> Recipe:
         trtllm=trtllm,
         precision=precision_of(served),
         kv_dtype=kv_dtype_of(served),
-        ways=ways,
+        layout=layout,
         weights=weights_of(served),
         max_batch_size=model.max_batch_size,
         # an answer has at least one token
@@ -124,7 +124,7 @@ def _draft(target: Recipe, architecture: str, weights: WeightsSlice) -> Recipe:
         role=DRAFT,
         architecture=architecture,
         weights=weights,
-        ways=Ways(tensor=target.ways.tensor, pipeline=target.ways.pipeline),
+        layout=Layout(tensor=target.layout.tensor, pipeline=target.layout.pipeline),
         has_experts=False,
         max_beam_width=1,
         context_logits=False,

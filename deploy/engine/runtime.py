@@ -1,4 +1,4 @@
-"""What Triton tells a finished engine when it loads it: the parameters of the `inflight_batcher_llm` models, as text.
+"""Parameters that Triton passes to a finished engine at load: those of the `inflight_batcher_llm` models, as text.
 
 Pure. Only run-time keys of `deploy.catalog.runtime_keys` are ever written; what is compiled in is `deploy.engine`'s
 other half, and where both have to say the same (paged context, beam width, speculation) this one reads the flags the

@@ -43,7 +43,7 @@ def engine_mib(recipe: Recipe, served: Served) -> int:
     By hand: Llama-3.1-8B in fp8, one rank: 8,661 + 64 = 8,725.
     """
     weights = memory.mib(memory.weights_bytes(shape_of(recipe, served), recipe.precision))
-    return weights + heads_mib(recipe, served) + RANK_MIB * recipe.ways.world
+    return weights + heads_mib(recipe, served) + RANK_MIB * recipe.layout.world
 
 
 def scratch_mib(recipe: Recipe, served: Served) -> int:
@@ -60,7 +60,7 @@ def build_gpu_mib(recipe: Recipe, served: Served) -> int:
     Shape:   16-bit weights / GPUs + CALIBRATION_MIB; a rank's weights once more than once (1.5) + BUILDER_MIB.
     By hand: Llama-3.1-8B in fp8 on one GPU: 15,317 + 6,144 = 21,461 against 12,992 + 4,096 = 17,088: 21,461.
     """
-    world = recipe.ways.world
+    world = recipe.layout.world
     plain = memory.mib(2 * shape_of(recipe, served).parameters // world) + CALIBRATION_MIB
     build = 3 * memory.mib(memory.weights_bytes(shape_of(recipe, served), recipe.precision) // world) // 2 + BUILDER_MIB
     return build if recipe.is_finished else max(plain, build)

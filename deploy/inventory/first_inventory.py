@@ -47,7 +47,7 @@ MOST_GPUS = 64
 
 @dataclass(frozen=True)
 class Kind:
-    """What equal machines have in common."""
+    """The properties that equal machines share."""
 
     os: str
     pci_id: str

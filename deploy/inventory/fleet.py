@@ -129,9 +129,9 @@ def read_monitor(
 def _apart(
     name: str, data: Mapping[str, Any], knobs: Table | None, key: str, declared: type, others: tuple[str, ...]
 ) -> list[Refusal]:
-    """What is wrong with the data of a host that serves nothing: a balancer, or a monitor."""
+    """Refusals for the data of a support host: a balancer or a monitor."""
     problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {})]
-    serving = [other for other in others if other in data]
+    serving = [name for name in others if name in data]
     if serving:
         problems.append(
             refuse(

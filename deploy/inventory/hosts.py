@@ -50,7 +50,7 @@ def hosts_of_ansible(read: Mapping[str, Any], group: str, file: str, ssh_config_
     if group not in groups:
         attempt = offer(group, sorted(name for name, hosts in groups.items() if hosts))
         raise _unknown("group", group, file, f"groups {_listed(groups)}", "a group of that inventory", attempt)
-    found: Hosts = []
+    hosts: Hosts = []
     problems: list[Refusal] = []
     for name in groups[group]:
         values = read["hosts"][name]
@@ -62,8 +62,8 @@ def hosts_of_ansible(read: Mapping[str, Any], group: str, file: str, ssh_config_
             own, wrong = _configuration(name, values, file)
             data |= own
             problems += wrong
-        found.append((name, data))
-    return _confirmed(found, place, problems, f"ansible-inventory -i {file} --graph")
+        hosts.append((name, data))
+    return _confirmed(hosts, place, problems, f"ansible-inventory -i {file} --graph")
 
 
 def hosts_of_terraform(document: object, output: str, file: str) -> Hosts:
@@ -80,8 +80,8 @@ def hosts_of_terraform(document: object, output: str, file: str) -> Hosts:
         raise _unknown("output", output, file, f"outputs {_listed(document)}", "an output of Terraform", attempt)
     place = f"{file}: {output}"
     problems: list[Refusal] = []
-    found = list(_entries(document[output]["value"], place, problems))
-    return _confirmed(found, place, problems, f"terraform output -json {output}")
+    hosts = list(_entries(document[output]["value"], place, problems))
+    return _confirmed(hosts, place, problems, f"terraform output -json {output}")
 
 
 def not_terraform(file: str, seen: str) -> Refusal:
@@ -139,10 +139,10 @@ def _kind(value: object) -> str:
     return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
-def _confirmed(found: Hosts, place: str, problems: list[Refusal], attempt: str) -> Hosts:
+def _confirmed(hosts: Hosts, place: str, problems: list[Refusal], attempt: str) -> Hosts:
     """The hosts with ports as numbers. Raises: a Refusal for all problems together."""
-    refused = [*problems, *(problem for name, data in found for problem in _host_problems(name, data, place))]
-    if not found and not refused:
+    refused = [*problems, *(problem for name, data in hosts for problem in _host_problems(name, data, place))]
+    if not hosts and not refused:
         refused = [
             refuse(
                 "names-no-host",
@@ -153,8 +153,8 @@ def _confirmed(found: Hosts, place: str, problems: list[Refusal], attempt: str) 
                 attempt=f"look what it holds: {attempt}",
             )
         ]
-    refuse_all([*refused, *([] if refused else _twice(found, place))])
-    return [(name, data | ({"ssh_port": int(data["ssh_port"])} if "ssh_port" in data else {})) for name, data in found]
+    refuse_all([*refused, *([] if refused else _twice(hosts, place))])
+    return [(name, data | ({"ssh_port": int(data["ssh_port"])} if "ssh_port" in data else {})) for name, data in hosts]
 
 
 def _host_problems(name: str, data: Mapping[str, Any], place: str) -> Iterator[Refusal]:
@@ -173,10 +173,10 @@ def _host_problems(name: str, data: Mapping[str, Any], place: str) -> Iterator[R
             yield _no_place(name, key, value, place, "a text")
 
 
-def _twice(found: Hosts, place: str) -> Iterator[Refusal]:
+def _twice(hosts: Hosts, place: str) -> Iterator[Refusal]:
     """A refusal for each name that stands twice, and for each place at which two names are."""
     names, places = set[str](), dict[tuple[str, str, str], str]()
-    for name, data in found:
+    for name, data in hosts:
         at = (str(data.get("ssh_hostname") or name).lower(), str(data.get("ssh_port", 22)))
         known = places.setdefault((*at, str(data.get("ssh_config_file", ""))), name)
         if name in names or known != name:

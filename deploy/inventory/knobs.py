@@ -1,4 +1,4 @@
-"""What an inventory may override of a role under `<role>_settings`: declared by the role's `Defaults`, judged here.
+"""Overrides of a role under `<role>_settings`: declared by the role's `Defaults`, validated here.
 
 `deploy/` knows no role. Whoever loads an inventory hands in the table: the name of each role and its `Defaults`, a
 dataclass whose annotations carry a `Range` or a `Text`. A new knob is a line there, and a new role is its own folder.
@@ -64,21 +64,21 @@ def settings_problems(data: Mapping[str, Any], table: Table) -> Iterator[Refusal
             yield from role_problems(key, data[key], defaults)
 
 
-def role_problems(key: str, given: Any, defaults: type[Any]) -> Iterator[Refusal]:
+def role_problems(key: str, values: Any, defaults: type[Any]) -> Iterator[Refusal]:
     """A refusal for each entry of `given`, the value of the data key `key`, that `defaults` does not take."""
-    if given is None:
+    if values is None:
         return
-    wrong = list(mistyped(given, dict, key))
+    wrong = list(mistyped(values, dict, key))
     yield from wrong
     hints = _hints(defaults)  # type: ignore[arg-type]  # mypy takes a class for unhashable
     known = [field.name for field in fields(defaults)]
-    for name, value in () if wrong else given.items():
+    for name, value in () if wrong else values.items():
         yield from _value_problems(f"{key}.{name}", value, hints[name]) if name in known else _unknown(key, name, known)
 
 
 @cache
 def _hints(defaults: type[Any]) -> dict[str, Any]:
-    """What each knob takes, resolved once: every role of every host asks."""
+    """The annotation of each knob, resolved once and cached: every role of every host reads them."""
     return get_type_hints(defaults, include_extras=True)
 
 

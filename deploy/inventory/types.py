@@ -37,7 +37,7 @@ def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
 
 @cache
 def hints_of(kind: type) -> dict[str, Any]:
-    """What each field of a class takes, resolved once: a fleet has many objects of few classes."""
+    """The annotation of each field of a class, resolved once and cached: a fleet has many objects of few classes."""
     return get_type_hints(kind)
 
 

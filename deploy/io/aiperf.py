@@ -52,8 +52,8 @@ def _python() -> str:
     if PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
         return sys.executable
     for minor in range(PYTHONS[1][1], PYTHONS[0][1] - 1, -1):
-        if found := shutil.which(f"python3.{minor}"):
-            return found
+        if program := shutil.which(f"python3.{minor}"):
+            return program
     raise _refused("no-python", "aiperf runs on Python 3.11 to 3.13", sys.version.split()[0], "install python3.13")
 
 
@@ -68,7 +68,9 @@ def together(program: Path, configs: Sequence[Mapping[str, Any]], key: str, seco
             for process in running:
                 process.wait(seconds + SPARE_SECONDS)
         except subprocess.TimeoutExpired:
-            raise _refused("no-run", "a run of aiperf did not end", _said(Path(folder)), "a longer --seconds") from None
+            raise _refused(
+                "no-run", "a run of aiperf did not end", _last_errors(Path(folder)), "a longer --seconds"
+            ) from None
         finally:
             for process in running:
                 if process.poll() is None:
@@ -83,22 +85,24 @@ def _started(program: Path, folder: Path, place: int, config: Mapping[str, Any],
     (mine / "config.yaml").write_text(json.dumps(config), "utf-8")  # JSON is YAML
     argv = [str(program), "profile", "--config", str(mine / "config.yaml"), "--artifact-dir", str(mine / "out")]
     argv += ["--ui", "none", "--no-gpu-telemetry", "--no-server-metrics"]
-    told = os.environ | {"NO_COLOR": "1"} | ({KEY_VARIABLE: key} if key else {})
+    environment = os.environ | {"NO_COLOR": "1"} | ({KEY_VARIABLE: key} if key else {})
     with (mine / "log").open("wb") as log:
-        return subprocess.Popen(argv, env=told, stdout=log, stderr=subprocess.STDOUT, cwd=mine)
+        return subprocess.Popen(argv, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=mine)
 
 
 def _report(mine: Path) -> dict[str, Any]:
     try:
         report = json.loads((mine / "out" / REPORT).read_text("utf-8"))
     except (OSError, ValueError):
-        raise _refused("no-run", "aiperf wrote no report", _said(mine.parent), "enginehouse ask INVENTORY") from None
+        raise _refused(
+            "no-run", "aiperf wrote no report", _last_errors(mine.parent), "enginehouse ask INVENTORY"
+        ) from None
     if not isinstance(report, dict) or "request_latency" not in report:
-        raise _refused("no-answers", "no request was answered", _said(mine.parent), "enginehouse ask INVENTORY")
+        raise _refused("no-answers", "no request was answered", _last_errors(mine.parent), "enginehouse ask INVENTORY")
     return report
 
 
-def _said(folder: Path) -> str:
+def _last_errors(folder: Path) -> str:
     """The last lines of the logs that say what went wrong."""
     lines = [line.strip() for log in sorted(folder.glob("*/log")) for line in log.read_text("utf-8").splitlines()]
     return " | ".join([line for line in lines if "rror" in line][-2:] or lines[-2:])[:600]

@@ -37,7 +37,7 @@ AT_ONCE = 8
 """An sshd begins to drop unauthenticated connections at ten (`MaxStartups 10:30:100`), a jump host's included."""
 
 
-def asked(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[list[Answered], list[Answered]]:
+def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[list[Answered], list[Answered]]:
     """The machines that are to serve, and those `outside`, balancers and monitors, with what they answered.
 
     Raises: a Refusal for all that do not answer, and for all that are to serve and have no NVIDIA GPU.

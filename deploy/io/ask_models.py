@@ -55,7 +55,9 @@ def requests(
 
     Raises `Refusal` for a name that no server of these hosts has, and for texts the model cannot take.
     """
-    served = [(slice_, server, served_model) for slice_ in plan.slices for server, served_model in _asked(slice_, key)]
+    served = [
+        (slice_, server, served_model) for slice_ in plan.slices for server, served_model in _targets(slice_, key)
+    ]
     wanted = [row for row in served if model in ("", row[2].name)]
     if not wanted:
         raise _no_such_model(model, sorted({served_model.name for _, _, served_model in served}), texts)
@@ -80,24 +82,24 @@ def unopened(plan: Plan, key: GivenKey | None) -> str:
     return f"asked Triton itself; with a key in {VARIABLE} or --key-file, the gateway is asked"
 
 
-def _asked(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice, ModelSlice]]:
+def _targets(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice, ModelSlice]]:
     """Every model of every server; through a gateway each name once, whichever server answers."""
-    told = set[str]()
+    answered_names = set[str]()
     for server in slice_.servers:
         for model in server.models:
-            if slice_.gateway and opens(slice_.gateway, key) and model.name in told:
+            if slice_.gateway and opens(slice_.gateway, key) and model.name in answered_names:
                 continue
-            told.add(model.name)
+            answered_names.add(model.name)
             yield server, model
 
 
-def exchanges(asked: Sequence[Request]) -> Iterator[Exchange | Refusal]:
+def exchanges(requests: Sequence[Request]) -> Iterator[Exchange | Refusal]:
     """The outcome of each request, one after the other: an answer, or the refusal that says why there is none.
 
     A server that does not answer is asked once, for its first model, and not again for the others.
     """
     silent = set[tuple[str, str]]()
-    for request in asked:
+    for request in requests:
         place = (request.host, request.server.name)
         if place in silent:
             continue
@@ -151,7 +153,7 @@ def send(request: Request) -> Exchange:
 
 
 def _reply(request: Request) -> str:
-    """What the command prints."""
+    """The output of the request's command."""
     try:
         done = subprocess.run(
             request.command.argv,
@@ -211,12 +213,12 @@ def _request(
     host: str, server: ServerSlice, model: ModelSlice, data: Mapping[str, Any], texts: Sequence[str]
 ) -> Request:
     ssh = tuple(ssh_words(host, data))
-    asked = question(model, texts)
+    sent = question(model, texts)
     if is_loopback(server.address):
         hop = () if host.startswith("@local") else ssh
-        return Request(host, server, model, asked, command(asked, server.address, server.http_port, hop), ssh)
+        return Request(host, server, model, sent, command(sent, server.address, server.http_port, hop), ssh)
     address = address_of(server, ssh)
-    return Request(host, server, model, asked, command(asked, address, server.http_port), ssh)
+    return Request(host, server, model, sent, command(sent, address, server.http_port), ssh)
 
 
 def _why(request: Request, code: int, last_words: str) -> Refusal:

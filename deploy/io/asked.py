@@ -36,12 +36,12 @@ class Request:
 
     @property
     def asked_by_name(self) -> str:
-        """Who is asked, in the words of messages."""
+        """The machine's or model's name in messages."""
         return "gateway" if self.gateway else f"server {self.server.name}"
 
     @property
     def address(self) -> str:
-        """Where it listens, as `address:port`."""
+        """The listening address, as `address:port`."""
         if self.gateway:
             return authority(self.gateway.address, self.gateway.ports[0])
         return authority(self.server.address, self.server.http_port)
@@ -61,7 +61,7 @@ class Exchange:
     seconds: float
 
     def __str__(self) -> str:
-        """Who was asked, the line to paste, the answer; what is not to be pasted stands behind `#`."""
+        """The target, the line to paste, and the answer; lines that are not to be pasted begin with `#`."""
         model = self.request.model
         answer_lines = [f"# {line}".rstrip() for line in self.answer.text.splitlines()]
         title = f"# {self.request.host}, {self.request.asked_by_name}: {model.name} ({model.kind})"

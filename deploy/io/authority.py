@@ -40,15 +40,15 @@ USES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID
 
 @dataclass(frozen=True)
 class Authority:
-    """Who signs, and every certificate that is trusted, the signing one first."""
+    """A certificate authority: its key, and all trusted certificates, the signing one first."""
 
     trusted: tuple[x509.Certificate, ...]
     key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @property
     def pem(self) -> str:
-        """What hosts trust."""
-        return "".join(each.public_bytes(Encoding.PEM).decode() for each in self.trusted)
+        """The trusted certificates, as hosts read them."""
+        return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in self.trusted)
 
 
 def known(folder: Path) -> Authority | None:
@@ -71,12 +71,14 @@ def made(folder: Path, now: datetime) -> Authority:
 
     Raises: ValueError, OSError.
     """
-    if found := known(folder):
-        return found
+    if existing := known(folder):
+        return existing
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key, file = ec.generate_private_key(ec.SECP256R1()), folder / CERTIFICATES
     before = x509.load_pem_x509_certificates(file.read_bytes()) if file.exists() else []
-    authority = Authority((_own(key, now), *(each for each in before if each.not_valid_after_utc > now)), key)
+    authority = Authority(
+        (_own(key, now), *(certificate for certificate in before if certificate.not_valid_after_utc > now)), key
+    )
     _write(file, authority.pem.encode(), 0o644)
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     _write(folder / KEY, text, 0o600)  # last: a folder without it has no authority
@@ -88,12 +90,12 @@ def signed(authority: Authority, request: str, use: Use, name: str, address: str
 
     Raises: ValueError where it is none, or the authority has ended.
     """
-    asked = x509.load_pem_x509_csr(request.encode())
-    if not asked.is_signature_valid:
+    signing_request = x509.load_pem_x509_csr(request.encode())
+    if not signing_request.is_signature_valid:
         raise ValueError("the request is not signed with its own key")
     issuer = authority.trusted[0]
     end = min(now + timedelta(days=DAYS), issuer.not_valid_after_utc)
-    builder = _begun(name, now - BEFORE, end).issuer_name(issuer.subject).public_key(asked.public_key())
+    builder = _begun(name, now - BEFORE, end).issuer_name(issuer.subject).public_key(signing_request.public_key())
     usage = x509.KeyUsage(
         digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
         key_agreement=False, key_cert_sign=False, crl_sign=False, encipher_only=False, decipher_only=False,
@@ -103,7 +105,7 @@ def signed(authority: Authority, request: str, use: Use, name: str, address: str
         .add_extension(usage, critical=True)
         .add_extension(x509.ExtendedKeyUsage([USES[use]]), critical=False)
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(asked.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(signing_request.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
@@ -116,23 +118,26 @@ def why_anew(pem: str, trusted: Iterable[x509.Certificate], use: Use, name: str,
     Raises: LookupError where nobody in `trusted` signed it.
     """
     try:
-        found = x509.load_pem_x509_certificate(pem.encode())
-        addresses = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        uses = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        certificate = x509.load_pem_x509_certificate(pem.encode())
+        addresses = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except (ValueError, x509.ExtensionNotFound):
         return "there is none" if not pem.strip() else "what is there is none"
     issuers = list(trusted)
-    by = next((number for number, issuer in enumerate(issuers) if _is_signed(found, issuer)), None)
+    by = next((number for number, issuer in enumerate(issuers) if _is_signed(certificate, issuer)), None)
     if by is None:
-        raise LookupError(found.issuer.rfc4514_string())
+        raise LookupError(certificate.issuer.rfc4514_string())
     if by:
         return "another authority signs now"
-    names = [each.value for each in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    names = [attribute.value for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if (names, addresses.get_values_for_type(x509.IPAddress)) != ([name], [ipaddress.ip_address(address)]):
         return "it is for another name or address"
     if list(uses) != [USES[use]]:
         return "it is for another use"
-    left, whole = found.not_valid_after_utc - now, found.not_valid_after_utc - found.not_valid_before_utc
+    left, whole = (
+        certificate.not_valid_after_utc - now,
+        certificate.not_valid_after_utc - certificate.not_valid_before_utc,
+    )
     return "less than a third of its time is left" if left * 3 < whole else ""
 
 
@@ -161,9 +166,9 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _is_signed(found: x509.Certificate, issuer: x509.Certificate) -> bool:
+def _is_signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
-        found.verify_directly_issued_by(issuer)
+        certificate.verify_directly_issued_by(issuer)
     except (InvalidSignature, ValueError, TypeError):
         return False
     return True

@@ -45,7 +45,7 @@ def bench_of(
         say("aiperf: its environment is made the first time, 1.2 GB in .cache/bench")
         program = environment()
     began = datetime.now(UTC)
-    groups = [[one] for one in chosen] if apart else [chosen]
+    groups = [[pair] for pair in chosen] if apart else [chosen]
     cases: list[dict[str, Any]] = []
     for group in groups:
         figures: list[list[dict[str, float]]] = [[] for _ in group]
@@ -89,7 +89,7 @@ def _watts(prometheus: str, seconds: float) -> float | None:
 
 
 def _case(plan: Plan, ask: str, model: ModelSlice, load: Load, rows: Sequence[dict[str, float]]) -> dict[str, Any]:
-    servers = [server for server in _servers(plan) if any(one.name == model.name for one in server.models)]
+    servers = [server for server in _servers(plan) if any(served.name == model.name for served in server.models)]
     return case_of(
         ask,
         model.name,
@@ -107,11 +107,11 @@ def _servers(plan: Plan) -> list[ServerSlice]:
 
 def _model(plan: Plan, ask: str, models: Sequence[str]) -> ModelSlice:
     """The first model of the kind, of those that were named if any were."""
-    found = [model for server in _servers(plan) for model in server.models if model.kind == KINDS[ask]]
-    named = [model for model in found if not models or model.name in models]
+    candidates = [model for server in _servers(plan) for model in server.models if model.kind == KINDS[ask]]
+    named = [model for model in candidates if not models or model.name in models]
     if not named:
         raise _refused(
-            f"no model answers {ask}", ", ".join(sorted({m.name for m in found})) or "none", "--mix, --model"
+            f"no model answers {ask}", ", ".join(sorted({m.name for m in candidates})) or "none", "--mix, --model"
         )
     return named[0]
 

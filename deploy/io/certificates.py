@@ -21,19 +21,19 @@ from deploy.validation.certificates import foreign_key, missing_certificate, no_
 
 def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroundings:
     """The surroundings with every certificate that balancers name and this machine has."""
-    edges = [balancer.balancer for balancer in fleet.balancers]
-    named = sorted({name for edge in edges for name in (edge.certificate, edge.clients)} - {""})
-    found = {name: place(name, root) for name in named}
-    return replace(around, certificates={name: certificate(path) for name, path in found.items() if path.is_file()})
+    balancers = [balancer.balancer for balancer in fleet.balancers]
+    named = sorted({name for balancer in balancers for name in (balancer.certificate, balancer.clients)} - {""})
+    paths = {name: place(name, root) for name in named}
+    return replace(around, certificates={name: certificate(path) for name, path in paths.items() if path.is_file()})
 
 
 def place(name: str, root: Path) -> Path:
-    """Where a certificate lies that an inventory names."""
+    """The path of a certificate that an inventory names."""
     return root / Path(name).expanduser()
 
 
 def certificate(path: Path) -> CertificateFile:
-    """What the first certificate of a file says of itself."""
+    """The dates and names in the first certificate of a file."""
     try:
         text = path.read_bytes()
         leaf = x509.load_pem_x509_certificates(text)[0]

@@ -27,14 +27,14 @@ def examined(
     """
     with ThreadPoolExecutor(2) as pool:
         drifting = pool.submit(drift_of, file, data, limit) if with_drift else None
-        told = looked(verb, file, data, limit)
+        record = looked(verb, file, data, limit)
         drift = drifting.result() if drifting else Drift(())
-    found = {host: tuple(map(finding_from, told["findings"].get(host, ()))) for host in told["hosts"]}
-    asked = [host for host in told["hosts"] if host in told["findings"]]
-    away = {host: next(iter(told["said"].get(host, ())), "") for host in told["hosts"] if host not in asked}
+    findings = {host: tuple(map(finding_from, record["findings"].get(host, ()))) for host in record["hosts"]}
+    examined = [host for host in record["hosts"] if host in record["findings"]]
+    away = {host: next(iter(record["said"].get(host, ())), "") for host in record["hosts"] if host not in examined}
     of_deploy = drift_findings(drift)
-    findings = {host: _sorted((*found[host], *of_deploy.get(host, ()))) for host in asked}
-    return Report(findings, away, told["stopped"], told["archive"])
+    findings = {host: _sorted((*findings[host], *of_deploy.get(host, ()))) for host in examined}
+    return Report(findings, away, record["stopped"], record["archive"])
 
 
 def drift_with_holes(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB) -> Drift:

@@ -18,14 +18,14 @@ VERB = ROOT / "deploy.py"
 
 
 def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB) -> Drift:
-    """What `verb`, a deploy, would change on the hosts of the inventory `file`, by asking them.
+    """The changes that `verb`, a deploy, would make on the hosts of the inventory `file`; the hosts are asked.
 
     Raises: a Refusal where the process that asks them ends without an answer.
     """
-    told = looked(verb, file, data, limit)
+    record = looked(verb, file, data, limit)
     parts = ("steps", "said", "refused")
-    steps, said, refused = ({key: tuple(lines) for key, lines in told[part].items()} for part in parts)
-    return Drift(tuple(told["hosts"]), steps, tuple(told["unasked"]), said, told["stopped"], refused)
+    steps, messages, refused = ({key: tuple(lines) for key, lines in record[part].items()} for part in parts)
+    return Drift(tuple(record["hosts"]), steps, tuple(record["unasked"]), messages, record["stopped"], refused)
 
 
 def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str] = ()) -> dict[str, Any]:
@@ -36,13 +36,13 @@ def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str]
     words = json.dumps({"data": list(data), "limit": list(limit)})
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     command = [sys.executable, "-m", "deploy.io.looking", str(verb), file, words]
-    asked = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
-    if asked.returncode:
+    process = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    if process.returncode:
         raise Refusal(
             "the hosts could not be asked",
-            facts={"said": asked.stderr.strip().splitlines()[-1] if asked.stderr.strip() else "nothing"},
+            facts={"said": process.stderr.strip().splitlines()[-1] if process.stderr.strip() else "nothing"},
             attempt=f"pyinfra {file} {verb.name} --dry says more",
             state="nothing was changed",
             kind="not-asked",
         )
-    return dict(json.loads(asked.stdout.splitlines()[-1]))
+    return dict(json.loads(process.stdout.splitlines()[-1]))

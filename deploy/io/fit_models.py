@@ -1,4 +1,4 @@
-"""What `enginehouse fit` was given as models: names of the catalog, ids of the hub, or directories of this machine."""
+"""Models of `enginehouse fit`: names of the catalog, ids of the hub, or directories of this machine."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ def contradictions(inventory: Any, is_read: Callable[[str], bool]) -> Iterator[t
         groups = [(name, inventory.get_group_data(name)) for name in dict.fromkeys(host.groups)]
         for key in sorted({key for _name, data in groups for key in data if is_read(key)} - above):
             values = [(name, data[key]) for name, data in groups if key in data]
-            other = next((name for name, value in values if value != values[0][1]), "")
-            if other:
-                yield host.name, _contradiction(host.name, key, values[0][0], other)
+            second_group = next((name for name, value in values if value != values[0][1]), "")
+            if second_group:
+                yield host.name, _contradiction(host.name, key, values[0][0], second_group)
 
 
 def repeated_hosts(variables: Mapping[str, Any], is_read: Callable[[str], bool]) -> Iterator[Refusal]:
@@ -84,12 +84,12 @@ def repeated_hosts(variables: Mapping[str, Any], is_read: Callable[[str], bool])
                     yield _contradiction(name, key, known_group, group)
 
 
-def _contradiction(host: str, key: str, group: str, other: str) -> Refusal:
+def _contradiction(host: str, key: str, group: str, second_group: str) -> Refusal:
     return refuse(
         "two-groups-disagree",
-        f"{host} is in `{group}` and in `{other}`, and they set different `{key}`",
+        f"{host} is in `{group}` and in `{second_group}`, and they set different `{key}`",
         where=key,
-        seen=f"one value in `{group}`, another in `{other}`",
+        seen=f"one value in `{group}`, another in `{second_group}`",
         wanted=f"one value of `{key}` for {host}",
         attempt=f'take {host} out of one group, or say "{key}" beside its name: ("{host}", {{"{key}": …}})',
     )

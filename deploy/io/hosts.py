@@ -1,4 +1,4 @@
-"""What a Python inventory calls for the hosts that an Ansible inventory or Terraform lists.
+"""Functions for a Python inventory that takes its hosts from an Ansible inventory or from Terraform.
 
     from deploy.io.hosts import ansible_hosts, terraform_hosts
 
@@ -48,7 +48,7 @@ def terraform_hosts(file: str, output: str) -> Hosts:
 
 @functools.cache
 def _ansible(place: str, file: str) -> dict[str, Any]:
-    """What ansible-core reads in a file, once for all groups of it: a second of CPU each time."""
+    """The groups and hosts that ansible-core reads in a file, cached: each reading takes a second of CPU."""
     if not os.path.exists(place):
         raise _missing(file, "an Ansible inventory in YAML or INI", "correct its path, or copy the file there")
     words = [sys.executable, "-m", "deploy.io.ansible_inventory", place]

@@ -86,7 +86,7 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
 
 
 def _confirm_groups(file: str) -> None:
-    """Nothing is returned. Raises: a Refusal for groups pyinfra cannot read or would read one of silently."""
+    """Confirms the groups. Raises: a Refusal for groups that pyinfra cannot read, or would read in part silently."""
     from pyinfra_cli.util import exec_file
 
     variables = exec_file(file, return_locals=True)
@@ -95,8 +95,9 @@ def _confirm_groups(file: str) -> None:
 
 
 def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> None:
-    """Nothing is returned. Raises: a Refusal where pyinfra would print a traceback over an inventory file, or would
-    end well without a host.
+    """Confirms that the inventory loads.
+
+    Raises: a Refusal where pyinfra would print a traceback over an inventory file, or would end well without a host.
 
     What is no file (a host's name, `@local`, a module) is left to pyinfra.
     """
@@ -110,7 +111,7 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
 
 
 def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> None:
-    """Nothing is returned. Raises: a Refusal where a verb is called with `--serial` or `--no-wait`.
+    """Confirms that hosts run in step. Raises: a Refusal if a verb is called with `--serial` or `--no-wait`.
 
     A command of pyinfra's own has no gates and may have them.
     """

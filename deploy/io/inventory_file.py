@@ -23,7 +23,7 @@ EXAMPLE = "inventories/h100.py"
 
 
 def confirm_is_python(file: str) -> None:
-    """Nothing is returned. Raises: a Refusal where `file` is missing, a directory, no text or no Python."""
+    """Confirms the file. Raises: a Refusal if `file` is missing, a directory, no text or no Python."""
     path = Path(file)
     if path.is_dir():
         raise _directory(path)

@@ -25,7 +25,7 @@ def look_around(fleet: Fleet, root: Path) -> Surroundings:
     """Today's date, and every local checkpoint directory the fleet names that holds safetensors files."""
     models = (model for host in fleet.hosts for server in host.servers for model in server.models)
     named = {weights.directory for model in models for _place, weights in sources_of(model)}
-    return Surroundings(today=date.today(), local=dict(_found(sorted(named - {""}), root)))
+    return Surroundings(today=date.today(), local=dict(_existing(sorted(named - {""}), root)))
 
 
 def read_local(directory: Path) -> LocalWeights:
@@ -52,7 +52,7 @@ def read_local(directory: Path) -> LocalWeights:
     )
 
 
-def _found(names: Iterable[str], root: Path) -> Iterable[tuple[str, LocalWeights]]:
+def _existing(names: Iterable[str], root: Path) -> Iterable[tuple[str, LocalWeights]]:
     for name in names:
         directory = root / Path(name).expanduser()
         if directory.is_dir() and any(directory.glob("*.safetensors")):

@@ -34,7 +34,7 @@ OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")
 
 
 class Said(logging.Handler):
-    """What hosts said of themselves, why a deploy would refuse them, and what was found on them, by host."""
+    """A log handler that keeps messages of hosts, refusals of a deploy, and findings, by host."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -49,17 +49,20 @@ class Said(logging.Handler):
             self.archive = archive
         elif (fields := getattr(record, "told", {})).get("findings") is not None:
             self.findings[fields["host"]] = fields["findings"]
-        elif record.levelno >= logging.WARNING and (told := OF_HOST.match(record.getMessage())):
-            self.lines.setdefault(told[1], []).append(told[2])
-            first, refused = getattr(record, "refusal", "").partition("\n")[0], self.refused.setdefault(told[1], [])
+        elif record.levelno >= logging.WARNING and (host_line := OF_HOST.match(record.getMessage())):
+            self.lines.setdefault(host_line[1], []).append(host_line[2])
+            first, refused = (
+                getattr(record, "refusal", "").partition("\n")[0],
+                self.refused.setdefault(host_line[1], []),
+            )
             refused += [first] if first and first not in refused else []
 
 
 def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dict[str, Any]:
-    """What a Drift holds, as JSON has it. Raises: a Refusal where the inventory is refused."""
+    """The fields of a Drift as JSON values. Raises: a Refusal if the inventory is refused."""
     pyinfra.is_cli = True
-    said = Said()
-    pyinfra.logger.addHandler(said)
+    log = Said()
+    pyinfra.logger.addHandler(log)
     pyinfra.logger.getChild(TOLD).setLevel(logging.DEBUG)
     pyinfra.logger.propagate = False
     inventory = load_inventory(file, override_data(data))
@@ -82,24 +85,24 @@ def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dic
         "hosts": sorted(wanted),
         "steps": steps,
         "unasked": sorted(failed & wanted),
-        "said": dict(sorted(said.lines.items())),
-        "refused": {host: lines for host, lines in sorted(said.refused.items()) if lines},
-        "findings": dict(sorted(said.findings.items())),
+        "said": dict(sorted(log.lines.items())),
+        "refused": {host: lines for host, lines in sorted(log.refused.items()) if lines},
+        "findings": dict(sorted(log.findings.items())),
         "stopped": stopped,
-        "archive": said.archive,
+        "archive": log.archive,
     }
 
 
 def steps_of(state: State) -> dict[str, list[str]]:
     """The hosts that each step would change, in the order of the steps; of failed hosts nothing is known."""
-    found: dict[str, list[str]] = {}
+    first_lines: dict[str, list[str]] = {}
     for key in state.get_op_order():
         name = ", ".join(sorted(state.get_op_meta(key).names))
         hosts = (host for host in state.inventory if key in state.ops[host] and host not in state.failed_hosts)
         changed = [host.name for host in hosts if state.ops[host][key].operation_meta.will_change]
         if changed and not name.startswith(GATE):
-            found[name] = sorted({*found.get(name, []), *changed})
-    return found
+            first_lines[name] = sorted({*first_lines.get(name, []), *changed})
+    return first_lines
 
 
 if __name__ == "__main__":

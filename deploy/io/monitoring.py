@@ -35,5 +35,5 @@ def written(plan: Plan, inventory: str, folder: Path) -> Iterator[Path]:
 
 
 def jobs() -> list[str]:
-    """What Prometheus has to scrape for them, and under which labels."""
+    """Prometheus scrape targets of the fleet, with their labels."""
     return [f"  {job:8} {WHO[job]}" for job in JOBS]

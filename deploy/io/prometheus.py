@@ -41,7 +41,7 @@ def seconds_of(window: str) -> int:
 
 
 def window_of(ask: Ask, window: str) -> Window:
-    """What the counters came to in the window that ends now. Label `instance`: HOST, or HOST/SERVER of a Triton."""
+    """The growth of the counters in the window that ends now. Label `instance`: HOST, or HOST/SERVER of a Triton."""
     seconds = seconds_of(window)
     sums: dict[tuple[str, str], dict[str, float]] = {}
     for host, model, field, value in _counted(ask, window):
@@ -79,8 +79,8 @@ def asker(url: str) -> Ask:
         address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         try:
             with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
-                told = json.load(answer)
-            rows = told["data"]["result"]
+                reply = json.load(answer)
+            rows = reply["data"]["result"]
             values = [(dict(row["metric"]), float(row["value"][1])) for row in rows]
         except (
             urllib.error.URLError,

@@ -1,4 +1,4 @@
-"""Where `enginehouse top` reads: the Prometheus of a monitor, or without one each host's own pages over ssh.
+"""Sources of `enginehouse top`: the Prometheus of a monitor; without one, each host's own pages over ssh.
 
 A monitor that answers on loopback alone is asked over ssh too. Nothing is changed anywhere.
 """
@@ -36,7 +36,7 @@ Data = Mapping[str, Mapping[str, Any]]
 
 
 def source_of(plan: Plan, data: Data) -> Callable[[], Look]:
-    """What looks once, each time it is called; `data` is that of each host, by name."""
+    """A function that reads all hosts once; `data` is that of each host, by name."""
     if plan.monitors:
         monitor = plan.monitors[0]
         place = in_address(monitor.listen, monitor.prometheus_port)
@@ -97,10 +97,10 @@ def over_ssh(monitor: MonitorSlice, data: Mapping[str, Any]) -> Ask:
     def ask(query: str) -> list[Row]:
         """Labels and value of each series; those without a number are left out."""
         address = f"http://{place}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
-        done = _said(ssh, f"curl -fsS --noproxy '*' --max-time 20 {shlex.quote(address)}")
+        done = _output(ssh, f"curl -fsS --noproxy '*' --max-time 20 {shlex.quote(address)}")
         try:
-            found = json.loads(done or "")["data"]["result"]
-            rows = [(dict(row["metric"]), float(row["value"][1])) for row in found]
+            series = json.loads(done or "")["data"]["result"]
+            rows = [(dict(row["metric"]), float(row["value"][1])) for row in series]
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             raise refuse(
                 "no-prometheus",
@@ -117,7 +117,7 @@ def over_ssh(monitor: MonitorSlice, data: Mapping[str, Any]) -> Ask:
 
 @dataclass(frozen=True)
 class Pages:
-    """What a host said: its samples, twice, and the state and release of each server."""
+    """A host's pages: its samples, twice, and the state and release of each server."""
 
     before: list[Sample]
     now: list[Sample]
@@ -127,10 +127,12 @@ class Pages:
 def of_hosts(plan: Plan, data: Data) -> Look:
     """The planned hosts as they show themselves: a command each, all at once, their counters read twice."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        told = list(pool.map(lambda slice_: pages_of(_said(_words(slice_, data), reading(slice_))), plan.slices))
+        pages_of_hosts = list(
+            pool.map(lambda slice_: pages_of(_output(_words(slice_, data), reading(slice_))), plan.slices)
+        )
     return Look(
         "the hosts themselves; a Monitor in the inventory would know more",
-        {slice_.host: row_of(slice_, pages) for slice_, pages in zip(plan.slices, told, strict=True)},
+        {slice_.host: row_of(slice_, pages) for slice_, pages in zip(plan.slices, pages_of_hosts, strict=True)},
     )
 
 
@@ -173,11 +175,11 @@ def reading(slice_: Slice) -> str:
     )
 
 
-def pages_of(said: str | None) -> Pages | None:
+def pages_of(text: str | None) -> Pages | None:
     """The pages of what the shell printed; None where it printed nothing of the kind."""
-    if said is None or f"{MARK}2\n" not in said:
+    if text is None or f"{MARK}2\n" not in text:
         return None
-    first, _, second = said.partition(f"{MARK}2\n")
+    first, _, second = text.partition(f"{MARK}2\n")
     rows = [line.split() for line in second.splitlines() if line.startswith("# server ")]
     servers = {row[2]: (row[3] == "active", row[4][:64] if len(row) > 4 else "") for row in rows if len(row) > 3}
     return Pages(samples(first), samples(second), servers)
@@ -192,8 +194,8 @@ def _words(slice_: Slice, data: Data) -> list[str]:
     return ssh_words(slice_.host, data[slice_.host])
 
 
-def _said(ssh: list[str], command: str) -> str | None:
-    """What a command printed over ssh; None where it could not be run."""
+def _output(ssh: list[str], command: str) -> str | None:
+    """The output of a command over ssh; None if it could not be run."""
     try:
         done = output_of([*ssh, command], seconds=SECONDS)
     except (OSError, subprocess.TimeoutExpired):

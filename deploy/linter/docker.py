@@ -140,7 +140,7 @@ def _run_option(judged: Judged, option: Option, options: list[Option]) -> list[s
         return [near, *raws(option.values)]
     if option.name in ("-e", "--env"):
         return _environment(judged, option)
-    if option.name == "--gpus" and not any(other.name == "--device" for other in options):
+    if option.name == "--gpus" and not any(option.name == "--device" for option in options):
         return _gpus(judged, option)
     return list(option.raw)
 

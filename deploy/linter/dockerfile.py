@@ -51,9 +51,9 @@ def instructions(text: str) -> Iterator[Instruction]:
     """Every instruction in order, with the image of its stage; the words of CMD stand behind those of ENTRYPOINT."""
     steps = list(_steps(text))
     for step in steps:
-        later = [other for other in steps if other.stage == step.stage]
-        entry = [other for other in later if other.name == "ENTRYPOINT" and other.is_exec]
-        arguments = [other for other in later if other.name == "CMD" and other.is_exec]
+        later = [later_step for later_step in steps if later_step.stage == step.stage]
+        entry = [later_step for later_step in later if later_step.name == "ENTRYPOINT" and later_step.is_exec]
+        arguments = [later_step for later_step in later if later_step.name == "CMD" and later_step.is_exec]
         if step.name == "ENTRYPOINT" and step.is_exec:
             yield replace(step, text=f"{step.text} {arguments[-1].text if arguments else ADDED}")
         elif not (step.name == "CMD" and entry):

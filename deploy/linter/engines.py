@@ -191,7 +191,7 @@ def _unread(judged: Judged, call: Call, family: str) -> None:
 
 def _eagle(judged: Judged, call: Call, target: Target, script: str) -> Judged:
     """Findings about EAGLE's convert script, which came with 0.15 and wants the head beside the base model."""
-    given = [option.name for option in argparse_options(call.args)]
+    names = [option.name for option in argparse_options(call.args)]
     judged.right = [*call.head[:-1], script, *(word.raw for word in call.args)]
     if version(target.trtllm) < (0, 15):
         judged.add(
@@ -202,11 +202,11 @@ def _eagle(judged: Judged, call: Call, target: Target, script: str) -> Judged:
             attempt=f"--release {LAST_WITH_ENGINES}",
         )
         judged.right = []
-    elif "--eagle_model_dir" not in given:
+    elif "--eagle_model_dir" not in names:
         judged.add(
             "missing-flag",
             "the eagle convert script wants the EAGLE head beside the base model",
-            seen=several([name for name in given if name]) or "no flags",
+            seen=several([name for name in names if name]) or "no flags",
             wanted="--model_dir BASE --eagle_model_dir HEAD",
             attempt="--eagle_model_dir HEAD; the checkpoint it writes is the one to build",
         )

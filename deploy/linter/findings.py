@@ -1,4 +1,4 @@
-"""What a judge hands back: findings, each with what was seen and what to type, and the right command.
+"""The result of a judge: findings, each with the text it saw and its correction, and the corrected command.
 
 A finding is either wrong (the command does not do what it says) or worth knowing (it works, with a catch). Secrets are
 masked here, so that no judge can show one.
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(kw_only=True)
 class Judged:
-    """What was found in one command; `right` are the words to type, empty where no command does what was meant."""
+    """The findings in a command; `right` are the words to type, empty if no command does what was meant."""
 
     findings: list[Finding] = field(default_factory=list)
     right: list[str] = field(default_factory=list)
@@ -58,10 +58,10 @@ class Judged:
         """Adds a note about a command that works."""
         self.add(kind, problem, seen=seen, wanted=wanted, attempt=attempt, is_wrong=False)
 
-    def take(self, other: Judged) -> list[str]:
+    def take(self, judged: Judged) -> list[str]:
         """The right words of a command inside this one, after its findings have been taken over."""
-        self.findings += other.findings
-        return other.right
+        self.findings += judged.findings
+        return judged.right
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ def judge_parameters(judged: Judged, config: Message, target: Target) -> None:
     _missing(judged, config, target)
 
 
-def _key(judged: Judged, parameter: Message, given: set[str]) -> bool:
+def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
     """True if the parameter stays, under its right name."""
     name = parameter.text("key")
     instead = RENAMED_KEYS.get(name) or ("" if name in NEVER_KEYS else near_miss(name, RUNTIME_KEYS))
@@ -46,7 +46,7 @@ def _key(judged: Judged, parameter: Message, given: set[str]) -> bool:
         wanted=f"one of {len(RUNTIME_KEYS)} keys by its exact name",
         attempt=f'key: "{instead}"' if instead else "remove it",
     )
-    if not instead or instead in given:
+    if not instead or instead in keys:
         return False
     parameter.set("key", f'"{instead}"')
     return True
@@ -122,9 +122,9 @@ def _is_hole(text: str) -> bool:
 
 
 def _missing(judged: Judged, config: Message, target: Target) -> None:
-    given = {message.text("key") for message in config.messages("parameters")}
+    keys = {message.text("key") for message in config.messages("parameters")}
     for key in mandatory_keys(target.trtllm):
-        if key.name in given:
+        if key.name in keys:
             continue
         judged.add(
             "missing-key",

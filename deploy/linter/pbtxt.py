@@ -48,7 +48,7 @@ class Message:
         for place, field in enumerate(self.fields):
             if field.name == name:
                 field.value = value
-                self.fields = [other for at, other in enumerate(self.fields) if other.name != name or at == place]
+                self.fields = [field for at, field in enumerate(self.fields) if field.name != name or at == place]
                 return
         self.fields.append(Field(name, value, self.line))
 

@@ -27,9 +27,9 @@ def judge_ports(judged: Judged, options: Mapping[str, Option]) -> None:
         if (switched and (switched.varies or switched.value.lower() in OFF)) or (port and port.varies):
             continue
         number, listens = port.value if port and port.value else usual, where.value if where else ANY
-        for other, taken_number, taken_at in taken:
+        for owner, taken_number, taken_at in taken:
             if number == taken_number and (listens == taken_at or ANY in (listens, taken_at)):
-                _same_port(judged, other, name, number, options)
+                _same_port(judged, owner, name, number, options)
         taken.append((name, number, listens))
 
 

@@ -22,7 +22,7 @@ CHECKED = "checked as text; nothing was run"
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a command is judged for; `name` is the container release, empty outside Triton's images."""
+    """The release that a command is judged for; `name` is the container release, empty outside Triton's images."""
 
     name: str
     trtllm: str

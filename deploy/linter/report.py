@@ -1,4 +1,4 @@
-"""What `enginehouse check` answers: findings, what to know, and the right text; for people and for programs."""
+"""The output of `enginehouse check`: findings, notes and the corrected text; for people and for programs."""
 
 from __future__ import annotations
 

@@ -210,8 +210,8 @@ def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
 
 
 def _repository(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
-    given = {option.name for option in options}
-    if not _holds_more(args) and not given & {"--model-repository", "--model-store", "--help", *GUESSED}:
+    names = {option.name for option in options}
+    if not _holds_more(args) and not names & {"--model-repository", "--model-store", "--help", *GUESSED}:
         judged.add(
             "missing-flag",
             "tritonserver does not start without a model repository",

@@ -116,8 +116,8 @@ def _pairs(judged: Judged, options: dict[str, Option]) -> None:
 
 
 def _streaming(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
-    flag, given = table.find("--streamingllm"), options.get("--streamingllm")
-    if flag and flag.note and given and given.value == "enable":
+    flag, value = table.find("--streamingllm"), options.get("--streamingllm")
+    if flag and flag.note and value and value.value == "enable":
         judged.add(
             "flag-without-use",
             f"`--streamingllm enable` is read, and the build then stops: {flag.note}",

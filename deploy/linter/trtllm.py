@@ -183,12 +183,15 @@ def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
 
 def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
     """The flag meant, with the values typed; nothing where there is none or it is there already."""
-    given = {typed.name: typed for typed in options}
-    if not verdict.instead or verdict.instead in given:
+    options_by_name = {typed.name: typed for typed in options}
+    if not verdict.instead or verdict.instead in options_by_name:
         return []
     if option.name == "--max_output_len":
         usual = str(table.flags["--max_input_len"].default)
-        parts = [option.value, given["--max_input_len"].value if "--max_input_len" in given else usual]
+        parts = [
+            option.value,
+            options_by_name["--max_input_len"].value if "--max_input_len" in options_by_name else usual,
+        ]
         if all(part.isdecimal() for part in parts):
             return [verdict.instead, str(sum(int(part) for part in parts))]
     return [verdict.instead, *raws(option.values)]
@@ -215,11 +218,11 @@ def _stray(judged: Judged, table: FlagTable, words: Sequence[Word]) -> list[str]
 
 
 def _require(judged: Judged, table: FlagTable, options: list[Option]) -> None:
-    given = {option.name for option in options}
+    names = {option.name for option in options}
     if may_hold_more(table, options):
         return
     for flag in table.flags.values():
-        if flag.required and flag.name not in given and not given & set(HELP):
+        if flag.required and flag.name not in names and not names & set(HELP):
             judged.add(
                 "missing-flag",
                 f"{table.program} does not start without `{flag.name}`",

@@ -12,36 +12,36 @@ CLASSES = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 UNKNOWN = "0" * 40
 
 
-def inventory_text(given: Given, known: KnownCheckpoint | None, kind: str, release: str) -> str:
+def inventory_text(call: Given, known: KnownCheckpoint | None, kind: str, release: str) -> str:
     """Python text that `enginehouse plan` reads; what only the operator knows is marked."""
-    tail = given.repository.rsplit("/", 1)[-1]
-    name = given.names[0] if given.names else known.name if known else tail
+    tail = call.repository.rsplit("/", 1)[-1]
+    name = call.names[0] if call.names else known.name if known else tail
     name = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.") or "model"
-    revision = given.revision or (known.revision if known else UNKNOWN)
+    revision = call.revision or (known.revision if known else UNKNOWN)
     arguments = [f"name={source(name)}", f"checkpoint={source(known.name if known else tail.lower())}"]
-    repository = source(known.repository if known else given.repository)
+    repository = source(known.repository if known else call.repository)
     arguments.append(f"weights=Weights.hub({repository}, {source(revision)})")
     imports = {CLASSES[kind], "Gateway", "Machine", "Server", "Weights"}
     if kind == "llm":
-        arguments += [f"{key}={value}" for key, value in given.model.items()]
-        tensor = given.parallel.get("tensor", "1")
-        parallel = {key: tensor if value == "tensor" else value for key, value in given.parallel.items()}
-        for key, cls, values in (("kv_cache", "KVCache", given.kv_cache), ("parallel", "Parallel", parallel)):
+        arguments += [f"{key}={value}" for key, value in call.model.items()]
+        tensor = call.parallel.get("tensor", "1")
+        parallel = {key: tensor if value == "tensor" else value for key, value in call.parallel.items()}
+        for key, cls, values in (("kv_cache", "KVCache", call.kv_cache), ("parallel", "Parallel", parallel)):
             if values:
                 imports.add(cls)
                 arguments.append(f"{key}={cls}({', '.join(f'{name}={value}' for name, value in values.items())})")
-    elif length := given.model.get("max_seq_len"):
+    elif length := call.model.get("max_seq_len"):
         arguments.append(f"max_tokens={length}")
-    gpus, total = given.gpus, given.gpus * given.replicas
+    gpus, total = call.gpus, call.gpus * call.replicas
     server = f'Server(name="main", models=(model,), gpus={tuple(range(gpus))!r})'
     servers = f"({server},)"
-    if given.replicas > 1 and gpus == 1:
+    if call.replicas > 1 and gpus == 1:
         imports.add("one_per_gpu")
-        servers = f"one_per_gpu({server}, {given.replicas})"
-    elif given.replicas > 1:
-        servers = "(\n" + "".join(_replica(place, gpus) for place in range(given.replicas)) + "        )"
-    aliases = {alias: name for alias in given.names if alias != name}
-    gateway = f"Gateway(ports=({given.port if given.port not in (8000, 8001, 8002) else 8080},)"
+        servers = f"one_per_gpu({server}, {call.replicas})"
+    elif call.replicas > 1:
+        servers = "(\n" + "".join(_replica(place, gpus) for place in range(call.replicas)) + "        )"
+    aliases = {alias: name for alias in call.names if alias != name}
+    gateway = f"Gateway(ports=({call.port if call.port not in (8000, 8001, 8002) else 8080},)"
     pairs = ", ".join(f"{source(alias)}: {source(model)}" for alias, model in aliases.items())
     gateway += f", aliases={{{pairs}}})" if aliases else ")"
     body = ",\n    ".join(arguments)

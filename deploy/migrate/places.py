@@ -33,7 +33,7 @@ REASONING = {"qwen3": "qwen3", "deepseek_r1": "deepseek_r1"}
 
 @dataclass
 class Given:
-    """What the options have said so far; `model` are arguments of the model, as Python text."""
+    """Settings collected from the options so far; `model` are arguments of the model, as Python text."""
 
     model: dict[str, str] = field(default_factory=dict)
     kv_cache: dict[str, str] = field(default_factory=dict)
@@ -55,170 +55,170 @@ Said = tuple[str, str]
 Place = Callable[[Given, Option], Said]
 
 
-def _number(given: dict[str, str], name: str, option: Option) -> Said:
+def _number(arguments: dict[str, str], name: str, option: Option) -> Said:
     match = LENGTH.fullmatch(option.value)
     if not match:
         return "", f"{option.value or 'no value'} is no number"
-    given[name] = str(round(float(match[1]) * SIZES[match[2]]))
-    return f"{name}={int(given[name]):,}", ""
+    arguments[name] = str(round(float(match[1]) * SIZES[match[2]]))
+    return f"{name}={int(arguments[name]):,}", ""
 
 
 def _model(name: str) -> Place:
-    return lambda given, option: _number(given.model, name, option)
+    return lambda call, option: _number(call.model, name, option)
 
 
 def _flag(name: str, value: bool) -> Place:
-    def place(given: Given, _option: Option) -> Said:
+    def place(call: Given, _option: Option) -> Said:
         """The argument of the model."""
-        given.model[name] = str(value)
+        call.model[name] = str(value)
         return f"{name}={value}", ""
 
     return place
 
 
 def _reuse(value: bool) -> Place:
-    def place(given: Given, _option: Option) -> Said:
+    def place(call: Given, _option: Option) -> Said:
         """The argument of its cache."""
-        given.kv_cache["reuse"] = str(value)
+        call.kv_cache["reuse"] = str(value)
         return f"kv_cache=KVCache(reuse={value})", ""
 
     return place
 
 
 def _count(name: str) -> Place:
-    def place(given: Given, option: Option) -> Said:
+    def place(call: Given, option: Option) -> Said:
         """GPUs of the server, or servers."""
         if not COUNT.fullmatch(option.value):
             return "", f"{option.value or 'no value'} is no number of GPUs"
         count = int(option.value)
-        if given.gpus * given.replicas * count > MOST_GPUS:
-            return "", f"{given.gpus * given.replicas * count:,} GPUs are more than any machine has"
+        if call.gpus * call.replicas * count > MOST_GPUS:
+            return "", f"{call.gpus * call.replicas * count:,} GPUs are more than any machine has"
         if name == "data":
-            given.replicas = count
+            call.replicas = count
             return f"one_per_gpu(Server(…), {count}): a server for each replica", ""
-        given.parallel[name] = str(count)
-        given.gpus *= count
+        call.parallel[name] = str(count)
+        call.gpus *= count
         return f"parallel=Parallel({name}={count}), and as many GPUs of the server", ""
 
     return place
 
 
-def _experts(given: Given, _option: Option) -> Said:
-    given.parallel["expert"] = "tensor"
+def _experts(call: Given, _option: Option) -> Said:
+    call.parallel["expert"] = "tensor"
     return "parallel=Parallel(expert=…), as many as tensor", ""
 
 
-def _dtype(given: Given, option: Option) -> Said:
+def _dtype(call: Given, option: Option) -> Said:
     if option.value == "auto":
         return 'precision="auto"', ""
     if option.value not in PRECISIONS:
         return "", "LLMs are served in 16 bits or fewer"
-    given.model.setdefault("precision", f'"{PRECISIONS[option.value]}"')
+    call.model.setdefault("precision", f'"{PRECISIONS[option.value]}"')
     return f'precision="{PRECISIONS[option.value]}"', ""
 
 
-def _quantised(given: Given, option: Option) -> Said:
+def _quantised(call: Given, option: Option) -> Said:
     if option.value in IN_THE_CHECKPOINT:
         return 'precision="auto": what the checkpoint holds', ""
     if option.value not in QUANTISED:
         return "", "no such precision here; enginehouse fit says which a model has"
-    given.model["precision"] = f'"{QUANTISED[option.value]}"'
+    call.model["precision"] = f'"{QUANTISED[option.value]}"'
     return f'precision="{QUANTISED[option.value]}"', ""
 
 
-def _kv_dtype(given: Given, option: Option) -> Said:
+def _kv_dtype(call: Given, option: Option) -> Said:
     word = {"fp8_e4m3": "fp8"}.get(option.value, option.value)
     if word not in ("auto", "fp8", "bfloat16", "float16"):
         return "", "the cache is held as the model is, or in fp8 (e4m3)"
-    given.kv_cache["dtype"] = f'"{word}"'
+    call.kv_cache["dtype"] = f'"{word}"'
     return f'kv_cache=KVCache(dtype="{word}")', ""
 
 
-def _repository(given: Given, option: Option) -> Said:
-    given.repository = option.value
+def _repository(call: Given, option: Option) -> Said:
+    call.repository = option.value
     return "weights", ""
 
 
-def _revision(given: Given, option: Option) -> Said:
+def _revision(call: Given, option: Option) -> Said:
     if not HASH.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is no commit: weights are pinned by 40 hexadecimal digits"
-    given.revision = option.value
+    call.revision = option.value
     return "weights=Weights.hub(…, revision)", ""
 
 
-def _names(given: Given, option: Option) -> Said:
-    given.names = tuple(value.text for value in option.values)
-    return "name" + (f", and Gateway(aliases) for {', '.join(given.names[1:])}" if given.names[1:] else ""), ""
+def _names(call: Given, option: Option) -> Said:
+    call.names = tuple(value.text for value in option.values)
+    return "name" + (f", and Gateway(aliases) for {', '.join(call.names[1:])}" if call.names[1:] else ""), ""
 
 
-def _tool_parser(given: Given, option: Option) -> Said:
+def _tool_parser(call: Given, option: Option) -> Said:
     if option.value not in TOOLS:
         return "", f"the gateway reads tool calls as {', '.join(sorted(TOOLS))}"
-    given.model["tool_parser"] = f'"{TOOLS[option.value]}"'
+    call.model["tool_parser"] = f'"{TOOLS[option.value]}"'
     return f'tool_parser="{TOOLS[option.value]}"', ""
 
 
-def _reasoning_parser(given: Given, option: Option) -> Said:
+def _reasoning_parser(call: Given, option: Option) -> Said:
     if option.value in ("openai_gptoss", "gpt_oss"):
         return "gpt-oss: its reasoning is read by itself", ""
     if option.value not in REASONING:
         return "", f"the gateway reads reasoning as {', '.join(sorted(REASONING))}"
-    given.model["reasoning_parser"] = f'"{REASONING[option.value]}"'
+    call.model["reasoning_parser"] = f'"{REASONING[option.value]}"'
     return f'reasoning_parser="{REASONING[option.value]}"', ""
 
 
-def _guided(given: Given, _option: Option) -> Said:
-    given.model["guided_decoding"] = "True"
+def _guided(call: Given, _option: Option) -> Said:
+    call.model["guided_decoding"] = "True"
     return "guided_decoding=True; the backend is the release's own", ""
 
 
-def _host(_given: Given, option: Option) -> Said:
+def _host(_call: Given, option: Option) -> Said:
     if option.value in ("127.0.0.1", "localhost", "::1"):
         return "Gateway(address)", ""
     return "", "a gateway listens on loopback; a Balancer of the inventory, or your own TLS, lets others in"
 
 
-def _port(given: Given, option: Option) -> Said:
+def _port(call: Given, option: Option) -> Said:
     if not PORT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is no port"
-    given.port = int(option.value)
+    call.port = int(option.value)
     return f"Gateway(ports=({option.value},))", ""
 
 
-def _key(given: Given, _option: Option) -> Said:
-    given.has_key = True
+def _key(call: Given, _option: Option) -> Said:
+    call.has_key = True
     return 'Gateway(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid', ""
 
 
-def _task(given: Given, option: Option) -> Said:
+def _task(call: Given, option: Option) -> Said:
     kinds = {"embed": "embedder", "embedding": "embedder", "pooling": "embedder", "score": "reranker"}
     kinds |= {"generate": "llm", "auto": "", "classify": "reranker"}
     if option.value not in kinds:
         return "", "LLMs, embedders and rerankers are served here"
-    given.kind = kinds[option.value] or given.kind
-    return {"embedder": "Embedder(…)", "reranker": "Reranker(…)", "llm": "LLM(…)"}.get(given.kind, "the catalog's"), ""
+    call.kind = kinds[option.value] or call.kind
+    return {"embedder": "Embedder(…)", "reranker": "Reranker(…)", "llm": "LLM(…)"}.get(call.kind, "the catalog's"), ""
 
 
-def _adapters(given: Given, option: Option) -> Said:
+def _adapters(call: Given, option: Option) -> Said:
     pairs = [value.text.partition("=") for value in option.values]
     if not pairs or any(not equals or name.startswith("{") for name, equals, _ in pairs):
         return "", "only NAME=REPOSITORY was read"
-    given.adapters |= {name: path for name, _, path in pairs}
+    call.adapters |= {name: path for name, _, path in pairs}
     return "lora=LoRA(adapters=…)", ""
 
 
-def _lora(_given: Given, _option: Option) -> Said:
+def _lora(_call: Given, _option: Option) -> Said:
     return "lora=LoRA(…), where adapters are named", ""
 
 
-def _rank(given: Given, option: Option) -> Said:
+def _rank(call: Given, option: Option) -> Said:
     if not COUNT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is no rank"
-    given.max_rank = option.value
+    call.max_rank = option.value
     return f"lora=LoRA(max_rank={option.value})", ""
 
 
-def _speculation(_given: Given, _option: Option) -> Said:
+def _speculation(_call: Given, _option: Option) -> Said:
     return "", "speculative=Draft(…), Eagle(…) or Lookahead(…) want weights that were trained for TensorRT-LLM's kind"
 
 
@@ -241,9 +241,9 @@ PLACES: Mapping[str, Place] = {
     "--quantization": _quantised,
     "--kv-cache-dtype": _kv_dtype,
     "--tool-call-parser": _tool_parser,
-    "--enable-auto-tool-choice": lambda _given, _option: ("tool_parser: a request then chooses by itself", ""),
+    "--enable-auto-tool-choice": lambda _call, _option: ("tool_parser: a request then chooses by itself", ""),
     "--reasoning-parser": _reasoning_parser,
-    "--enable-reasoning": lambda _given, _option: ("reasoning_parser", ""),
+    "--enable-reasoning": lambda _call, _option: ("reasoning_parser", ""),
     "--structured-outputs-config": _guided,
     "--guided-decoding-backend": _guided,
     "--host": _host,

@@ -57,22 +57,24 @@ def migrate(text: str) -> Migration:
     Raises: a Refusal where there is none, or it names no model.
     """
     before, args = _serve(text)
-    given, findings = Given(), list(_of_environment(before))
-    for option in _options(args, given):
-        findings.append(_finding(option, given))
-    if not given.repository:
+    call, findings = Given(), list(_of_environment(before))
+    for option in _options(args, call):
+        findings.append(_finding(option, call))
+    if not call.repository:
         raise _refused("it names no model", " ".join(word.text for word in args)[:80] or "no words")
-    if given.adapters:
+    if call.adapters:
         findings.append(Finding("--lora-modules", why="each adapter's commit and rank: LoRA(adapters=(Adapter(…),))"))
-    known = next((row for row in CHECKPOINTS.values() if row.repository.lower() == given.repository.lower()), None)
-    kind = ARCHITECTURES[known.shape.architecture].kind if known else given.kind or "llm"
+    known = next((row for row in CHECKPOINTS.values() if row.repository.lower() == call.repository.lower()), None)
+    kind = ARCHITECTURES[known.shape.architecture].kind if known else call.kind or "llm"
     if known is None:
         why = "the catalog does not have it: its shape is read from config.json by enginehouse fit DIRECTORY"
-        findings.append(Finding(given.repository, why=why))
-    elif not given.revision:
-        findings.append(Finding(given.repository, place=f"weights at the catalog's commit {known.revision[:12]}"))
-    findings = [*findings, *_whole_prompts(given, known)] if kind == "llm" else [_of_encoder(one) for one in findings]
-    return Migration(tuple(findings), inventory_text(given, known, kind, DEFAULT_RELEASE))
+        findings.append(Finding(call.repository, why=why))
+    elif not call.revision:
+        findings.append(Finding(call.repository, place=f"weights at the catalog's commit {known.revision[:12]}"))
+    findings = (
+        [*findings, *_whole_prompts(call, known)] if kind == "llm" else [_of_encoder(finding) for finding in findings]
+    )
+    return Migration(tuple(findings), inventory_text(call, known, kind, DEFAULT_RELEASE))
 
 
 def _of_encoder(finding: Finding) -> Finding:
@@ -86,21 +88,21 @@ def _of_encoder(finding: Finding) -> Finding:
     return finding
 
 
-def _whole_prompts(given: Given, known: KnownCheckpoint | None) -> list[Finding]:
+def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
     """vLLM takes a long prompt in parts without being asked; here an iteration has to have room, or is told to."""
-    length = int(given.model.get("max_seq_len", LLM.max_seq_len))
-    room = int(given.model.get("max_num_tokens", LLM.max_num_tokens))
-    if length <= room or "chunked_prefill" in given.model:
+    length = int(call.model.get("max_seq_len", LLM.max_seq_len))
+    room = int(call.model.get("max_num_tokens", LLM.max_num_tokens))
+    if length <= room or "chunked_prefill" in call.model:
         return []
     if known and not ARCHITECTURES[known.shape.architecture].chunked_prefill:
-        given.model["max_num_tokens"] = str(length)
+        call.model["max_num_tokens"] = str(length)
         return [Finding("prompts in parts", place=f"max_num_tokens={length:,}: this model takes a prompt whole")]
-    given.model["chunked_prefill"] = "True"
+    call.model["chunked_prefill"] = "True"
     return [Finding("prompts in parts", place="chunked_prefill=True: vLLM does so unasked")]
 
 
 def _serve(text: str) -> tuple[list[Word], list[Word]]:
-    """What stands before the server's own words, and those."""
+    """The words before the server's own arguments, and those arguments."""
     if is_manifest(text):
         for container in containers(text):
             words = [word for line in pasted(container.words) for command in line.commands for word in command]
@@ -118,7 +120,7 @@ def _serve(text: str) -> tuple[list[Word], list[Word]]:
 
 
 def _place(words: Sequence[Word]) -> tuple[int, int] | None:
-    """Where the server's program stands, and where its own words begin."""
+    """The place of the server's program, and the place at which its own words begin."""
     for place, word in enumerate(words):
         follows = words[place + 1].text if place + 1 < len(words) else ""
         if word.text.rsplit("/", 1)[-1] == "vllm" and follows == "serve":
@@ -130,32 +132,32 @@ def _place(words: Sequence[Word]) -> tuple[int, int] | None:
     return None
 
 
-def _options(args: Sequence[Word], given: Given) -> Iterator[Option]:
+def _options(args: Sequence[Word], call: Given) -> Iterator[Option]:
     """Every option with its values under its long name; the words that are the model's are taken out."""
     for option in argparse_options(args):
         name = SHORT.get(option.name, option.name)
         name = name.replace("_", "-") if name.startswith("--") else name
         values = option.values
         if not name or (name in FLAGS and values and not option.is_attached):
-            given.repository = given.repository or (values[0].text if values else "")
+            call.repository = call.repository or (values[0].text if values else "")
             values = ()
         if name:
             yield Option(name, values, option.raw, option.is_attached)
 
 
-def _finding(option: Option, given: Given) -> Finding:
-    said = option.name if option.name in SECRET else " ".join([option.name, *(value.text for value in option.values)])
+def _finding(option: Option, call: Given) -> Finding:
+    word = option.name if option.name in SECRET else " ".join([option.name, *(value.text for value in option.values)])
     if any(value.varies for value in option.values) and option.name not in SECRET:
-        return Finding(said, why="its value is known only when the shell runs it")
+        return Finding(word, why="its value is known only when the shell runs it")
     if option.name in PLACES:
-        place, why = PLACES[option.name](given, option)
-        return Finding(said, place, why)
+        place, why = PLACES[option.name](call, option)
+        return Finding(word, place, why)
     base = option.name.split(".")[0]
     why = NO_PLACE.get(base) or NO_PLACE.get(base.replace("--no-", "--", 1)) or ""
     if why or base in ("--speculative-config", "--structured-outputs-config"):
-        return Finding(said, why=why or f"only {base} as JSON was read")
+        return Finding(word, why=why or f"only {base} as JSON was read")
     close = nearest(option.name, [*PLACES, *NO_PLACE])
-    return Finding(said, why=f"not read here{f'; near {close}' if close else ''}", is_known=False)
+    return Finding(word, why=f"not read here{f'; near {close}' if close else ''}", is_known=False)
 
 
 def _of_environment(words: Sequence[Word]) -> Iterator[Finding]:
@@ -163,8 +165,8 @@ def _of_environment(words: Sequence[Word]) -> Iterator[Finding]:
     for word in words:
         name = word.text.partition("=")[0]
         if ASSIGNED.match(word.text):
-            said = name if KEY.search(word.text) else word.text
-            yield Finding(said, why=ENVIRONMENT.get(name, "no variable of another server is set"))
+            masked = name if KEY.search(word.text) else word.text
+            yield Finding(masked, why=ENVIRONMENT.get(name, "no variable of another server is set"))
     if any(word.text in ("docker", "podman") for word in words):
         yield Finding("docker run", place="the role triton writes the container: GPUs, ports, shared memory, restarts")
 

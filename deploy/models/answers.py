@@ -26,49 +26,49 @@ class Answer:
     values: object
 
 
-def answer(model: ModelSlice, asked: Question, reply: str) -> Answer:
+def answer(model: ModelSlice, question: Question, reply: str) -> Answer:
     """The model's answer in `reply`. Raises `UnreadableReply`."""
     try:
         if model.kind == "llm":
-            return _generated(asked, reply)
-        return (_vectors if model.kind == "embedder" else _scores)(asked, _outputs(reply))
+            return _generated(question, reply)
+        return (_vectors if model.kind == "embedder" else _scores)(question, _outputs(reply))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        raise UnreadableReply(f"not what Triton replies to {asked.path}: {reply[:200]!r}") from None
+        raise UnreadableReply(f"not what Triton replies to {question.path}: {reply[:200]!r}") from None
 
 
-def gateway_answer(model: ModelSlice, asked: Question, reply: str) -> Answer:
+def gateway_answer(model: ModelSlice, question: Question, reply: str) -> Answer:
     """The model's answer in a gateway's `reply`. Raises `UnreadableReply`."""
     try:
         if model.kind == "llm":
             return _spoken(reply)
-        told = _told(json.loads(reply))
+        body = _body(json.loads(reply))
         if model.kind == "embedder":
-            return _of_vectors([[float(number) for number in one["embedding"]] for one in told["data"]])
-        scores = {int(one["index"]): float(one["relevance_score"]) for one in told["results"]}
-        return _of_scores([scores[number] for number in range(len(scores))], asked)
+            return _of_vectors([[float(number) for number in entry["embedding"]] for entry in body["data"]])
+        scores = {int(entry["index"]): float(entry["relevance_score"]) for entry in body["results"]}
+        return _of_scores([scores[number] for number in range(len(scores))], question)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        raise UnreadableReply(f"not what a gateway replies to {asked.path}: {reply[:200]!r}") from None
+        raise UnreadableReply(f"not what a gateway replies to {question.path}: {reply[:200]!r}") from None
 
 
 def _spoken(reply: str) -> Answer:
     """The text of a stream of OpenAI's, of a chat or of a completion; what a model thinks aloud is left out."""
     lines = [line.removeprefix("data:").strip() for line in reply.splitlines() if line.startswith("data:")]
-    events = [_told(json.loads(line)) for line in (lines or [reply]) if line != "[DONE]"]
+    events = [_body(json.loads(line)) for line in (lines or [reply]) if line != "[DONE]"]
     choices = [choice for event in events for choice in event["choices"]]
     pieces = [choice["delta"].get("content") if "delta" in choice else choice["text"] for choice in choices]
     text = "".join(piece or "" for piece in pieces)
     return Answer(text.strip() or "(an empty text)", text)
 
 
-def _told(event: dict[str, Any]) -> dict[str, Any]:
+def _body(event: dict[str, Any]) -> dict[str, Any]:
     if "error" in event:
         raise UnreadableReply(str(event["error"]["message"]))
     return event
 
 
-def _generated(asked: Question, reply: str) -> Answer:
+def _generated(question: Question, reply: str) -> Answer:
     lines = [line.removeprefix("data:") for line in reply.splitlines() if line.startswith("data:")]
-    events = [_checked(json.loads(text)) for text in (lines if asked.is_stream and lines else [reply])]
+    events = [_checked(json.loads(text)) for text in (lines if question.is_stream and lines else [reply])]
     text = "".join(str(event["text_output"]) for event in events)
     return Answer(text.strip() or "(an empty text)", text)
 
@@ -83,7 +83,7 @@ def _checked(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-def _vectors(asked: Question, outputs: dict[str, dict[str, Any]]) -> Answer:
+def _vectors(question: Question, outputs: dict[str, dict[str, Any]]) -> Answer:
     tensor = outputs["embeddings"]
     dimensions, numbers = int(tensor["shape"][-1]), [float(number) for number in tensor["data"]]
     return _of_vectors([numbers[start : start + dimensions] for start in range(0, len(numbers), dimensions)])
@@ -97,12 +97,12 @@ def _of_vectors(vectors: list[list[float]]) -> Answer:
     return Answer(f"{text}; cosine of the first to each other: {likeness}" if likeness else text, vectors)
 
 
-def _scores(asked: Question, outputs: dict[str, dict[str, Any]]) -> Answer:
-    return _of_scores([float(number) for number in outputs["scores"]["data"]], asked)
+def _scores(question: Question, outputs: dict[str, dict[str, Any]]) -> Answer:
+    return _of_scores([float(number) for number in outputs["scores"]["data"]], question)
 
 
-def _of_scores(scores: list[float], asked: Question) -> Answer:
-    ranked = sorted(zip(scores, asked.texts[1:], strict=True), reverse=True)
+def _of_scores(scores: list[float], question: Question) -> Answer:
+    ranked = sorted(zip(scores, question.texts[1:], strict=True), reverse=True)
     return Answer("\n".join(f"{score:.4f}  {passage}" for score, passage in ranked), scores)
 
 

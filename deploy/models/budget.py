@@ -13,7 +13,7 @@ from deploy.catalog import ENGINE_ENDS_WITH, GPU
 from deploy.catalog.versions import at_least
 from deploy.models import memory
 from deploy.models.paths import choose_path
-from deploy.models.resolve import Served, Ways, kv_dtype_of, precision_of, ways_of
+from deploy.models.resolve import Layout, Served, kv_dtype_of, layout_of, precision_of
 from deploy.models.speculation import (
     drafted_tokens,
     speculation_bytes,
@@ -110,7 +110,7 @@ def is_compiled(served: Served, trtllm: str) -> bool:
 
 def _share(served: Served, server: Server, trtllm: str) -> Share:
     if isinstance(served.model, LLM):
-        return _llm_share(served, served.model, ways_of(server, served.model), server, trtllm)
+        return _llm_share(served, served.model, layout_of(server, served.model), server, trtllm)
     return _encoder_share(served, served.model, server)
 
 
@@ -127,34 +127,34 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
     return Share(model=model.name, gpus=server.gpus[:1], memory=share)
 
 
-def _llm_share(served: Served, model: LLM, ways: Ways, server: Server, trtllm: str) -> Share:
+def _llm_share(served: Served, model: LLM, layout: Layout, server: Server, trtllm: str) -> Share:
     dtype = kv_dtype_of(served)
-    per_token = memory.kv_bytes_per_token(served.shape, dtype, ways.tensor, ways.pipeline)
-    per_token += speculation_kv_bytes(served, dtype, ways)
+    per_token = memory.kv_bytes_per_token(served.shape, dtype, layout.tensor, layout.pipeline)
+    per_token += speculation_kv_bytes(served, dtype, layout)
     tokens = model.kv_cache.tokens or 0
     compiled = is_compiled(served, trtllm)
     processes = memory.ENGINE_PROCESSES if compiled else memory.LLM_PROCESSES
     if compiled and served.draft:
         processes += 1  # the C++ runtime holds one engine: with a draft each has a worker of its own
     share = MemorySlice(
-        weights_mib=target_weights_mib(served, ways) + memory.mib(-(-speculation_bytes(served) // ways.tensor)),
+        weights_mib=target_weights_mib(served, layout) + memory.mib(-(-speculation_bytes(served) // layout.tensor)),
         context_mib=processes * memory.CONTEXT_MIB,
-        workspace_mib=_workspace_mib(served, model, ways) + (_draft_mib(served, model, ways) if compiled else 0),
+        workspace_mib=_workspace_mib(served, model, layout) + (_draft_mib(served, model, layout) if compiled else 0),
         kv_cache_mib=memory.kv_cache_mib(tokens, per_token),
     )
     return Share(model=model.name, gpus=server.gpus, memory=share, kv_cache_tokens=tokens, kv_bytes_per_token=per_token)
 
 
-def _workspace_mib(served: Served, model: LLM, ways: Ways) -> int:
+def _workspace_mib(served: Served, model: LLM, layout: Layout) -> int:
     """MiB of activations, of logits of every row the target scores (drafted, beams too) and of the adapters' cache."""
     rows = model.max_batch_size * (1 + drafted_tokens(speculative_of(served))) * max(model.engine.max_beam_width, 1)
     workspace = memory.llm_workspace_mib(
-        served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=rows, tensor_parallel=ways.tensor
+        served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=rows, tensor_parallel=layout.tensor
     )
     return workspace + (model.lora.gpu_mib if model.lora else 0)
 
 
-def _draft_mib(served: Served, model: LLM, ways: Ways) -> int:
+def _draft_mib(served: Served, model: LLM, layout: Layout) -> int:
     """MiB of activations, logits and runtime of the draft's own engine, built for the target's tokens and rows."""
     if not served.draft:
         return 0
@@ -162,7 +162,7 @@ def _draft_mib(served: Served, model: LLM, ways: Ways) -> int:
         served.draft,
         max_num_tokens=model.max_num_tokens,
         max_batch_size=model.max_batch_size,
-        tensor_parallel=ways.tensor,
+        tensor_parallel=layout.tensor,
     )
 
 
@@ -172,7 +172,7 @@ def host_mib(server: Server, served: Iterable[Served]) -> int:
     for known in served:
         if isinstance(known.model, LLM):
             adapters = known.model.lora.host_mib if known.model.lora else 0
-            total += (known.model.kv_cache.host_mib + adapters) * ways_of(server, known.model).world
+            total += (known.model.kv_cache.host_mib + adapters) * layout_of(server, known.model).world
     return total
 
 

@@ -1,4 +1,4 @@
-"""What a container calls the GPUs of a host."""
+"""Names of a host's GPUs inside a container."""
 
 from __future__ import annotations
 

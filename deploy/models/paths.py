@@ -25,22 +25,22 @@ class Choice:
     kind: str = ""
 
 
-def choose_path(asked: str, architecture: Architecture, trtllm: str) -> Choice:
+def choose_path(wish: str, architecture: Architecture, trtllm: str) -> Choice:
     """The path of one model under TensorRT-LLM `trtllm` (empty: the image has none)."""
     if architecture.kind in ("embedder", "reranker"):
-        return _encoder_path(asked, architecture)
-    if asked == "python":
+        return _encoder_path(wish, architecture)
+    if wish == "python":
         return Choice(
             "",
             "the python path serves encoders; a generative model under it would decode one request at a time",
             'path="auto"',
             "path-python-for-llm",
         )
-    return _engine_path(architecture, trtllm) if asked == "engine" else _pytorch_path(asked, architecture, trtllm)
+    return _engine_path(architecture, trtllm) if wish == "engine" else _pytorch_path(wish, architecture, trtllm)
 
 
-def _encoder_path(asked: str, architecture: Architecture) -> Choice:
-    if asked in ("auto", "python"):
+def _encoder_path(wish: str, architecture: Architecture) -> Choice:
+    if wish in ("auto", "python"):
         return Choice("python", f"TensorRT-LLM serves no {architecture.name}; Triton's Python backend does")
     return Choice(
         "",
@@ -50,7 +50,7 @@ def _encoder_path(asked: str, architecture: Architecture) -> Choice:
     )
 
 
-def _pytorch_path(asked: str, architecture: Architecture, trtllm: str) -> Choice:
+def _pytorch_path(wish: str, architecture: Architecture, trtllm: str) -> Choice:
     since = architecture.pytorch_since
     if has_pytorch(architecture, trtllm):
         return Choice(
@@ -58,7 +58,7 @@ def _pytorch_path(asked: str, architecture: Architecture, trtllm: str) -> Choice
         )
     if has_engine(architecture, trtllm):
         why = f"{architecture.name} since {since}, and this is {trtllm}" if since else f"no {architecture.name}"
-        if asked == "auto":
+        if wish == "auto":
             return Choice("engine", f"the PyTorch backend has {why}: a TensorRT engine is the only path")
         return Choice("", f"TensorRT-LLM's PyTorch backend has {why}", 'path="engine"', "no-pytorch")
     if since:

@@ -1,4 +1,4 @@
-"""What to ask a served model over HTTP, and the same as one line to paste into a shell.
+"""Requests to a served model over HTTP, and the same as a line to paste into a shell.
 
 A question is decided from the plan alone. `deploy/io/ask_models.py` sends it, `answers.py` reads the reply.
 Triton applies no chat template: an LLM completes the text it is given. gpt-oss wants its own format around the text.
@@ -76,32 +76,32 @@ def question(model: ModelSlice, texts: Sequence[str] = ()) -> Question:
 
     Raises `Refusal` if a reranker gets a query and no passage.
     """
-    given = tuple(texts) or SAMPLES[model.kind]
+    sample = tuple(texts) or SAMPLES[model.kind]
     if model.kind == "llm":
-        return _generation(model, " ".join(given))
+        return _generation(model, " ".join(sample))
     if model.kind == "embedder":
-        return Question(f"/v2/models/{model.name}/infer", {"inputs": [_strings("texts", given)]}, given)
-    if len(given) < 2:
+        return Question(f"/v2/models/{model.name}/infer", {"inputs": [_strings("texts", sample)]}, sample)
+    if len(sample) < 2:
         raise refuse(
             "no-passage",
             f"{model.name} is a reranker, and got a query without a passage",
             where=model.name,
-            seen=repr(given[0]),
+            seen=repr(sample[0]),
             wanted="a query, then one or more passages it is scored against",
-            attempt=f"enginehouse ask INVENTORY {model.name} {shlex.quote(given[0])} 'a passage' 'another passage'",
+            attempt=f"enginehouse ask INVENTORY {model.name} {shlex.quote(sample[0])} 'a passage' 'another passage'",
         )
-    inputs = [_strings("query", given[:1]), _strings("passages", given[1:])]
-    return Question(f"/v2/models/{model.name}/infer", {"inputs": inputs}, given)
+    inputs = [_strings("query", sample[:1]), _strings("passages", sample[1:])]
+    return Question(f"/v2/models/{model.name}/infer", {"inputs": inputs}, sample)
 
 
-def command(asked: Question, address: str, port: int, ssh: Sequence[str] = ()) -> Command:
+def command(question: Question, address: str, port: int, ssh: Sequence[str] = ()) -> Command:
     """curl that sends the question to address:port; with `ssh`, the words that log in to the host, curl runs there."""
-    url = f"http://{authority(address, port)}{asked.path}"
-    curl = (*CURL, *(["--no-buffer"] if asked.is_stream else []))
+    url = f"http://{authority(address, port)}{question.path}"
+    curl = (*CURL, *(["--no-buffer"] if question.is_stream else []))
     if not ssh:
-        return Command((*curl, "--data", asked.payload, url))
+        return Command((*curl, "--data", question.payload, url))
     # The body comes from standard input, so that it is quoted for one shell and not for two.
-    return Command((*ssh, shlex.join((*curl, "--data", "@-", url))), asked.payload)
+    return Command((*ssh, shlex.join((*curl, "--data", "@-", url))), question.payload)
 
 
 def gateway_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool = True) -> Question:
@@ -109,28 +109,28 @@ def gateway_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool
 
     Raises `Refusal` if a reranker gets a query and no passage.
     """
-    given = question(model, texts).texts
+    sample = question(model, texts).texts
     named: dict[str, object] = {"model": model.name}
     if model.kind == "embedder":
-        return Question("/v1/embeddings", named | {"input": list(given)}, given)
+        return Question("/v1/embeddings", named | {"input": list(sample)}, sample)
     if model.kind == "reranker":
-        return Question("/v2/rerank", named | {"query": given[0], "documents": list(given[1:])}, given)
+        return Question("/v2/rerank", named | {"query": sample[0], "documents": list(sample[1:])}, sample)
     length = {"max_tokens": ANSWER_TOKENS, "stream": True}
     if is_chat:
         return Question(
-            "/v1/chat/completions", named | {"messages": [{"role": "user", "content": given[0]}]} | length, given
+            "/v1/chat/completions", named | {"messages": [{"role": "user", "content": sample[0]}]} | length, sample
         )
-    return Question("/v1/completions", named | {"prompt": given[0]} | length, given)
+    return Question("/v1/completions", named | {"prompt": sample[0]} | length, sample)
 
 
-def gateway_command(asked: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
+def gateway_command(question: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
     """curl that sends the question to a gateway, all but the address by its configuration on standard input.
 
     `key` is what a shell reads the key from; "" where the gateway asks for none.
     """
-    curl = (*CURL, *(["--no-buffer"] if asked.is_stream else []), "--config", "-")
-    curl = (*curl, f"http://{authority(address, port)}{asked.path}")
-    written = f'header = "Content-Type: application/json"\ndata = {_configured(asked.payload)}\n'
+    curl = (*CURL, *(["--no-buffer"] if question.is_stream else []), "--config", "-")
+    curl = (*curl, f"http://{authority(address, port)}{question.path}")
+    written = f'header = "Content-Type: application/json"\ndata = {_configured(question.payload)}\n'
     return Command((*ssh, shlex.join(curl)) if ssh else curl, written, key)
 
 

@@ -62,7 +62,7 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ways:
+class Layout:
     """The split of a model: `tensor` x `pipeline` GPUs; `expert` divides `tensor`, 0 leaves it to the release."""
 
     tensor: int
@@ -75,13 +75,15 @@ class Ways:
         return self.tensor * self.pipeline
 
 
-def ways_of(server: Server, model: Model) -> Ways:
-    """The ways a model is split over the GPUs of its server; an encoder is not."""
+def layout_of(server: Server, model: Model) -> Layout:
+    """How the model is split over the GPUs of its server; an encoder is not split."""
     if not isinstance(model, LLM):
-        return Ways(tensor=1)
-    asked = model.parallel
-    pipeline = max(asked.pipeline, 1)
-    return Ways(tensor=asked.tensor or max(len(server.gpus) // pipeline, 1), pipeline=pipeline, expert=asked.expert)
+        return Layout(tensor=1)
+    declared = model.parallel
+    pipeline = max(declared.pipeline, 1)
+    return Layout(
+        tensor=declared.tensor or max(len(server.gpus) // pipeline, 1), pipeline=pipeline, expert=declared.expert
+    )
 
 
 def gpu_of(host: Host, server: Server) -> GPU | None:

@@ -129,9 +129,9 @@ def encoder_settings(served: Served, model: Encoder, share: Share, path: str) ->
     """Parameters of config.pbtxt, as text."""
     task = model.default_task if isinstance(model, Embedder) else ""
     # written only where they are not the backend's own, so that a release without them keeps its name
-    asked: dict[str, str] = {} if model.products == "dtype" else {"products": model.products}
-    asked |= {"streams": str(model.streams)} if share.gpus and model.streams > 1 else {}
-    return asked | {
+    settings: dict[str, str] = {} if model.products == "dtype" else {"products": model.products}
+    settings |= {"streams": str(model.streams)} if share.gpus and model.streams > 1 else {}
+    return settings | {
         "model_path": path,
         # the container sees its server's GPUs only, numbered from 0, and encoders sit on the first
         "device": "cuda:0" if share.gpus else "cpu",

@@ -1,4 +1,4 @@
-"""What speculation adds to a model's memory: a draft model, or heads trained for the target.
+"""Memory that speculation adds to a model: a draft model, or heads trained for the target.
 
 Nobody publishes the shape of a head in one form, so heads are counted from the target's own shape, on the large side;
 the headers of a local directory win. What a release and a path can do with them is judged in
@@ -11,7 +11,7 @@ import ast
 
 from deploy.catalog import STORED
 from deploy.models import memory
-from deploy.models.resolve import Served, Ways, precision_of
+from deploy.models.resolve import Layout, Served, precision_of
 from deploy.spec import LLM, Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
 
 
@@ -86,21 +86,21 @@ def speculation_bytes(served: Served) -> int:
     return 2 * redrafter_elements(shape) if isinstance(speculative, ReDrafter) else 0
 
 
-def speculation_kv_bytes(served: Served, kv_dtype: str, ways: Ways) -> int:
+def speculation_kv_bytes(served: Served, kv_dtype: str, layout: Layout) -> int:
     """Bytes of key/value cache one token takes on each GPU beside the target's: of a draft's layers or EAGLE's one."""
     if served.draft:
-        return memory.kv_bytes_per_token(served.draft, kv_dtype, ways.tensor, ways.pipeline)
+        return memory.kv_bytes_per_token(served.draft, kv_dtype, layout.tensor, layout.pipeline)
     if not isinstance(speculative_of(served), Eagle):
         return 0
-    return memory.kv_bytes_per_token(served.shape, kv_dtype, ways.tensor) // served.shape.layers
+    return memory.kv_bytes_per_token(served.shape, kv_dtype, layout.tensor) // served.shape.layers
 
 
-def target_weights_mib(served: Served, ways: Ways) -> int:
+def target_weights_mib(served: Served, layout: Layout) -> int:
     """MiB of the target's weights on the fullest GPU, held as the inventory asks."""
     return memory.llm_weights_mib(
         served.shape,
         precision=precision_of(served),
         stored_bytes=served.local.stored_bytes if served.local else 0,
-        tensor_parallel=ways.tensor,
-        pipeline_parallel=ways.pipeline,
+        tensor_parallel=layout.tensor,
+        pipeline_parallel=layout.pipeline,
     )

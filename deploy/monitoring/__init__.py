@@ -1,4 +1,4 @@
-"""What watches a fleet: alert rules of service levels and of causes, written as Prometheus 2.42 reads them. Pure.
+"""Monitoring of a fleet: alert rules of service levels and of causes, written as Prometheus 2.42 reads them. Pure.
 
 `levels` has what clients feel, at the gateway; `causes` has what breaks, with the doctor's words for it; `rules`
 writes both as one rule file. Every scraped target has two labels from its scrape job: `job` (JOBS in `alert`) and

@@ -28,9 +28,9 @@ class Alert:
     def to_yaml(self) -> dict[str, Any]:
         """The rule, as Prometheus names its parts."""
         held = {"for": f"{self.hold_minutes}m"} if self.hold_minutes else {}
-        told = {"summary": self.means, "remedy": self.remedy}
+        annotations = {"summary": self.means, "remedy": self.remedy}
         rule = {"alert": self.name, "expr": self.expression, **held}
-        return rule | {"labels": {"severity": self.severity}, "annotations": told}
+        return rule | {"labels": {"severity": self.severity}, "annotations": annotations}
 
 
 @dataclass(frozen=True)

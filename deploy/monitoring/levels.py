@@ -39,7 +39,7 @@ SECONDS = {"1h": 3_600, "6h": 21_600, "3d": 259_200}
 
 @dataclass(frozen=True)
 class Level:
-    """What share of a model's requests is to be good over 30 days.
+    """A service level: the share of a model's requests that must be good over 30 days.
 
     `bad` and `all` are requests a second by model over the range WINDOW. `floor_requests` is how many of them the
     long window must have held before its share of bad ones counts.
@@ -121,10 +121,10 @@ def alerts(level: Level) -> Iterator[Alert]:
     """An alert for each speed of spending, the fastest first."""
     for burn in BURNS:
         limit = f"{burn.factor * level.budget:g}"
-        over = f"{ratio(level, burn.long)} > {limit} and {ratio(level, burn.short)} > {limit}"
+        burning = f"{ratio(level, burn.long)} > {limit} and {ratio(level, burn.short)} > {limit}"
         yield Alert(
             f"{level.name}BudgetGoneIn{burn.gone}",
-            f"{over} and {count(level, burn.long)} >= {level.floor_requests}",
+            f"{burning} and {count(level, burn.long)} >= {level.floor_requests}",
             burn.severity,
             f"{{{{ $labels.model }}}}: {level.means} ({{{{ $value | humanizePercentage }}}} in {burn.long}, "
             f"{100 - level.good_percent:g}% are allowed)",

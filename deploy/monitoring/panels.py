@@ -69,12 +69,12 @@ def to_json(dashboard: Dashboard) -> str:
 
 def _variable(variable: Variable) -> dict[str, Any]:
     if not variable.metric:
-        told = {"query": variable.default, "current": {"text": variable.default, "value": variable.default}}
-        return {"name": variable.name, "label": variable.label, "type": "textbox", **told}
+        choice = {"query": variable.default, "current": {"text": variable.default, "value": variable.default}}
+        return {"name": variable.name, "label": variable.label, "type": "textbox", **choice}
     query = f"label_values({variable.metric}, {variable.name})"
     how = {"refresh": 2, "multi": True, "includeAll": True, "allValue": ".+", "sort": 1}
-    found = {"name": variable.name, "label": variable.label, "type": "query", "datasource": SOURCE}
-    return found | {"query": {"query": query, "refId": variable.name}, "definition": query, **how}
+    variable_json = {"name": variable.name, "label": variable.label, "type": "query", "datasource": SOURCE}
+    return variable_json | {"query": {"query": query, "refId": variable.name}, "definition": query, **how}
 
 
 def _panel(panel: Panel, place: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `enginehouse top` shows: a line for each host, from a Prometheus or from two readings of the hosts' own pages.
+"""The table of `enginehouse top`: a line for each host, from a Prometheus or from two readings of the hosts' own pages.
 
 A figure is a sum over the host's series of one metric, or the most of them; of a counter it is the growth a second. It
 is asked of Prometheus as an expression, or added up here from the text of the pages. A figure that a host does not have
@@ -173,7 +173,11 @@ def _figures(figures: Mapping[str, float]) -> list[str]:
 
 def _alerts(look: Look) -> list[Text]:
     if look.alerts is None:
-        return [Text("alerts: nobody watches; enginehouse doctor INVENTORY looks once", style="dim")]
+        return [
+            Text(
+                "alerts: the inventory has no monitor; enginehouse doctor INVENTORY checks the hosts once", style="dim"
+            )
+        ]
     if not look.alerts:
         return [Text("no alert fires", style="green")]
     return [Text(f"{alert}  {host}  ({severity})", style="red") for host, alert, severity in look.alerts]

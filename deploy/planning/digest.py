@@ -1,4 +1,4 @@
-"""One name for one plan: equal digests mean that every host is to become exactly the same."""
+"""The digest of a plan: equal digests mean that every host is to become exactly the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fits on a card.
+"""The models that fit on a card.
 
 The given models on one GPU, and how many tokens, contexts and users are left. Needs no inventory.
 """
@@ -131,8 +131,8 @@ def fit_of(
     if llm is None:
         return Fit(plan=plan, llm="", cache_tokens=0, users={})
     trtllm = plan.slices[0].image.trtllm
-    asked = {llm.model.max_seq_len} if isinstance(llm.model, LLM) and wish.max_seq_len else set()
-    lengths = sorted(length for length in {*LENGTHS, *asked} if length <= llm.shape.positions)
+    own_length = {llm.model.max_seq_len} if isinstance(llm.model, LLM) and wish.max_seq_len else set()
+    lengths = sorted(length for length in {*LENGTHS, *own_length} if length <= llm.shape.positions)
     users = {length: _tokens_left(server, served, gpu, length, trtllm) // length for length in lengths}
     cache_tokens = _tokens_left(server, served, gpu, 0, trtllm)
     return Fit(plan=plan, llm=llm.model.name, cache_tokens=cache_tokens, users=users)

@@ -36,39 +36,39 @@ from deploy.validation.replay import undeclared
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All that every host is to become, in which order, under one digest."""
+    """The wanted state of every host, their order, and one digest over it."""
 
     slices: tuple[Slice, ...]
-    waves: tuple[tuple[str, ...], ...]
-    digest: str
+    waves: tuple[tuple[str, ...], ...] = ()
+    digest: str = ""
     pools: tuple[Pool, ...] = ()
     rollout: Rollout = DEFAULT_ROLLOUT
     warnings: tuple[str, ...] = ()
     changes: Mapping[str, str] = field(default_factory=dict)
-    """Why each engine, by its fingerprint, is built: new, known, or what it differs in from the nearest one."""
+    """Why each engine, by its fingerprint, is built: new, known, or its difference from the most similar known one."""
     balancers: tuple[BalancerSlice, ...] = ()
     monitors: tuple[MonitorSlice, ...] = ()
     gateway_only: bool = False
-    """`--data only=gateway`: a run touches nothing but gateways, so nobody is in a wave."""
+    """`--data only=gateway`: a run changes gateways alone, so that no host is in a wave."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of all hosts: those that serve, balancers, monitors; each sorted."""
-        served = (slice_.host for slice_ in self.slices)
-        return (*served, *(slice_.host for slice_ in self._edges))
+        """The names of all hosts: GPU hosts, balancers, monitors; each group sorted."""
+        gpu_hosts = (slice_.host for slice_ in self.slices)
+        return (*gpu_hosts, *(slice_.host for slice_ in self._support))
 
     def for_host(self, name: str) -> Slice:
-        """The slice of one host that is no balancer."""
+        """The slice of one GPU host."""
         return next(slice_ for slice_ in self.slices if slice_.host == name)
 
     def parts(self, name: str) -> tuple[Slice | None, BalancerSlice | MonitorSlice | None]:
-        """The slice of a host that serves, or of a balancer or monitor, at its place; the other is None."""
-        edge = next((slice_ for slice_ in self._edges if slice_.host == name), None)
-        return (None, edge) if edge else (self.for_host(name), None)
+        """(GPU host's slice, support host's slice) of the host of this name; one of the two is None."""
+        support = next((slice_ for slice_ in self._support if slice_.host == name), None)
+        return (None, support) if support else (self.for_host(name), None)
 
     @property
-    def _edges(self) -> tuple[BalancerSlice | MonitorSlice, ...]:
-        """Those that serve nothing themselves."""
+    def _support(self) -> tuple[BalancerSlice | MonitorSlice, ...]:
+        """The slices of hosts without servers."""
         return (*self.balancers, *self.monitors)
 
     def only(self, names: Iterable[str]) -> Plan:
@@ -111,44 +111,70 @@ class Plan:
             "warnings": list(self.warnings),
             "engines": [self.engine_json(engine) for engine in self.engines],
             "hosts": {slice_.host: slice_.to_json() for slice_ in self.slices},
-            **({"balancers": {one.host: one.to_json() for one in self.balancers}} if self.balancers else {}),
-            **({"monitors": {one.host: one.to_json() for one in self.monitors}} if self.monitors else {}),
+            **({"balancers": {slice_.host: slice_.to_json() for slice_ in self.balancers}} if self.balancers else {}),
+            **({"monitors": {slice_.host: slice_.to_json() for slice_ in self.monitors}} if self.monitors else {}),
         }
 
 
 def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     """The plan of a fleet.
 
-    Refuses: everything `deploy.validation` finds, all of it in one report; then a plan that is not the expected one.
+    Refuses: everything `deploy.validation` finds, all of it in one report; then everything that only the finished
+    plan shows.
     """
     fleet = with_default_gateway(fleet)
     refuse_all(judge(fleet, surroundings))
-    watched = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
-    slices = with_sharing(with_others(sharing(farmed(watched)), fleet.hosts), fleet.hosts)
-    balancers = tuple(
-        watched_balancer(balancer_slice(balancer, fleet.hosts, fleet.balancers), fleet.monitors)
-        for balancer in fleet.balancers
-    )
+    slices = gpu_host_slices(fleet, surroundings)
+    balancers = balancer_slices(fleet)
     monitors = monitor_slices(fleet.monitors, slices, balancers)
-    engines = distinct_engines(engine for slice_ in slices for engine in slice_.engines)
+    plan = with_order(Plan(slices=slices, balancers=balancers, monitors=monitors), fleet)
+    plan = with_notices(plan, fleet, surroundings)
+    refuse_all(plan_refusals(plan, fleet, surroundings))
+    return plan
+
+
+def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
+    """The slices of all GPU hosts; then what a host takes over from the fleet: engines, gateways, mutual TLS, peers."""
+    alone = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    return with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts)
+
+
+def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
+    """The slices of all balancers, with the exporters that the fleet's monitors read."""
+    slices = (balancer_slice(balancer, fleet.hosts, fleet.balancers) for balancer in fleet.balancers)
+    return tuple(watched_balancer(slice_, fleet.monitors) for slice_ in slices)
+
+
+def with_order(plan: Plan, fleet: Fleet) -> Plan:
+    """The plan with its digest, its pools, and its waves; a run for gateways alone (`fleet.only`) has no waves."""
     pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)
-    plan = Plan(
-        slices=slices,
-        changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in engines},
-        waves=()
-        if fleet.only
-        else waves(pools, fleet.rollout, beside=(host.name for host in fleet.hosts if host.farm)),
-        gateway_only=fleet.only == "gateway",
+    build_hosts = (host.name for host in fleet.hosts if host.farm)
+    return replace(
+        plan,
+        digest=digest((*plan.slices, *plan.balancers, *plan.monitors)),
         pools=pools,
         rollout=fleet.rollout,
-        digest=digest((*slices, *balancers, *monitors)),
-        balancers=balancers,
-        monitors=monitors,
-        warnings=(*notices(fleet, surroundings), *unjudged_notices(engines)),
+        waves=() if fleet.only else waves(pools, fleet.rollout, beside=build_hosts),
+        gateway_only=fleet.only == "gateway",
     )
-    late = [*newly_unjudged(slices, surroundings), *together(two_contracts(slices)), *unexpected(plan, fleet.expect)]
-    refuse_all(late)
-    return plan
+
+
+def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
+    """The plan with its warnings, and with the reason why each engine is built."""
+    return replace(
+        plan,
+        changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in plan.engines},
+        warnings=(*notices(fleet, surroundings), *unjudged_notices(plan.engines)),
+    )
+
+
+def plan_refusals(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
+    """Refusals that only the finished plan shows: engines not judged, two contracts of mutual TLS, another digest."""
+    return [
+        *newly_unjudged(plan.slices, surroundings),
+        *together(two_contracts(plan.slices)),
+        *unexpected(plan, fleet.expect),
+    ]
 
 
 def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[Refusal]:
@@ -169,7 +195,7 @@ def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[
 
 
 def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
-    """A sentence for each engine whose answers nobody compares."""
+    """A sentence for each engine whose answers are not compared with a reference."""
     for engine in engines:
         if engine.unjudged:
             yield f"{engine.model}: its engine is signed unjudged, by the inventory's choice: {engine.unjudged}"
@@ -186,7 +212,7 @@ def host_slice(
     balancers: Iterable[BalancerHost] = (),
     monitors: Iterable[MonitorHost] = (),
 ) -> Slice:
-    """All that is decided for one host. Its inventory has been judged: what is unknown here is a mistake of ours."""
+    """The decisions for one GPU host. Its inventory has been validated: an unknown name is a defect of this code."""
     row = release_row(host.release)
     assert row is not None, "an unknown release passed the checks"
     image, gpu = image_of(host, row), GPUS[host.machine.gpu]
@@ -228,7 +254,7 @@ def host_slice(
 
 
 def driver_slice(host: Host, floor: str) -> DriverSlice:
-    """The driver, its source settled by the OS unless the inventory says otherwise."""
+    """The driver; its source is the OS's default unless the inventory names one."""
     auto = host.driver.source == "auto"
     return DriverSlice(
         manage=host.driver.manage,
@@ -251,7 +277,7 @@ def distinct_engines(engines: Iterable[EngineSlice]) -> tuple[EngineSlice, ...]:
 
 
 def unexpected(plan: Plan, expected: str) -> list[Refusal]:
-    """The refusal of a plan that is not the one somebody read and approved; nothing when none was named."""
+    """The refusal of a plan whose digest is not `expected`; none if `expected` is empty."""
     if expected in ("", plan.digest):
         return []
     return [

@@ -1,4 +1,4 @@
-"""One server and its models as decided: who gets how much memory, which path, which engines, which settings."""
+"""A server and its models as decided: memory of each, paths, engines, settings."""
 
 from __future__ import annotations
 

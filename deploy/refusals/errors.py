@@ -21,7 +21,7 @@ PREFLIGHT = "preflight; no host was changed"
 
 
 class Refusal(DeployError):  # type: ignore[misc]  # pyinfra carries no types
-    """One problem an operator can solve, its parts kept as fields so that tests and programs need not parse text."""
+    """A problem that an operator can solve; its parts are fields, so that tests and programs need not parse text."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Refusals(Refusal):
 
 
 def refuse_all(problems: Iterable[Refusal]) -> None:
-    """Nothing when there is no problem; otherwise raises the one Refusal, or all of them as one report."""
+    """Raises the only refusal, or all of them as one report; returns if there are none."""
     refusals = tuple(problems)
     if len(refusals) == 1:
         raise refusals[0]

@@ -1,4 +1,4 @@
-"""Balancers as a person reads them before saying yes: which ports lead to which servers."""
+"""The report of balancers: their ports, and the servers behind each port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from deploy.slices.traffic import BalancerSlice, RouteSlice
 
-TITLES = ("pool", "HTTP", "gRPC", "while nobody is ready", "servers behind it")
+TITLES = ("pool", "HTTP", "gRPC", "if no server is ready", "servers")
 
 
 def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableType]:
@@ -28,8 +28,8 @@ def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableT
                 addresses = ", ".join(f"{member.address}:{member.port}" for member in route.gateway.members)
                 yield Text(f"gateways of {route.pool}, TLS at port {route.gateway.port}: {addresses}")
         certificate = f"certificate {balancer.certificate}" if balancer.certificate else "plain text, no certificate"
-        certificate += f", clients show one signed by {balancer.clients}" if balancer.clients else ""
-        certificate += ", a key of each client" if balancer.keys else ""
+        certificate += f", clients must show one signed by {balancer.clients}" if balancer.clients else ""
+        certificate += ", a key for each client" if balancer.keys else ""
         yield Text(f"{certificate}; metrics at port {balancer.metrics_port}")
         yield Text("")
 

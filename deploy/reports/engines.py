@@ -63,10 +63,10 @@ def _llm(model: ModelSlice) -> tuple[str, ...]:
 def _facts(engine: EngineSlice, change: str) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
     cache = f", {engine.kv_dtype} key/value cache"
-    ways = f"tensor {engine.tensor} x pipeline {engine.pipeline}"
+    layout = f"tensor {engine.tensor} x pipeline {engine.pipeline}"
     experts = f", experts over {engine.expert}" if engine.expert else ""
     table.add_row("  why", change)
-    table.add_row("  what", f"{engine.precision} weights{cache}; {ways}{experts}; SM {engine.sm}")
+    table.add_row("  what", f"{engine.precision} weights{cache}; {layout}{experts}; SM {engine.sm}")
     table.add_row("  name", engine.name)
     wants = f"{engine.gpu_mib:,} MiB free on each GPU, {engine.scratch_mib:,} MiB of scratch space"
     table.add_row("  takes", f"{engine.size_mib:,} MiB on disk; its build wants {wants}, {engine.host_mib:,} of memory")

@@ -1,4 +1,4 @@
-"""Monitors as a person reads them before saying yes: what they read of whom, and who reads them."""
+"""The report of monitors: their targets, their ports, and the networks that may read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deploy.slices.monitor import MonitorSlice
 
 
 def monitors_report(monitors: Iterable[MonitorSlice]) -> Iterator[RenderableType]:
-    """Each monitor with the number of its targets by job, and where it answers whom."""
+    """Each monitor with the number of its targets by job, its ports, and its readers."""
     for monitor in monitors:
         yield Text(f"{monitor.host}   Prometheus and Alertmanager of {monitor.os}, {monitor.address}", style="bold")
         jobs = [target.job for target in monitor.targets]
@@ -24,5 +24,5 @@ def monitors_report(monitors: Iterable[MonitorSlice]) -> Iterator[RenderableType
             f"Prometheus {monitor.listen}:{monitor.prometheus_port}, Alertmanager :{monitor.alertmanager_port}, "
             f"read by {readers}"
         )
-        yield Text("alerts are told to the receivers" if monitor.receivers else "alerts are shown, and nobody is told")
+        yield Text("alerts are sent to the receivers" if monitor.receivers else "alerts are only shown: no receivers")
         yield Text("")

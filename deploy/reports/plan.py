@@ -1,6 +1,6 @@
-"""The plan as a person reads it before saying yes: memory of each GPU, what will be installed, what is served where.
+"""The plan as a person reads it before approving it: memory of each GPU, installed versions, served models.
 
-Hosts that are to become the same are shown once. Everything here is text; printing it is left to the edge.
+Hosts that are to become the same are shown once. Everything here is text; printing it is left to `deploy.cli`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
     groups: dict[str, list[Slice]] = {}
     for slice_ in slices:
         mutual = replace(slice_.mutual, address="") if slice_.mutual else None
-        shared = [(one.model, one.revision) for one in slice_.sharing.files] if slice_.sharing else []
+        shared = [(files.model, files.revision) for files in slice_.sharing.files] if slice_.sharing else []
         nameless = replace(slice_, host="", traffic=None, exporters=None, mutual=mutual, sharing=None)
         alike = repr((nameless, shared))
         groups.setdefault(alike, []).append(slice_)
@@ -81,7 +81,9 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         yield _gateway(slice_.gateway)
     if slice_.mutual and slice_.mutual.port:
         gateways = ", ".join(gateway.name for gateway in slice_.mutual.gateways)
-        yield Text.assemble(("gateways ", "bold"), f"of {gateways} come to port {slice_.mutual.port}, mutual TLS")
+        yield Text.assemble(
+            ("gateways ", "bold"), f"of {gateways} connect to port {slice_.mutual.port} over mutual TLS"
+        )
     if slice_.sharing:
         yield _sharing(slice_.sharing)
     yield from engines_report(slice_, changes)
@@ -89,19 +91,19 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
 
 
 def _sharing(sharing: SharingSlice) -> Text:
-    """What comes from other hosts, and where they come for it."""
-    models = ", ".join(f"{one.model} (port {one.port}, {len(one.peers) + 1} hosts)" for one in sharing.files)
+    """Files that come from peers, and the ports on which peers fetch them."""
+    models = ", ".join(f"{files.model} (port {files.port}, {len(files.peers) + 1} hosts)" for files in sharing.files)
     return Text.assemble(("shares ", "bold"), models)
 
 
 def _gateway(gateway: GatewaySlice) -> Text:
-    """Where clients of OpenAI, Cohere and TEI connect, and what they need."""
+    """The address and the key for clients of OpenAI, Cohere and TEI."""
     behind = f" as {gateway.url}" if gateway.url else ""
     address = f"[{gateway.address}]" if ":" in gateway.address else gateway.address
     urls = ", ".join(f"http://{address}:{port}" for port in gateway.ports)
-    keys = "a key is asked for" if gateway.keys else "no key is asked for"
+    keys = "clients need a key" if gateway.keys else "no key needed"
     names = ", ".join([*(model.name for model in gateway.models), *(alias.name for alias in gateway.aliases)])
-    others = ", ".join(other.name for other in gateway.others)
+    others = ", ".join(server.name for server in gateway.others)
     beside = f"; also to {others}" if others else ""
     traced = f"; one request in {gateway.trace_one_in:,} is traced" if gateway.trace_one_in else ""
     return Text.assemble(("gateway ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}{traced}")
@@ -167,7 +169,7 @@ def gpus_of(model: ModelSlice, server: ServerSlice) -> tuple[int, ...]:
 
 
 def memory_bar(server: ServerSlice, gpu: int, slice_: Slice) -> Text:
-    """One GPU as a bar, one character for each kind of use, and its legend."""
+    """A GPU's memory as a bar, a character for each kind of use, and its legend."""
     parts = memory_parts(server, gpu, slice_)
     usable = sum(parts.values())
     cut = len(slice_.mig)
@@ -201,7 +203,7 @@ def memory_table(server: ServerSlice, slice_: Slice) -> Table:
 
 
 def _waves(plan: Plan) -> Text:
-    """The pools, where some are declared, with how many hosts may be out; then the waves in order."""
+    """The declared pools, with the number of hosts that may be out; then the waves in order."""
     named = [pool for pool in plan.pools if pool.name]
     width = max((len(pool.name) for pool in named), default=0)
     lines = [
@@ -224,7 +226,7 @@ def fit_report(fitted: Fit) -> Group:
     left = Text(
         f"{fitted.llm}: the cache can hold {fitted.cache_tokens:,} tokens" if fitted.llm else "no LLM, no cache"
     )
-    split = [Text(f"split over {len(server.gpus)} GPUs; this is each of them")] if len(server.gpus) > 1 else []
+    split = [Text(f"split over {len(server.gpus)} GPUs; the figures are for each GPU")] if len(server.gpus) > 1 else []
     return Group(
         *split, memory_bar(server, 0, slice_), memory_table(server, slice_), left, *([table] if fitted.llm else [])
     )

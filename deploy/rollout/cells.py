@@ -97,7 +97,7 @@ def unserved(cells: Sequence[str]) -> list[Refusal]:
     return [
         refuse(
             "nobody-serves-the-cell",
-            f"nobody takes over cell {cell}",
+            f"no control machine takes over cell {cell}",
             where=cell,
             seen=f"no deployment cell/{cell} at the Prefect server",
             wanted="a control machine beside each cell that waits for its turn",
@@ -107,16 +107,16 @@ def unserved(cells: Sequence[str]) -> list[Refusal]:
     ]
 
 
-def stopped(turn: Turn, left: Sequence[str], run: str, said: str) -> Refusal:
+def stopped(turn: Turn, left: Sequence[str], run: str, output: str) -> Refusal:
     """The refusal of a rollout whose cell did not end well; `left` are the cells after it."""
     return Refusal(
-        f"cell {turn.cell} was not brought over",
+        f"cell {turn.cell} was not updated",
         facts={
             "run": run,
-            "said": said or "nothing",
+            "said": output or "nothing",
             "left": ", ".join(left) or "no cell",
         },
-        attempt="mend what it says, then type the same command again",
+        attempt="correct the cause that `said` names, then repeat the command",
         state="cells before it have the new plan; cells after it were not touched",
         kind="cell-stopped",
     )
@@ -140,17 +140,17 @@ def _not_in_one(host: str, homes: Sequence[str], cells: Sequence[str]) -> Refusa
         f"{host} is in {' and in '.join(homes) or 'no cell'}",
         where=host,
         seen=f"cells {', '.join(cells)}",
-        wanted="each host in one cell: in two it would be brought over twice, in none never",
+        wanted="each host in one cell: a host in two would be updated twice, a host in none never",
         attempt=f"take {host} out of one group" if homes else f"put {host} into a group that is a cell",
     )
 
 
-def _balanced_elsewhere(host: str, cell: str, balancer: str, other: str) -> Refusal:
+def _balanced_elsewhere(host: str, cell: str, balancer: str, balancer_cell: str) -> Refusal:
     return refuse(
         "balanced-from-another-cell",
         f"{host} is behind {balancer}, which is in another cell",
         where=host,
-        seen=f"{host} in {cell}, {balancer} in {other}",
-        wanted="a cell with balancers of its own: it is brought over while the others stay as they are",
+        seen=f"{host} in {cell}, {balancer} in {balancer_cell}",
+        wanted="a cell with balancers of its own: it is updated while other cells stay as they are",
         attempt="give each cell pools and balancers of its own",
     )

@@ -1,4 +1,4 @@
-"""Where hosts are not as their inventory says: what a deploy would do to them, for people and programs. Pure."""
+"""Hosts that differ from their inventory: the changes a deploy would make, for people and programs. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Drift:
     """What a deploy would change, by the name of the step, and on which hosts; in the order of the steps."""
     unasked: tuple[str, ...] = ()
     """Hosts that could not be asked, or not to the end."""
-    said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    messages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What hosts said of themselves: refusals of preflight, lost connections, who is at work there."""
     stopped: str = ""
     """Why nothing could be asked at all."""
@@ -30,8 +30,8 @@ class Drift:
     @property
     def differing(self) -> tuple[str, ...]:
         """Hosts that differ, as far as they could be asked."""
-        found = {name for names in self.steps.values() for name in names}
-        return tuple(name for name in self.hosts if name in found)
+        names = {name for names in self.steps.values() for name in names}
+        return tuple(name for name in self.hosts if name in names)
 
     @property
     def exit_code(self) -> int:
@@ -58,7 +58,7 @@ class Drift:
         if self.unasked:
             yield f"could not be asked: {shown(self.unasked)}"
         alike: dict[tuple[str, ...], list[str]] = {}
-        for name, lines in self.said.items():
+        for name, lines in self.messages.items():
             alike.setdefault(lines, []).append(name)
         for lines, names in alike.items():
             yield f"{shown(names)}:"
@@ -75,7 +75,7 @@ class Drift:
             "hosts": list(self.hosts),
             "differ": {step: list(names) for step, names in self.steps.items()},
             "not_asked": list(self.unasked),
-            "said": {name: list(lines) for name, lines in self.said.items()},
+            "said": {name: list(lines) for name, lines in self.messages.items()},
             "warnings": {name: list(lines) for name, lines in self.warnings.items()},
             "stopped": self.stopped,
         }

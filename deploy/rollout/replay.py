@@ -31,27 +31,27 @@ class Answer:
 
 @dataclass(frozen=True)
 class Compared:
-    """One prompt: the answer wanted, the one given, and where they part (None: nowhere), counted from 0."""
+    """A prompt's expected and actual answer, and the position of their first difference, from 0 (None: equal)."""
 
     wanted: Answer
-    given: Answer
+    answer: Answer
 
     @property
     def length(self) -> int:
         """Tokens compared: those of the longer answer."""
-        return max(len(self.wanted.tokens), len(self.given.tokens))
+        return max(len(self.wanted.tokens), len(self.answer.tokens))
 
     @property
     def equal(self) -> int:
         """Tokens that are the same at the same position."""
-        return sum(token == answer for token, answer in zip(self.wanted.tokens, self.given.tokens, strict=False))
+        return sum(token == answer for token, answer in zip(self.wanted.tokens, self.answer.tokens, strict=False))
 
     @property
     def first_difference(self) -> int | None:
         """The position of the first token that differs."""
-        pairs = zip(self.wanted.tokens, self.given.tokens, strict=False)
+        pairs = zip(self.wanted.tokens, self.answer.tokens, strict=False)
         differing = next((at for at, (token, answer) in enumerate(pairs) if token != answer), None)
-        shorter = min(len(self.wanted.tokens), len(self.given.tokens))
+        shorter = min(len(self.wanted.tokens), len(self.answer.tokens))
         return differing if differing is not None else shorter if shorter < self.length else None
 
 
@@ -61,12 +61,12 @@ class Task:
 
     prompt: str
     expected: str
-    given: str
+    answer: str
 
     @property
     def is_met(self) -> bool:
         """True if `expected` matches anywhere in `given`."""
-        return re.search(self.expected, self.given) is not None
+        return re.search(self.expected, self.answer) is not None
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ class Verdict:
         return f"{equal}, {met} of {len(self.tasks)} tasks met ({self.wanted.minimum_percent:.1f} % wanted)"
 
 
-def judge(wanted: Sequence[Answer], given: Sequence[Answer], tasks: Sequence[tuple[str, str]], limits: ReplaySlice
+def judge(wanted: Sequence[Answer], replies: Sequence[Answer], tasks: Sequence[tuple[str, str]], limits: ReplaySlice
           ) -> Verdict:  # fmt: skip
     """The verdict. `tasks` are (prompt, expected); a prompt that was not answered counts as answered with nothing."""
-    prompts = {answer.prompt: answer for answer in given if answer.kind == "prompt"}
-    texts = {answer.prompt: answer.text for answer in given if answer.kind == "task"}
+    prompts = {answer.prompt: answer for answer in replies if answer.kind == "prompt"}
+    texts = {answer.prompt: answer.text for answer in replies if answer.kind == "task"}
     return Verdict(
         tuple(Compared(answer, prompts.get(answer.prompt, Answer(answer.prompt))) for answer in wanted),
         tuple(Task(prompt, expected, texts.get(prompt, "")) for prompt, expected in tasks),
@@ -147,7 +147,7 @@ def regression(engine: str, verdict: Verdict) -> Refusal:
     if verdict.met_percent < verdict.wanted.minimum_percent:
         for number, task in enumerate(unmet, start=1):
             facts |= {f"task {number}": _short(task.prompt), f"expects {number}": task.expected}
-            facts |= {f"answer {number}": _short(task.given)}
+            facts |= {f"answer {number}": _short(task.answer)}
     return Refusal(
         f"{engine} does not answer as it should",
         facts=facts,
@@ -164,7 +164,7 @@ def _difference(number: int, pair: Compared) -> dict[str, str]:
     return {
         f"prompt {number}": f"{_short(pair.wanted.prompt)}: {where}",
         f"wanted {number}": _around(pair.wanted, at),
-        f"given {number}": _around(pair.given, at),
+        f"given {number}": _around(pair.answer, at),
     }
 
 

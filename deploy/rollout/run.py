@@ -1,4 +1,4 @@
-"""One run of a rollout as a state machine: it hears what happened to hosts, and decides what may be done next.
+"""A rollout's run as a state machine: it receives events of hosts, and decides the next steps.
 
 Pure: it asks nobody and knows no clock. `roles.rollout` tells it what pyinfra saw, and follows it. What holds:
 
@@ -50,7 +50,7 @@ SETTLED = ("passed", "put back", "kept", "lost", *FAILURES)
 
 @dataclass(frozen=True)
 class Hold:
-    """Nothing is drained yet. `pool`, `out`, `allowed`: which pool has no room, who is out of it, how many may be."""
+    """A pause: nothing is drained yet. `pool` has no room: `out` of its hosts are out, and `allowed` may be."""
 
     why: str
     pool: str = ""
@@ -92,7 +92,7 @@ Decision: TypeAlias = Hold | Begin | TakeBack | Stop | Done
 
 
 class Run:
-    """One run over `waves`: those of the fleet, or a part of them under `--limit`. `pools` are the fleet's."""
+    """A run over `waves`: those of the fleet, or a part of them under `--limit`. `pools` are the fleet's."""
 
     def __init__(self, waves: Iterable[Iterable[str]], pools: Iterable[Pool], rollout: Rollout) -> None:
         self.waves, self.rollout = tuple(tuple(wave) for wave in waves), rollout
@@ -132,7 +132,7 @@ class Run:
         self._count(host)
 
     def see(self, ready: Mapping[str, bool]) -> None:
-        """What balancers say of hosts, those outside this run included: True where requests are sent to the host."""
+        """Takes in the balancers' view of hosts, those outside this run included: True if the host gets requests."""
         self._ready.update(ready)
         for host in ready:
             self._count(host)
@@ -143,7 +143,7 @@ class Run:
         self._count(host)
 
     def decide(self) -> Decision:
-        """What may be done now."""
+        """The steps that may be taken now."""
         if self._waiting:
             return UNSTAGED
         if self.is_going_back:

@@ -1,4 +1,4 @@
-"""What has been decided for one host. Roles take a Slice and act; nothing is decided again after it.
+"""A host's part of the plan. Roles take a Slice and act; nothing is decided again after it.
 
 Frozen and JSON-able: `to_json` is what the digest is computed over and what `enginehouse plan --json` prints.
 """
@@ -30,7 +30,7 @@ class DriverSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsSlice:
-    """One model's files and where they go: `/var/lib/enginehouse/weights/<model>/<revision>`."""
+    """A model's files and their directory: `/var/lib/enginehouse/weights/<model>/<revision>`."""
 
     model: str
     repository: str
@@ -44,7 +44,7 @@ class WeightsSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildStep:
-    """One command of a build, run inside the release's container.
+    """A command of a build, run inside the release's container.
 
     `stage` is what progress calls it: convert, quantize, build; of a draft model, draft-convert and so on.
     """
@@ -72,7 +72,7 @@ class ReplaySlice:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSlice:
-    """One compiled engine. `fields` is all that makes two engines the same; `fingerprint` is its digest, 16 hex digits.
+    """A compiled engine. `fields` is all that identifies it; `fingerprint` is their digest, 16 hex digits.
 
     It is built under `staging` and published at `path` (rank0.engine …, config.json, engine.json, engine.json.sig).
     """
@@ -142,7 +142,7 @@ class MemorySlice:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSlice:
-    """One served model. `settings` are the backend's own parameters, final, as text (config.pbtxt or model.yaml)."""
+    """A served model. `settings` are the backend's own parameters, final, as text (config.pbtxt or model.yaml)."""
 
     name: str
     kind: str
@@ -176,7 +176,7 @@ class ModelSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSlice:
-    """One Triton; `models` in load order: encoders first, LLM last."""
+    """A Triton server; `models` are in load order: encoders first, LLM last."""
 
     name: str
     gpus: tuple[int, ...]
@@ -239,7 +239,7 @@ class Slice:
     mutual: MutualSlice | None = None
     """None: no gateway of another host sends to this one, and none of its own to another."""
     sharing: SharingSlice | None = None
-    """None: nothing of this host is given to another one, or comes from there."""
+    """None: this host shares no files with peers."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""

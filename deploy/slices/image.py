@@ -1,4 +1,4 @@
-"""What has been decided of the image a host runs: what it is, and what Docker pulls it by."""
+"""The image of a host: its origin and digest, and the reference by which Docker pulls it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ImageSlice:
 
     @property
     def files_name(self) -> str:
-        """What hosts that share its blobs call them."""
+        """The name of its blobs among peers."""
         return f"image-{self.digest.removeprefix('sha256:')[:12]}"
 
     @property
     def pull_reference(self) -> str:
-        """What Docker pulls and runs: the origin's, or of a shared image the same digest on loopback."""
+        """The reference that Docker pulls and runs: the origin's, or for a shared image the same digest on loopback."""
         first, _, rest = self.origin_reference.partition("/")
         path = rest if "." in first or ":" in first else self.origin_reference
         return f"127.0.0.1:{self.shared_port}/{path}" if self.shared_port else self.origin_reference

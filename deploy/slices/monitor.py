@@ -1,4 +1,4 @@
-"""What has been decided between monitors and the hosts they watch."""
+"""Decisions between monitors and the hosts they watch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PageSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportersSlice:
-    """What a host shows to monitors: one port, one page for each of its programs, and nobody else is let in."""
+    """The exporters of a host, behind a port that only monitors reach: a page for each program."""
 
     address: str
     port: int
@@ -29,7 +29,7 @@ class ExportersSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSlice:
-    """What Prometheus reads under a job: `path` at `address` (HOST:PORT), under the names of alerts and dashboards.
+    """A Prometheus target of a job: `path` at `address` (HOST:PORT), under the names of alerts and dashboards.
 
     Of job `probe`, `probe` is the URL that the blackbox-exporter asks.
     """

@@ -1,4 +1,4 @@
-"""What has been decided of the files that a host gives to others of the plan, or gets from them."""
+"""Files that a host shares with peers of the plan: those it sends, and those it fetches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PeerSlice:
-    """Another host with the same files: its name, and where it gives and gets them."""
+    """A peer: another host with the same files, and the address at which it shares them."""
 
     host: str
     place: str
@@ -16,7 +16,7 @@ class PeerSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedSlice:
-    """One set of files that this host shares with others."""
+    """A set of files that this host shares with peers."""
 
     model: str
     revision: str
@@ -35,14 +35,16 @@ class SharingSlice:
 
     def of(self, model: str, revision: str) -> SharedSlice | None:
         """How a set of files is shared; None where it comes the direct way alone."""
-        return next((one for one in self.files if (one.model, one.revision) == (model, revision)), None)
+        return next((files for files in self.files if (files.model, files.revision) == (model, revision)), None)
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Where other hosts come to."""
-        return tuple(sorted(one.port for one in self.files))
+        """The ports on which peers fetch its files."""
+        return tuple(sorted(files.port for files in self.files))
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The hosts that come, and no others."""
-        return tuple(sorted({peer.place.rpartition(":")[0].strip("[]") for one in self.files for peer in one.peers}))
+        return tuple(
+            sorted({peer.place.rpartition(":")[0].strip("[]") for files in self.files for peer in files.peers})
+        )

@@ -1,4 +1,4 @@
-"""What has been decided between hosts and balancers: who sends to whom, under which names."""
+"""Decisions between hosts and balancers: routes, backends and the names of their lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TrafficServerSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficSlice:
-    """Where the host says ready or drain, and whom it waits for before a server stops."""
+    """The ports on which the host answers "ready" or "drain", and the balancers it waits for before a server stops."""
 
     address: str
     ready_port: int

@@ -15,7 +15,7 @@ DType = Literal["float16", "bfloat16", "float32"]
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """What embedder and reranker share. `device="cpu"` serves without a GPU (small models, development).
+    """The common settings of embedder and reranker. `device="cpu"` serves without a GPU (small models, development).
 
     `products="fp8"` computes the dense layers in 8 bits, less exactly: bge-reranker-large ran 32 to 55 % faster on an
     H100. nomic-embed-text-v2-moe ran 14 to 19 % faster in large passes, and up to 14 % slower where the host's CPU is

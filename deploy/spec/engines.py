@@ -1,4 +1,4 @@
-"""Where finished engines are kept for the whole fleet, and whose signature makes one loadable."""
+"""The store of finished engines for the whole fleet, and the signer whose signature makes an engine loadable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a host answers from outside, as an operator declares it."""
+"""Ports of a host that are reachable from outside, as an operator declares them."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class LoRA:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What is compiled into a TensorRT engine besides the model's own limits, and nothing that is decided at run time.
+    """Settings that are compiled into a TensorRT engine besides the model's own limits; no run-time setting is here.
 
     `checkpoint="trtllm"` says that the weights are a finished TensorRT-LLM checkpoint: nothing is converted. `options`
     are further `trtllm-build` flags by exact name (`{"reduce_fusion": "enable"}`), judged against the release.

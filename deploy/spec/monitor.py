@@ -1,4 +1,4 @@
-"""What watches the hosts of an inventory, as an operator declares it."""
+"""The monitors of an inventory, as an operator declares them."""
 
 from __future__ import annotations
 

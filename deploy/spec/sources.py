@@ -1,4 +1,4 @@
-"""Where secrets and model files come from, and the shape of a checkpoint the catalog does not know."""
+"""Sources of secrets and model files, and the shape of a checkpoint that the catalog does not know."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a secret is found when it is needed; never the secret itself. A plain string in its place is refused."""
+    """The place from which a secret is read when it is needed; never the secret itself. A plain string is refused."""
 
     kind: Literal["env", "vault", "command"]
     source: tuple[str, ...]
@@ -28,14 +28,14 @@ class Secret:
 
     @classmethod
     def command(cls, *argv: str) -> Secret:
-        """What this command prints on the control machine (a password manager, for example): a key of a certificate
+        """The output of this command on the control machine (a password manager, for example): a key of a certificate
         whole, of anything else the first line."""
         return cls("command", argv)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Where a model's files come from: a hub repository at a pinned commit, or a directory of the control machine."""
+    """The source of a model's files: a hub repository at a pinned commit, or a directory of the control machine."""
 
     repository: str = ""
     revision: str = ""

@@ -1,4 +1,4 @@
-"""What the plan needs besides the inventory, read once at the edge and handed in.
+"""The plan's inputs besides the inventory, read once by `deploy.io` and handed in.
 
 Today's date, local checkpoints, calibration texts and certificates, and the engines that were built before.
 """
@@ -39,7 +39,7 @@ class EngineRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateFile:
-    """What a PEM file's first certificate says of itself; `problem` says why it says nothing."""
+    """Names and dates in a PEM file's first certificate; `problem` is the reason why they could not be read."""
 
     problem: str = ""
     begins: date | None = None

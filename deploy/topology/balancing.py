@@ -26,8 +26,8 @@ SPARE_SECONDS = 60
 
 
 def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice:
-    """What the host's traffic service answers, and whom it asks at a stop: balancers with a route to its pool."""
-    asked = balancers_of(host, balancers)
+    """The host's traffic service: its ports, and the balancers it asks at a stop, those with a route to its pool."""
+    own_balancers = balancers_of(host, balancers)
     return TrafficSlice(
         address=address_of(host),
         ready_port=host.traffic.ready_port,
@@ -36,16 +36,16 @@ def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice
         heard_seconds=host.traffic.heard_seconds,
         balancers=tuple(
             SeenBySlice(
-                name=other.name,
-                metrics=f"http://{_in_url(other.balancer.address)}:{other.balancer.metrics_port}/metrics",
+                name=balancer.name,
+                metrics=f"http://{_in_url(balancer.balancer.address)}:{balancer.balancer.metrics_port}/metrics",
             )
-            for other in asked
+            for balancer in own_balancers
         ),
         servers=tuple(
             TrafficServerSlice(
                 name=server.name,
                 models=tuple(model.name for model in server.models),
-                seen_as=(*_seen_as(host, server), *_gateway_seen_as(host, asked)) if asked else (),
+                seen_as=(*_seen_as(host, server), *_gateway_seen_as(host, own_balancers)) if own_balancers else (),
             )
             for server in host.servers
         ),
@@ -53,7 +53,7 @@ def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice
 
 
 def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Iterable[BalancerHost]) -> BalancerSlice:
-    """What the balancer's HAProxy is to become: per route one line for each server of the pool's hosts, by name.
+    """A balancer's HAProxy: per route a line for each server of the pool's hosts, by name.
 
     `balancers` are all of the fleet, this one among them.
     """
@@ -72,24 +72,26 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Ite
         clients=declared.clients,
         address_connections=declared.address_connections,
         address_requests=declared.address_requests,
-        sharing=sum(other.balancer.keys is not None for other in balancers) or 1,
+        sharing=sum(balancer.balancer.keys is not None for balancer in balancers) or 1,
     )
 
 
 def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[BalancerHost]:
     """The balancers with a route to the host's pool."""
-    return [other for other in balancers if host.pool and any(r.pool == host.pool for r in other.balancer.routes)]
+    return [
+        balancer for balancer in balancers if host.pool and any(r.pool == host.pool for r in balancer.balancer.routes)
+    ]
 
 
 def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
     """The host's firewall with its balancers let in; one that only they pass where `protection` alone asks for it."""
     behind = balancers_of(host, balancers)
     listeners: list[Server | Gateway] = [*host.servers, *([host.gateway] if host.gateway else [])]
-    is_asked = any(one.protection == "balancer" and not is_loopback(one.address) for one in listeners)
+    is_asked = any(listener.protection == "balancer" and not is_loopback(listener.address) for listener in listeners)
     if not behind or (host.firewall is None and not is_asked):
         return host.firewall
     declared = host.firewall or Firewall()
-    return replace(declared, allow=_joined(declared.allow, (other.balancer.address for other in behind)))
+    return replace(declared, allow=_joined(declared.allow, (balancer.balancer.address for balancer in behind)))
 
 
 def firewall_of_balancer(balancer: BalancerHost, hosts: Iterable[Host]) -> Firewall | None:
@@ -102,9 +104,9 @@ def firewall_of_balancer(balancer: BalancerHost, hosts: Iterable[Host]) -> Firew
 
 
 def address_of(host: Host) -> str:
-    """Where other hosts reach this one: as declared, else the address of a server; loopback where nobody is to."""
-    told = [host.traffic.address, host.peer_address, *(server.address for server in host.servers)]
-    return next((address for address in told if is_reachable(address)), LOOPBACK)
+    """The host's address for other hosts: as declared, else that of a server; loopback if none is reachable."""
+    candidates = [host.traffic.address, host.peer_address, *(server.address for server in host.servers)]
+    return next((address for address in candidates if is_reachable(address)), LOOPBACK)
 
 
 def backends(pool: str) -> tuple[str, str]:
@@ -118,12 +120,12 @@ def gateway_backend(pool: str) -> str:
 
 
 def gateway_line(host: Host, port: int) -> str:
-    """What HAProxy calls a process of a host's gateway."""
+    """The name of a gateway's process in HAProxy."""
     return f"{line_of(host.name)}.{port}"
 
 
 def line_name(host: Host, server: Server) -> str:
-    """What HAProxy calls a server of a host: nothing in it that HAProxy or its exporter would change."""
+    """The name of a host's server in HAProxy, without characters that HAProxy or its exporter would change."""
     return f"{line_of(host.name)}.{server.name}"
 
 
@@ -144,20 +146,22 @@ def held_in_flight(hosts: Iterable[Host], ports: int) -> int:
 
 def _sharing(route: Route, balancers: Iterable[BalancerHost]) -> int:
     """Ports of all balancers that lead to the route's pool."""
-    routes = [other for one in balancers for other in one.balancer.routes if other.pool == route.pool]
-    return sum(3 if other.gateway_port else 2 for other in routes)
+    routes = [target for balancer in balancers for target in balancer.balancer.routes if target.pool == route.pool]
+    return sum(3 if declared.gateway_port else 2 for declared in routes)
 
 
 def _seen_as(host: Host, server: Server) -> list[str]:
     return [f"{backend}/{line_name(host, server)}" for backend in backends(host.pool)]
 
 
-def _gateway_seen_as(host: Host, asked: Iterable[BalancerHost]) -> list[str]:
+def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
     """The gateway's processes, where they have this one server: then nobody asks them while it drains.
 
     A gateway of several servers goes on with the others, and its processes stay in.
     """
-    is_routed = any(route.gateway_port and route.pool == host.pool for one in asked for route in one.balancer.routes)
+    is_routed = any(
+        route.gateway_port and route.pool == host.pool for balancer in own for route in balancer.balancer.routes
+    )
     if not is_routed or host.gateway is None or len(host.servers) != 1:
         return []
     return [f"{gateway_backend(host.pool)}/{gateway_line(host, port)}" for port in host.gateway.ports]
@@ -216,10 +220,10 @@ def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
 def is_reachable(address: str) -> bool:
     """True for an address that other hosts can connect to; not for an unspecified one, loopback, or what is none."""
     try:
-        told = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return not (told.is_unspecified or told.is_loopback)
+    return not (parsed.is_unspecified or parsed.is_loopback)
 
 
 def is_loopback(address: str) -> bool:

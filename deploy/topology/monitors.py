@@ -1,4 +1,4 @@
-"""Who watches whom: the same pages in what a host shows and in what a monitor reads.
+"""Monitors and their targets: the pages that a host shows are the pages that a monitor reads.
 
 Nothing of a host is opened for a monitor but one port: every exporter, Triton and the gateway listen where they did,
 and a program of the host passes their pages on (files/host/metrics.py).
@@ -25,7 +25,7 @@ OURS = {METRICS_PORT: "a host's pages for monitors", NODE_PORT: "node-exporter",
 
 
 def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice | None:
-    """What the host shows to monitors; None where nobody watches."""
+    """The pages that the host shows to monitors; None without a monitor."""
     known = list(monitors)
     if not known:
         return None
@@ -34,8 +34,8 @@ def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice 
     for server in host.servers:
         pages.append(_page(f"triton/{server.name}", _own(server), server.metrics_port))
         for model in server.models:
-            asked = f"/v2/models/{model.name}/ready"
-            pages.append(_page(f"model/{server.name}/{model.name}", _own(server), server.http_port, asked))
+            path = f"/v2/models/{model.name}/ready"
+            pages.append(_page(f"model/{server.name}/{model.name}", _own(server), server.http_port, path))
     if host.gateway:
         pages += [_page(f"gateway/{port}", _own(host.gateway), port) for port in host.gateway.ports]
     return ExportersSlice(
@@ -66,11 +66,11 @@ def watched_balancer(mine: BalancerSlice, monitors: Iterable[MonitorHost]) -> Ba
 
 
 def exporters_of_monitor(monitor: MonitorHost, monitors: Iterable[MonitorHost]) -> ExportersSlice:
-    """What a monitor shows to itself and to the others."""
+    """The pages that a monitor shows to itself and to other monitors."""
     return ExportersSlice(
         address=monitor.monitor.address,
         port=METRICS_PORT,
-        monitors=tuple(other.monitor.address for other in monitors),
+        monitors=tuple(host.monitor.address for host in monitors),
         pages=(_page("host", LOOPBACK, NODE_PORT),),
     )
 
@@ -78,9 +78,11 @@ def exporters_of_monitor(monitor: MonitorHost, monitors: Iterable[MonitorHost]) 
 def monitor_slices(
     monitors: tuple[MonitorHost, ...], slices: Iterable[Slice], balancers: tuple[BalancerSlice, ...]
 ) -> tuple[MonitorSlice, ...]:
-    """What the monitors are to become: each reads every page of every host, those of monitors too."""
+    """The slices of the monitors: each reads every page of every host, those of monitors too."""
     hosts = list(slices)
-    shown = [(slice_.host, slice_.exporters) for slice_ in hosts] + [(one.host, one.exporters) for one in balancers]
+    shown = [(slice_.host, slice_.exporters) for slice_ in hosts] + [
+        (slice_.host, slice_.exporters) for slice_ in balancers
+    ]
     shown += [(monitor.name, exporters_of_monitor(monitor, monitors)) for monitor in monitors]
     targets = [target for host, exporters in shown if exporters for target in targets_of(host, exporters)]
     targets += [target for balancer in balancers for target in _routes(balancer)]
@@ -138,11 +140,11 @@ def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
         models = dict.fromkeys(model for member in route.members for model in member.models)
         if balancer.keys or balancer.clients:
             # 401 before any server is asked: it says that the balancer answers, and until when its certificate lasts.
-            asked = [("edge", route.http_port, "/v2/health/ready")]
+            probes = [("edge", route.http_port, "/v2/health/ready")]
         else:
-            asked = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models]
-        asked += [("gateway", route.gateway.port, "/health")] if route.gateway else []
-        for what, port, page in asked:
+            probes = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models]
+        probes += [("gateway", route.gateway.port, "/health")] if route.gateway else []
+        for what, port, page in probes:
             yield TargetSlice(
                 job="probe",
                 host=balancer.host,
@@ -153,8 +155,8 @@ def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
             )
 
 
-def _page(name: str, address: str, port: int, asked: str = "/metrics") -> PageSlice:
-    return PageSlice(path=f"/{name}", url=f"http://{in_address(address, port)}{asked}")
+def _page(name: str, address: str, port: int, path: str = "/metrics") -> PageSlice:
+    return PageSlice(path=f"/{name}", url=f"http://{in_address(address, port)}{path}")
 
 
 def _own(listener: Server | Gateway) -> str:

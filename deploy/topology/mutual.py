@@ -22,7 +22,9 @@ LONGEST_NAME = 64
 def reached(host: Host, hosts: Iterable[Host]) -> list[Host]:
     """The other hosts to whose servers the host's gateway sends."""
     named = set(host.gateway.others) if host.gateway else set[str]()
-    return [other for other in hosts if other.name != host.name and named & {other.name, other.pool or other.name}]
+    return [
+        remote for remote in hosts if remote.name != host.name and named & {remote.name, remote.pool or remote.name}
+    ]
 
 
 def common_name(host: str) -> str:
@@ -35,12 +37,12 @@ def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, 
     by_name = {slice_.host: slice_ for slice_ in slices}
     gateways = {host.name: reached(host, hosts) for host in hosts}
     addresses = {host.name: address_of(host) for host in hosts}
-    found = []
+    result = []
     for host in hosts:
-        mine, others = by_name[host.name], [by_name[other.name] for other in gateways[host.name]]
+        mine, others = by_name[host.name], [by_name[remote.name] for remote in gateways[host.name]]
         clients = [client for client in hosts if host in gateways[client.name]]
         if others and mine.gateway:
-            ports = {other.name: other.traffic.gateways_port for other in hosts}
+            ports = {remote.name: remote.traffic.gateways_port for remote in hosts}
             mine = replace(mine, gateway=_with(mine, mine.gateway, others, addresses, ports))
         if others or clients:
             mutual = MutualSlice(
@@ -52,8 +54,8 @@ def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, 
                 ),
             )
             mine = replace(mine, mutual=mutual)
-        found.append(mine)
-    return tuple(found)
+        result.append(mine)
+    return tuple(result)
 
 
 def two_contracts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
@@ -65,23 +67,23 @@ def two_contracts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
             host = by_name[remote.name.rpartition("/")[0]]
             (server,) = [server for server in host.servers if server.name == remote.server]
             for model in server.models:
-                if model.kind == "llm" and _asked(server, model) != _asked(*own[model.name]):
+                if model.kind == "llm" and _request_shape(server, model) != _request_shape(*own[model.name]):
                     yield mine.host, _two_contracts(model, own[model.name], (server, model), remote.name)
 
 
-def _asked(server: ServerSlice, model: ModelSlice) -> tuple[str, bool]:
+def _request_shape(server: ServerSlice, model: ModelSlice) -> tuple[str, bool]:
     return model_name(model.name, model.path), salted(model, server.image.trtllm)
 
 
 def _two_contracts(
-    model: ModelSlice, own: tuple[ServerSlice, ModelSlice], other: tuple[ServerSlice, ModelSlice], name: str
+    model: ModelSlice, own: tuple[ServerSlice, ModelSlice], remote: tuple[ServerSlice, ModelSlice], name: str
 ) -> Refusal:
-    told = [f"{each.path} with TensorRT-LLM {server.image.trtllm}" for server, each in (own, other)]
+    paths = [f"{llm.path} with TensorRT-LLM {server.image.trtllm}" for server, llm in (own, remote)]
     return refuse(
         "one-name-two-models",
         f"the gateway cannot ask {model.name} here and on {name} alike",
         where="gateway.others",
-        seen=f"{told[0]} here, {told[1]} there",
+        seen=f"{paths[0]} here, {paths[1]} there",
         wanted="the same path and release on both, so that both take the same request",
         attempt=f"the same release and path= for {model.name} on both hosts; or take the host out of others",
     )
@@ -90,11 +92,11 @@ def _two_contracts(
 def _with(
     mine: Slice, gateway: GatewaySlice, others: Sequence[Slice], addresses: dict[str, str], ports: dict[str, int]
 ) -> GatewaySlice:
-    servers = [(other, server) for other in others for server in other.servers]
+    servers = [(remote, server) for remote in others for server in remote.servers]
     models = {model.name: model for model in gateway.models}
-    for other, server in servers:
+    for remote, server in servers:
         for model in server.models:
-            name = f"{other.host}/{server.name}"
+            name = f"{remote.host}/{server.name}"
             known = models.get(model.name) or encoder_model(model, ())
             models[model.name] = replace(known, servers=(*known.servers, name))
     ordered = tuple(models[name] for name in sorted(models))
@@ -106,11 +108,11 @@ def _with(
         fingerprint=fingerprint([*mine.servers, *(server for _, server in servers)]),
         others=tuple(
             GatewayOtherSlice(
-                name=f"{other.host}/{server.name}",
+                name=f"{remote.host}/{server.name}",
                 server=server.name,
-                address=addresses[other.host],
-                port=ports[other.host],
+                address=addresses[remote.host],
+                port=ports[remote.host],
             )
-            for other, server in servers
+            for remote, server in servers
         ),
     )

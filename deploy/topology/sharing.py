@@ -1,4 +1,4 @@
-"""Which files hosts of the plan give each other: those that two of them want, that both share, and that are public.
+"""Sharing: files that at least two hosts of the plan want, that both share, and that are public.
 
 A set of files is a model's, or the blobs of a pinned image.
 
@@ -23,13 +23,13 @@ def with_sharing(slices: Sequence[Slice], hosts: Iterable[Host]) -> tuple[Slice,
     """The slices, each with what its host shares; a host that has nothing in common with another one shares nothing."""
     declared = {host.name: host for host in hosts if host.sharing}
     private = private_sources(declared.values())
-    wanting = _wanting([one for one in slices if one.host in declared], private)
+    wanting = _wanting([slice_ for slice_ in slices if slice_.host in declared], private)
     numbers = {files: number for number, files in enumerate(sorted(wanting))}
-    return tuple(_with(one, declared, wanting, numbers) for one in slices)
+    return tuple(_with(slice_, declared, wanting, numbers) for slice_ in slices)
 
 
 def all_weights(host: Host) -> Iterator[tuple[str, Weights]]:
-    """Where all files of a host come from, by the model that brings them, adapters and drafts among them."""
+    """(model, source) of all files of a host, those of adapters and drafts among them."""
     for server in host.servers:
         for model in server.models:
             yield model.name, model.weights
@@ -40,7 +40,7 @@ def all_weights(host: Host) -> Iterator[tuple[str, Weights]]:
 
 
 def private_sources(hosts: Iterable[Host]) -> set[tuple[str, str, str]]:
-    """(repository, revision, directory) of files that no host gives to another; private on one is private on all."""
+    """(repository, revision, directory) of files that are never shared; private on one host is private on all."""
     return {
         (weights.repository, weights.revision, weights.directory)
         for host in hosts
@@ -51,11 +51,11 @@ def private_sources(hosts: Iterable[Host]) -> set[tuple[str, str, str]]:
 
 def _wanting(slices: Iterable[Slice], private: set[tuple[str, str, str]]) -> dict[Files, list[str]]:
     """The hosts that want each set of files, where there are several."""
-    found: dict[Files, list[str]] = {}
-    for one in slices:
-        for files in _sets(one, private):
-            found.setdefault(files, []).append(one.host)
-    return {files: names for files, names in found.items() if len(names) > 1}
+    owners: dict[Files, list[str]] = {}
+    for slice_ in slices:
+        for files in _sets(slice_, private):
+            owners.setdefault(files, []).append(slice_.host)
+    return {files: names for files, names in owners.items() if len(names) > 1}
 
 
 def _sets(mine: Slice, private: Collection[tuple[str, str, str]] = ()) -> Iterator[Files]:

@@ -1,4 +1,4 @@
-"""Who is brought over when: canaries of every pool first, then shares of the rest.
+"""The order in which hosts are updated: canaries of every pool first, then shares of the rest.
 
 Capacity counts by pool, in units: hosts that go out together (today one host each). Pure, and a function of the whole
 fleet: under `--limit` the waves and what may be out stay the fleet's (`Plan.only`).
@@ -52,11 +52,11 @@ def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout) -> tuple[Pool
 
 def allowed(pool: str, units: int, rollout: Rollout) -> int:
     """Units of a pool of `units` that may be out at once; 0 where `max_unavailable` lets nobody out."""
-    said = rollout.max_unavailable
-    if isinstance(said, int):
-        return min(said, units)
-    if said:
-        return min(units, units * int(said.removesuffix("%")) // 100)
+    limit = rollout.max_unavailable
+    if isinstance(limit, int):
+        return min(limit, units)
+    if limit:
+        return min(units, units * int(limit.removesuffix("%")) // 100)
     return max(1, units // 4) if pool else units
 
 

@@ -134,7 +134,7 @@ def _ports(declared: Balancer) -> Iterator[Refusal]:
                 attempt=f"{place.rpartition('.')[2]}=8080",
             )
         elif port in first:
-            free = next(other for other in range(port + 1, 65536) if other not in dict(_places(declared)).values())
+            free = next(number for number in range(port + 1, 65536) if number not in dict(_places(declared)).values())
             yield refuse(
                 "port-twice",
                 f"port {port} is given out twice on one balancer",

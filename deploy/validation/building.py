@@ -37,14 +37,14 @@ def building_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> I
 def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU) -> Iterator[Refusal]:
     if not (PRECISIONS[recipe.precision].calibrated or recipe.kv_dtype in ("fp8", "int8")):
         return  # converted on the CPU; what the builder wants then is less than what is served
-    wanted = build_gpu_mib(recipe, served)
+    wanted, world = build_gpu_mib(recipe, served), recipe.layout.world
     if wanted <= gpu.usable_mib:
         return
     yield refuse(
         "build-beyond-gpu",
         f"{recipe.model}: building its engine takes {wanted:,} MiB of each GPU; {gpu.title} has {gpu.usable_mib:,}",
         where=model_at(server.name, served.model.name, "path"),
-        seen=f"{recipe.precision} from 16-bit weights on {recipe.ways.world} GPU{'s' if recipe.ways.world > 1 else ''}",
+        seen=f"{recipe.precision} from 16-bit weights on {world} GPU{'s' if world > 1 else ''}",
         wanted=f"GPUs that hold {wanted:,} MiB each while it is converted; it has to be built on the card it serves on",
         attempt="more GPUs for this server, or a checkpoint published in this precision",
     )
@@ -52,7 +52,7 @@ def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU) -> Iterato
 
 def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: Fleet) -> Iterator[Refusal]:
     wanted, declared = build_host_mib(recipe, served), host.machine.memory_mib
-    if not declared or wanted <= declared or any(_builds_for(other, host, wanted) for other in fleet.hosts):
+    if not declared or wanted <= declared or any(_builds_for(builder, host, wanted) for builder in fleet.hosts):
         return
     yield refuse(
         "build-beyond-host",

@@ -48,17 +48,17 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
         )
     yield from _who_is_asked(declared)
     for field in ("certificate", "clients"):
-        if found := surroundings.certificates.get(getattr(declared, field)):
-            yield from _judged(getattr(declared, field), found, surroundings.today, field)
+        if file := surroundings.certificates.get(getattr(declared, field)):
+            yield from _judged(getattr(declared, field), file, surroundings.today, field)
 
 
 def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
     """A sentence for a certificate that ends soon; empty where there is none."""
-    found = surroundings.certificates.get(declared.certificate)
-    if found is None or found.problem or found.ends is None:
+    file = surroundings.certificates.get(declared.certificate)
+    if file is None or file.problem or file.ends is None:
         return ""
-    days = (found.ends - surroundings.today).days
-    return f"certificate {declared.certificate} ends on {found.ends}" if 0 <= days < NOTICE_DAYS else ""
+    days = (file.ends - surroundings.today).days
+    return f"certificate {declared.certificate} ends on {file.ends}" if 0 <= days < NOTICE_DAYS else ""
 
 
 def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
@@ -133,20 +133,20 @@ def no_key(source: str, reason: str) -> Refusal:
     )
 
 
-def _judged(path: str, found: CertificateFile, today: date, field: str) -> Iterator[Refusal]:
-    if found.problem:
+def _judged(path: str, file: CertificateFile, today: date, field: str) -> Iterator[Refusal]:
+    if file.problem:
         yield refuse(
             "no-certificate",
             f"{path} holds no certificate",
             where=f"balancer.{field}",
-            seen=found.problem,
+            seen=file.problem,
             wanted="-----BEGIN CERTIFICATE----- and what follows; the private key is no part of this file",
             attempt=f"openssl x509 -in {path} -noout -subject",
         )
-    elif found.ends and found.ends < today:
-        yield _out_of_time(path, f"it ended on {found.ends}", "ask for a new one", field)
-    elif found.begins and found.begins > today:
-        yield _out_of_time(path, f"it begins on {found.begins}", "wait, or correct this machine's clock", field)
+    elif file.ends and file.ends < today:
+        yield _out_of_time(path, f"it ended on {file.ends}", "ask for a new one", field)
+    elif file.begins and file.begins > today:
+        yield _out_of_time(path, f"it begins on {file.begins}", "wait, or correct this machine's clock", field)
 
 
 def _out_of_time(path: str, seen: str, attempt: str, field: str) -> Refusal:

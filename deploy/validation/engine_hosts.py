@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.models.budget import host_mib, is_compiled
-from deploy.models.resolve import image_of, release_row, serve, ways_of
+from deploy.models.resolve import image_of, layout_of, release_row, serve
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import LLM, EngineStore, EngineTrust, Host, Server
@@ -126,15 +126,15 @@ def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:
     """A refusal for each name that two different engines of one host share: a build is known by its model's name."""
     first: dict[str, tuple[Server, LLM]] = {}
     for server, model in compiled:
-        other, same = first.setdefault(model.name, (server, model))
-        if _built_from(server, model) != _built_from(other, same):
-            before, after = _built_from(other, same), _built_from(server, model)
+        first_server, same = first.setdefault(model.name, (server, model))
+        if _built_from(server, model) != _built_from(first_server, same):
+            before, after = _built_from(first_server, same), _built_from(server, model)
             differing = [name for name in after if before[name] != after[name]]
             yield refuse(
                 "two-engines-one-name",
                 f"two servers of one host call different engines {model.name}",
                 where=model_at(server.name, model.name),
-                seen=f"{', '.join(differing)} differ from server {other.name}'s",
+                seen=f"{', '.join(differing)} differ from server {first_server.name}'s",
                 wanted="one name for one engine",
                 attempt=f'name="{model.name}-{model.max_seq_len // 1024}k", or the same fields in both',
             )
@@ -143,7 +143,7 @@ def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:
 def _built_from(server: Server, model: LLM) -> dict[str, object]:
     """The fields that need another engine when they change; fields that only the running server reads are left out."""
     built: dict[str, object] = {name: getattr(model, name) for name in BUILT_IN}
-    built["kv_cache.dtype"], built["split"] = model.kv_cache.dtype, ways_of(server, model)
+    built["kv_cache.dtype"], built["split"] = model.kv_cache.dtype, layout_of(server, model)
     built["lora"] = (model.lora.max_rank, model.lora.target_modules) if model.lora else None
     return built
 

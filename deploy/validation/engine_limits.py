@@ -1,4 +1,4 @@
-"""What is compiled into an engine, what its release lets be compiled, and what has to be on the other path instead."""
+"""Refusals of engine settings: beyond the release's limits, or supported on the other path only."""
 
 from __future__ import annotations
 
@@ -205,13 +205,13 @@ def _option(placed: Placed, name: str, problem: str, wanted: str, attempt: str) 
 
 def _paged_context(placed: Placed) -> Iterator[Refusal]:
     model = placed.model
-    asked = [name for name, on in (("chunked_prefill", model.chunked_prefill), ("reuse", model.kv_cache.reuse)) if on]
-    if asked and pages_context(placed.served):
+    wanted = [name for name, on in (("chunked_prefill", model.chunked_prefill), ("reuse", model.kv_cache.reuse)) if on]
+    if wanted and pages_context(placed.served):
         yield placed.no(
             "paged-context-off",
-            f"{' and '.join(asked)} cannot do without paged context FMHA, and it is switched off",
+            f"{' and '.join(wanted)} cannot do without paged context FMHA, and it is switched off",
             'engine.options["use_paged_context_fmha"]',
-            seen=f"disable, {', '.join(asked)}",
+            seen=f"disable, {', '.join(wanted)}",
             wanted="enable, which the plan writes by itself",
             attempt="leave use_paged_context_fmha out",
         )

@@ -105,11 +105,11 @@ def _cache(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
 
 def _features(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
     architecture = served.architecture
-    asked = (
+    settings = (
         ("kv_cache.reuse", model.kv_cache.reuse is True, architecture.block_reuse, "block reuse"),
         ("chunked_prefill", model.chunked_prefill, architecture.chunked_prefill, "chunked prefill"),
     )
-    for field, wanted, supported, name in asked:
+    for field, wanted, supported, name in settings:
         if wanted and not supported:
             yield refuse(
                 "unsupported-feature",

@@ -122,7 +122,7 @@ def _twice(placed: Placed, field: str, values: Sequence[str | int], attempt: str
             f"duplicate-adapter-{field.replace('_', '-')}",
             f"two adapters have {field} {value!r}",
             "lora.adapters",
-            seen=", ".join(str(given) for given in values),
+            seen=", ".join(str(value) for value in values),
             wanted="one each: a request names one adapter by it",
             attempt=attempt,
         )

@@ -41,67 +41,67 @@ def _sizes(placed: Placed) -> Iterator[Refusal]:
 
 
 def _gpus(placed: Placed) -> Iterator[Refusal]:
-    ways, gpus, asked = placed.ways, placed.server.gpus, placed.model.parallel
-    if not gpus or ways.world == len(gpus):
+    layout, gpus, declared = placed.layout, placed.server.gpus, placed.model.parallel
+    if not gpus or layout.world == len(gpus):
         return
-    product = f"tensor {ways.tensor} x pipeline {ways.pipeline} = {ways.world}"
-    if asked.tensor == 0:
-        product = f"pipeline {ways.pipeline} of {len(gpus)} GPUs"
-    experts = f"; {EXPERTS_DIVIDE}" if asked.expert > 1 else ""
+    product = f"tensor {layout.tensor} x pipeline {layout.pipeline} = {layout.world}"
+    if declared.tensor == 0:
+        product = f"pipeline {layout.pipeline} of {len(gpus)} GPUs"
+    experts = f"; {EXPERTS_DIVIDE}" if declared.expert > 1 else ""
     fitting = [number for number in (1, 2, 4, 8) if len(gpus) % number == 0]
     yield placed.no(
         "parallel-not-gpus",
         f"{product}, and server {placed.server.name} has {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}",
         "parallel",
-        seen=f"Parallel(tensor={asked.tensor}, pipeline={asked.pipeline}, expert={asked.expert}), gpus={gpus}",
+        seen=f"Parallel(tensor={declared.tensor}, pipeline={declared.pipeline}, expert={declared.expert}), gpus={gpus}",
         wanted=f"tensor x pipeline = the GPUs of the server{experts}",
         attempt=f"leave tensor out, pipeline of {', '.join(str(number) for number in fitting)}; or other gpus=(…)",
     )
 
 
 def _heads(placed: Placed) -> Iterator[Refusal]:
-    ways, shape = placed.ways.tensor, placed.served.shape
+    tensor, shape = placed.layout.tensor, placed.served.shape
     groups = kv_heads(shape)
-    copied = ways % groups == 0 if groups < ways else groups % ways == 0  # fewer than GPUs: each is copied evenly
-    wrong = "attention heads" if shape.heads % ways else "" if copied else "key/value heads"
-    if ways < 2 or not wrong:
+    copied = tensor % groups == 0 if groups < tensor else groups % tensor == 0  # fewer than GPUs: each is copied evenly
+    wrong = "attention heads" if shape.heads % tensor else "" if copied else "key/value heads"
+    if tensor < 2 or not wrong:
         return
-    count = shape.heads if shape.heads % ways else groups
+    count = shape.heads if shape.heads % tensor else groups
     fitting = [n for n in (1, 2, 4, 8) if shape.heads % n == 0 and (groups % n == 0 or n % groups == 0)]
     yield refuse(
         "uneven-split",
-        f"{placed.model.name}: {count} {wrong} do not split over {ways} GPUs",
+        f"{placed.model.name}: {count} {wrong} do not split over {tensor} GPUs",
         where=f'servers["{placed.server.name}"].gpus',
-        seen=f"{placed.server.gpus}, so tensor parallel {ways}",
+        seen=f"{placed.server.gpus}, so tensor parallel {tensor}",
         wanted=f"{', '.join(str(number) for number in fitting)} GPUs",
-        attempt=f"gpus={placed.server.gpus[: max(number for number in fitting if number <= ways)]}",
+        attempt=f"gpus={placed.server.gpus[: max(number for number in fitting if number <= tensor)]}",
     )
 
 
 def _layers(placed: Placed) -> Iterator[Refusal]:
-    ways, layers = placed.ways, placed.served.shape.layers
-    if ways.pipeline > layers:
+    layout, layers = placed.layout, placed.served.shape.layers
+    if layout.pipeline > layers:
         yield placed.no(
             "pipeline-beyond-layers",
-            f"{layers} layers do not make {ways.pipeline} stages",
+            f"{layers} layers do not make {layout.pipeline} stages",
             "parallel.pipeline",
-            seen=str(ways.pipeline),
+            seen=str(layout.pipeline),
             wanted=f"at most {layers}, best a divisor of it",
             attempt="leave pipeline out: tensor parallelism is the faster one inside a machine",
         )
-    elif ways.pipeline > 1 and placed.model.speculative:
+    elif layout.pipeline > 1 and placed.model.speculative:
         yield placed.no(
             "pipeline-with-speculation",
             "drafted tokens are confirmed by all layers at once, which pipeline stages do not have",
             "parallel.pipeline",
-            seen=f"pipeline={ways.pipeline}, speculative={type(placed.model.speculative).__name__}(…)",
+            seen=f"pipeline={layout.pipeline}, speculative={type(placed.model.speculative).__name__}(…)",
             wanted="pipeline=1 with speculation",
             attempt="leave pipeline out: the GPUs then split every layer (tensor parallel)",
         )
 
 
 def _experts(placed: Placed) -> Iterator[Refusal]:
-    expert, tensor, experts = placed.ways.expert, placed.ways.tensor, placed.served.shape.experts
+    expert, tensor, experts = placed.layout.expert, placed.layout.tensor, placed.served.shape.experts
     if expert < 2:
         return
     if not experts:
@@ -129,19 +129,19 @@ def _beside(placed: Placed) -> Iterator[Refusal]:
     """Refusals of models that cannot share a tritonserver with this engine."""
     if not placed.is_engine:
         return
-    model, others = placed.model, [other for other in placed.server.models if other is not placed.model]
-    encoders = [other.name for other in others if not isinstance(other, LLM)]
-    llms = [other for other in others if isinstance(other, LLM)]
-    if placed.ways.world > 1 and encoders:
+    model, others = placed.model, [neighbour for neighbour in placed.server.models if neighbour is not placed.model]
+    encoders = [neighbour.name for neighbour in others if not isinstance(neighbour, LLM)]
+    llms = [neighbour for neighbour in others if isinstance(neighbour, LLM)]
+    if placed.layout.world > 1 and encoders:
         yield _of_its_own(
             placed,
             "encoders-beside-ranks",
-            f"an engine of {placed.ways.world} ranks needs a server of its own: under mpirun tritonserver hangs at "
+            f"an engine of {placed.layout.world} ranks needs a server of its own: under mpirun tritonserver hangs at "
             '"Starting Python backend stub" when a model imports torch (tensorrtllm_backend 553)',
-            seen=f"{placed.ways.world} ranks beside {', '.join(encoders)}",
+            seen=f"{placed.layout.world} ranks beside {', '.join(encoders)}",
         )
     compiled = [llm.name for llm in llms if llm.path == "engine"]
-    if llms and (placed.ways.world > 1 or compiled):
+    if llms and (placed.layout.world > 1 or compiled):
         yield _of_its_own(
             placed,
             "two-engines",
@@ -149,12 +149,12 @@ def _beside(placed: Placed) -> Iterator[Refusal]:
             "processes of its own (TensorRT-LLM 984)",
             seen=", ".join([model.name, *(llm.name for llm in llms)]),
         )
-    if placed.ways.world > 1 and isinstance(model.speculative, Draft):
+    if placed.layout.world > 1 and isinstance(model.speculative, Draft):
         yield placed.no(
             "draft-beside-ranks",
             "target and draft are two engines in one server, which works with one rank each (TensorRT-LLM 984)",
             "speculative",
-            seen=f"Draft(…) with {placed.ways.world} ranks",
+            seen=f"Draft(…) with {placed.layout.world} ranks",
             wanted="one GPU, or speculation that is part of the target's engine",
             attempt='Eagle(…), Medusa(…) or Lookahead(), or path="pytorch"',
         )
@@ -162,21 +162,21 @@ def _beside(placed: Placed) -> Iterator[Refusal]:
 
 def _of_its_own(placed: Placed, kind: str, problem: str, *, seen: str) -> Refusal:
     free = next((index for index in range(placed.host.machine.gpus) if index not in placed.server.gpus), None)
-    other = f", gpus=({free},)" if free is not None else " on another GPU"
+    placement = f", gpus=({free},)" if free is not None else " on another GPU"
     return refuse(
         kind,
         f"{placed.model.name}: {problem}",
         where=server_at(placed.server.name, "models"),
         seen=seen,
         wanted="this LLM alone in its server",
-        attempt=f'a second Server(name="{placed.server.name}-2"{other}, …) for the others',
+        attempt=f'a second Server(name="{placed.server.name}-2"{placement}, …) for the others',
     )
 
 
 def slow_links(placed: Placed) -> Iterator[str]:
     """A sentence where ranks of one model talk over PCIe; nothing where NVLink joins them."""
-    if placed.gpu and placed.ways.tensor > 1 and not placed.gpu.nvlink:
+    if placed.gpu and placed.layout.tensor > 1 and not placed.gpu.nvlink:
         yield (
-            f"{placed.model.name} is split over {placed.ways.tensor} {placed.gpu.title}, which no NVLink joins: every "
-            "layer waits for PCIe twice; replicas (one_per_gpu) or pipeline parallelism suffer less"
+            f"{placed.model.name} is split over {placed.layout.tensor} {placed.gpu.title}, which no NVLink joins: "
+            "every layer waits for PCIe twice; replicas (one_per_gpu) or pipeline parallelism suffer less"
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from deploy.catalog import GPU
 from deploy.models.budget import is_compiled
 from deploy.models.paths import choose_path
-from deploy.models.resolve import Served, Ways, gpu_of, image_of, release_row, ways_of
+from deploy.models.resolve import Layout, Served, gpu_of, image_of, layout_of, release_row
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import LLM, Host, Server
@@ -21,7 +21,7 @@ class Placed:
     server: Server
     served: Served
     model: LLM
-    ways: Ways
+    layout: Layout
     gpu: GPU | None
     trtllm: str
     path: str
@@ -37,7 +37,7 @@ class Placed:
             server=server,
             served=served,
             model=model,
-            ways=ways_of(server, model),
+            layout=layout_of(server, model),
             gpu=gpu_of(host, server),
             trtllm=trtllm,
             path=chosen or ("engine" if is_compiled(served, trtllm) else ""),

@@ -67,16 +67,18 @@ def _stored(placed: Placed) -> Iterator[Refusal]:
 
 
 def _pytorch_quantises_nothing(placed: Placed) -> Refusal:
-    asked = placed.model.precision
+    precision = placed.model.precision
     engine = placed.served.architecture.engine and placed.trtllm and at_least(ENGINE_ENDS_WITH, placed.trtllm)
-    published = f'a checkpoint published in {asked} (Checkpoint(…, quantisation="…")) and precision left out'
+    published = f'a checkpoint published in {precision} (Checkpoint(…, quantisation="…")) and precision left out'
     return placed.no(
         "pytorch-quantises-nothing",
         "TensorRT-LLM's PyTorch backend serves weights as they are stored and quantises nothing while loading",
         "precision",
-        seen=f'precision="{asked}", weights stored as {STORED[placed.served.shape.quantisation]}',
+        seen=f'precision="{precision}", weights stored as {STORED[placed.served.shape.quantisation]}',
         wanted=published,
-        attempt=f'path="engine" with precision="{asked}", or precision left out' if engine else "leave precision out",
+        attempt=f'path="engine" with precision="{precision}", or precision left out'
+        if engine
+        else "leave precision out",
     )
 
 
@@ -151,15 +153,15 @@ def _cache_path(placed: Placed) -> Iterator[Refusal]:
             attempt='KVCache(dtype="fp8") from SM 89 on, or path="engine"',
         )
     elif placed.is_engine and not pages_context(placed.served):
-        asked = [
+        settings = [
             name for name, on in (("chunked_prefill", model.chunked_prefill), ("reuse", model.kv_cache.reuse)) if on
         ]
-        if asked:
+        if settings:
             yield placed.no(
                 "cache-without-paged-context",
-                f"{' and '.join(asked)} want paged context FMHA, which does not go with this {dtype} cache",
+                f"{' and '.join(settings)} want paged context FMHA, which does not go with this {dtype} cache",
                 "kv_cache.dtype",
-                seen=f"{dtype!r} with precision={precision_of(placed.served)!r}, {', '.join(asked)}",
+                seen=f"{dtype!r} with precision={precision_of(placed.served)!r}, {', '.join(settings)}",
                 wanted="a 16-bit cache, or an fp8 cache with per-tensor fp8 weights",
-                attempt='KVCache(dtype="fp8") with precision="fp8", or leave out ' + " and ".join(asked),
+                attempt='KVCache(dtype="fp8") with precision="fp8", or leave out ' + " and ".join(settings),
             )

@@ -1,4 +1,4 @@
-"""What 8-bit products of an embedder gain and cost, said in the plan. Refusals about them are in `checks.models`."""
+"""Gain and cost of an embedder's 8-bit products, as a notice of the plan. Their refusals are in `validation.models`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine has to answer before it is trusted: whether the numbers can judge anything."""
+"""Refusals of a replay: whether its prompts and limits can judge an engine before it is trusted."""
 
 from __future__ import annotations
 

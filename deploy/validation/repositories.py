@@ -145,5 +145,5 @@ def _differing(typed: Checkpoint, known: Checkpoint) -> Iterator[tuple[str, obje
         yield "parameters", f"{typed.parameters:_}", f"{known.parameters:_}"
 
 
-def _apart(size: int, other: int) -> bool:
-    return abs(size - other) * 100 > APART_PERCENT * other
+def _apart(size: int, second_size: int) -> bool:
+    return abs(size - second_size) * 100 > APART_PERCENT * second_size

@@ -32,9 +32,9 @@ def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusa
     for field, unit, example in LEAST:
         if getattr(rollout, field) < 0:
             yield _negative(field, getattr(rollout, field), unit, example)
-    said = rollout.max_unavailable
-    if isinstance(said, str) and not SHARE.fullmatch(said):
-        yield _no_share(said)
+    limit = rollout.max_unavailable
+    if isinstance(limit, str) and not SHARE.fullmatch(limit):
+        yield _no_share(limit)
     elif rollout.may_be_lost >= 0:
         members = [(host.name, host.pool) for host in hosts if not host.farm]
         yield from (_nobody(pool, rollout) for pool in pools_of(members, rollout) if pool.wave < 1)
@@ -51,12 +51,12 @@ def _negative(field: str, seen: int, unit: str, example: int) -> Refusal:
     )
 
 
-def _no_share(said: str) -> Refusal:
+def _no_share(limit: str) -> Refusal:
     return refuse(
         "out-of-range",
-        f"`max_unavailable` is a number of hosts or a share of a pool, and {said!r} is neither",
+        f"`max_unavailable` is a number of hosts or a share of a pool, and {limit!r} is neither",
         where="rollout.max_unavailable",
-        seen=repr(said),
+        seen=repr(limit),
         wanted='a whole number, or one with % behind it: "25%"',
         attempt='Rollout(max_unavailable="25%")',
     )
@@ -66,12 +66,12 @@ def _nobody(pool: Pool, rollout: Rollout) -> Refusal:
     name, size = f"pool {pool.name}" if pool.name else "the hosts without a pool", len(pool.units)
     lost = f", and {rollout.may_be_lost} may be lost" if rollout.may_be_lost else ""
     least = 1 + max(0, rollout.may_be_lost)
-    said = rollout.max_unavailable if rollout.max_unavailable != "" else "nothing, which is a quarter"
+    limit = rollout.max_unavailable if rollout.max_unavailable != "" else "nothing, which is a quarter"
     return refuse(
         "nobody-out",
         f"nobody may go out of {name}, so none of its hosts can be brought over",
         where="rollout.max_unavailable",
-        seen=f"{said}: of {size} hosts {max(0, pool.allowed)} may be out{lost}",
+        seen=f"{limit}: of {size} hosts {max(0, pool.allowed)} may be out{lost}",
         wanted=f"room for {least} at least" + (": those that may be lost, and one that is swapped" if lost else ""),
         attempt=f"Rollout(max_unavailable={least})" if least <= size else "Rollout(may_be_lost=0), or a larger pool",
     )

@@ -19,14 +19,14 @@ from deploy.validation.gateway import taken_ports
 def sharing_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
     """(host, refusal) for each mistake in what hosts share with each other."""
     sharing = [host for host in fleet.hosts if host.sharing]
-    asked = {other.name for host in fleet.hosts for other in reached(host, fleet.hosts)}
+    targets = {target.name for host in fleet.hosts for target in reached(host, fleet.hosts)}
     sets = len({named for host in sharing for named in all_weights(host)}) + len(_images(sharing))
-    found = [
+    refusals = [
         (host.name, problem)
         for host in sharing
-        for problem in _of_host(host, sets, host.name in asked, bool(fleet.monitors))
+        for problem in _of_host(host, sets, host.name in targets, bool(fleet.monitors))
     ]
-    return [*found, *_one_address_twice(sharing)]
+    return [*refusals, *_one_address_twice(sharing)]
 
 
 def _images(hosts: list[Host]) -> set[str]:

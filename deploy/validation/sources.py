@@ -1,4 +1,4 @@
-"""Where things are fetched from and kept: the hub, mirrors of the apt repositories, Docker's own data."""
+"""Refusals of sources: the hub, mirrors of the apt repositories, Docker's data directory."""
 
 from __future__ import annotations
 

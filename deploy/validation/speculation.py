@@ -262,12 +262,12 @@ def _draft_fits(placed: Placed, shape: Checkpoint) -> Iterator[Refusal]:
             wanted="a draft of a tenth of the target or less",
             attempt="a smaller model of the same family",
         )
-    if kv_heads(shape) % placed.ways.tensor and placed.ways.tensor % kv_heads(shape):
+    if kv_heads(shape) % placed.layout.tensor and placed.layout.tensor % kv_heads(shape):
         yield placed.no(
             "uneven-split",
-            f"the draft's {kv_heads(shape)} key/value heads do not split over {placed.ways.tensor} GPUs",
+            f"the draft's {kv_heads(shape)} key/value heads do not split over {placed.layout.tensor} GPUs",
             "speculative.checkpoint",
-            seen=f"tensor={placed.ways.tensor}, as for the target",
+            seen=f"tensor={placed.layout.tensor}, as for the target",
             wanted="a divisor or a multiple",
             attempt="another draft, or fewer GPUs",
         )

@@ -1,4 +1,4 @@
-"""What a host says of its own traffic: times and ports that can work, and an address that is one."""
+"""Refusals of a host's `traffic`: times and ports that cannot work, and an address that is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where weights come from: pinned, strictly safetensors, and each in a directory of its own."""
+"""Refusals of weights: not pinned, not safetensors, or two in one directory."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """0 where it did what it was asked; 1 where HAProxy would not; 64 where it does not understand."""
+    """Exit status: 0 done, 1 HAProxy failed, 64 wrong arguments."""
     verbs: dict[str, Callable[[], Iterable[str]]] = {
         "differs": differs,
         "follow": follow,
@@ -72,7 +72,7 @@ def file() -> Path:
 
 
 def differs() -> Iterator[str]:
-    """A sentence for each thing that is not as the file says."""
+    """A sentence for each difference of the running process from its file."""
     if active_states(UNIT)[0] not in RUNS:
         yield "start"
         return
@@ -81,20 +81,20 @@ def differs() -> Iterator[str]:
         yield f"reload: {why}"
         return
     leaving, joining = compared(text)
-    yield from (f"leaves: {line.place}" for line in leaving)
-    yield from (f"joins: {line.place}" for line in joining)
-    yield from (f"other keys: {path.name}" for path in maps_of(text) if entries(path) != entries_running(path))
+    yield from (f"remove server: {line.place}" for line in leaving)
+    yield from (f"add server: {line.place}" for line in joining)
+    yield from (f"changed keys: {path.name}" for path in maps_of(text) if entries(path) != entries_running(path))
     workers = of_every_worker()
     yield from (
-        f"under way without a right: {path.name}"
+        f"requests whose key has expired or lost its right: {path.name}"
         for path in maps_of(text)
         if any(without_right(path, worker) for worker in workers)
     )
-    yield from (f"goes: {path.name}" for path in spare(text))
+    yield from (f"remove: {path.name}" for path in spare(text))
 
 
 def follow() -> Iterator[str]:
-    """A sentence for each thing that is now as the file says."""
+    """A sentence for each change that makes the running process as its file."""
     text = file().read_text()
     if active_states(UNIT)[0] not in RUNS:
         systemctl("reset-failed", UNIT)
@@ -103,16 +103,16 @@ def follow() -> Iterator[str]:
     elif why := outdated(text):
         started(systemctl("reload", UNIT))
         yield f"reloaded: {why}"
-    until(lambda: not outdated(text), RELOAD_SECONDS, "it runs with another configuration than its file")
+    until(lambda: not outdated(text), RELOAD_SECONDS, "the running configuration is not that of the file")
     yield from lined_up(text)
     yield from keys()
     for path in spare(text):
         path.unlink()
-        yield f"gone: {path.name}"
+        yield f"removed: {path.name}"
 
 
 def started(status: int) -> None:
-    """Nothing is returned. Raises: HaproxyError with the unit's last words where it could not be started."""
+    """Confirms a start or reload by its exit status. Raises: HaproxyError with the unit's last words if it failed."""
     if status:
         command = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", UNIT]
         words = subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -127,13 +127,13 @@ def lined_up(text: str) -> Iterator[str]:
         apply(f"set server {line.place} state drain")
     began = time.monotonic()
     while (busy := sum(sessions(line.place) for line in leaving)) and time.monotonic() - began < LEAVE_SECONDS:
-        say(f"{busy} requests at servers that leave")
+        say(f"{busy} requests on servers that are being removed")
         time.sleep(STEP_SECONDS)
     for line in leaving:
         apply(f"set server {line.place} state maint")
         apply(f"shutdown sessions server {line.place}")
-        until(partial(deleted, line.place), ANSWER_SECONDS, f"{line.place} stays")
-        yield f"left: {line.place}"
+        until(partial(deleted, line.place), ANSWER_SECONDS, f"{line.place} could not be removed")
+        yield f"server removed: {line.place}"
     for line in joining:
         # A line's end within a word has a backslash before it, or it would end the command.
         words = " ".join(line.words).replace("\\n", "\\\n")
@@ -143,7 +143,7 @@ def lined_up(text: str) -> Iterator[str]:
         # An agent that says `ready` says nothing of `up`, which HAProxy takes for granted of lines in its file only.
         for command in ("enable health {}", "enable agent {}", "set server {} agent up"):
             apply(command.format(line.place))
-        yield f"joined: {line.place}"
+        yield f"server added: {line.place}"
 
 
 def keys() -> Iterator[str]:
@@ -152,7 +152,7 @@ def keys() -> Iterator[str]:
     for path in maps_of(file().read_text()) if active_states(UNIT)[0] in RUNS else ():
         yield from read_anew(path)
         if ended := sum(end(worker, without_right(path, worker)) for worker in of_every_worker()):
-            yield f"ended, of keys that may no more: {ended}"
+            yield f"requests ended whose key lost its right: {ended}"
 
 
 def read_anew(path: Path) -> Iterator[str]:
@@ -165,8 +165,8 @@ def read_anew(path: Path) -> Iterator[str]:
             apply(f"add map @{version} {path} <<\n" + "\n".join(rows) + "\n")
         apply(f"commit map @{version} {path}")  # all at once: no request meets half a file
         if entries_running(path) != wanted:
-            raise HaproxyError(f"it has other keys than {path}")
-        yield f"other keys: {path.name}"
+            raise HaproxyError(f"the process has other keys than {path}")
+        yield f"keys updated: {path.name}"
 
 
 def without_right(path: Path, worker: Callable[[str], str]) -> set[str]:
@@ -189,12 +189,12 @@ def maps_of(text: str) -> list[Path]:
 
 
 def entries(path: Path) -> dict[str, str]:
-    """What the file says of each key's hash."""
+    """The values of a file of keys, by hash."""
     return dict(row.split(" ", 1) for row in path.read_text().splitlines() if row[:1] != "#")
 
 
 def entries_running(path: Path) -> dict[str, str] | None:
-    """What the process knows of each key's hash; None where it does not know the file."""
+    """The values that the running process has, by hash; None if it does not know the file."""
     rows = answer_to(f"show map {path}").splitlines()
     if any(row.startswith("Unknown") for row in rows):
         return None
@@ -207,7 +207,7 @@ def deleted(place: str) -> bool:
 
 
 def remember() -> Iterator[str]:
-    """Nothing. Where the process does not answer, the next one begins as if it had just been started."""
+    """Saves the servers' states for the next process; without an answer the next one starts afresh."""
     try:
         state = answer_to("show servers state")
     except OSError:
@@ -245,7 +245,7 @@ def lines_of(text: str) -> Iterator[Line]:
 
 
 def reached(address: str, words: list[str]) -> tuple[str, ...]:
-    """Where the server and its agent are."""
+    """The host, ports and agent of a server's line."""
     host, _, port = address.rpartition(":")
     value = {name: words[words.index(name) + 1] for name in ("port", "agent-addr", "agent-port")}
     return host.strip("[]"), port, value["port"], value["agent-addr"], value["agent-port"]
@@ -256,24 +256,24 @@ def lines_running() -> Iterator[Line]:
     rows = answer_to("show servers state").splitlines()
     names = next((row.lstrip("# ").split() for row in rows if row.startswith("#")), [])
     for row in rows:
-        found = dict(zip(names, row.split(), strict=False))
-        if not row.startswith("#") and found.get("srv_agent_port", "0") != "0":
+        columns = dict(zip(names, row.split(), strict=False))
+        if not row.startswith("#") and columns.get("srv_agent_port", "0") != "0":
             where = ("srv_addr", "srv_port", "srv_check_port", "srv_agent_addr", "srv_agent_port")
-            yield Line(f"{found['be_name']}/{found['srv_name']}", tuple(found[name] for name in where))
+            yield Line(f"{columns['be_name']}/{columns['srv_name']}", tuple(columns[name] for name in where))
 
 
 def sessions(place: str) -> int:
     """Requests of a server that are under way."""
     rows = [row.split(",") for row in answer_to("show stat").splitlines()]
     at = {name: number for number, name in enumerate(rows[0])}
-    found = (row for row in rows[1:] if len(row) > 4 and f"{row[0]}/{row[1]}" == place)
-    return sum(int(row[at["scur"]] or 0) for row in found)
+    rows_of_place = (row for row in rows[1:] if len(row) > 4 and f"{row[0]}/{row[1]}" == place)
+    return sum(int(row[at["scur"]] or 0) for row in rows_of_place)
 
 
 def spare(text: str) -> list[Path]:
     """Certificates and keys of before, which the file no longer names."""
-    found = (path for pattern in ("tls-*", "keys-*.map") for path in file().parent.glob(pattern))
-    return [path for path in sorted(found) if path.name.removesuffix(".key") not in text]
+    paths = (path for pattern in ("tls-*", "keys-*.map") for path in file().parent.glob(pattern))
+    return [path for path in sorted(paths) if path.name.removesuffix(".key") not in text]
 
 
 def run(*words: str) -> str:
@@ -282,7 +282,7 @@ def run(*words: str) -> str:
 
 
 def until(holds: Callable[[], bool], seconds: float, problem: str) -> None:
-    """Nothing is returned once it holds. Raises: HaproxyError where it does not in time."""
+    """Waits until `holds` is true. Raises: HaproxyError if it is not in time."""
     last = time.monotonic() + seconds
     while True:
         try:

@@ -38,7 +38,7 @@ class NotGiven(Exception):
 
 
 class Origin:
-    """One repository of the registry that has the image, asked with the key where it wants one."""
+    """A repository of the registry that has the image; the key is sent if the registry wants one."""
 
     def __init__(self, reference: str, username: str, key: str, ca_file: str = "") -> None:
         name = reference.partition("@")[0]
@@ -74,12 +74,12 @@ class Origin:
         except urllib.error.HTTPError as error:
             login = self._renewed(error.headers.get_all("WWW-Authenticate") or []) if error.code == 401 else ""
             if not login:
-                raise self._said(error) from None
+                raise self._problem_of(error) from None
         self.login = login
         try:
             return self._ask(path, start)
         except urllib.error.HTTPError as error:
-            raise self._said(error) from None
+            raise self._problem_of(error) from None
 
     def _ask(self, path: str, start: int) -> Any:
         request = urllib.request.Request(self.root + path, headers={"Accept": ", ".join(TYPES)})
@@ -91,25 +91,25 @@ class Origin:
 
     def _renewed(self, challenges: list[str]) -> str:
         """The header that answers a challenge; empty where there is nothing to answer with."""
-        kinds = {kind.lower(): rest for kind, _, rest in (each.partition(" ") for each in challenges)}
+        kinds = {kind.lower(): rest for kind, _, rest in (entry.partition(" ") for entry in challenges)}
         if "bearer" not in kinds:
             return self.basic if "basic" in kinds else ""
-        asked = dict(re.findall(r'(\w+)="([^"]*)"', kinds["bearer"]))
-        if urllib.parse.urlsplit(asked.get("realm", "")).scheme not in {"https", self.scheme}:
+        challenge = dict(re.findall(r'(\w+)="([^"]*)"', kinds["bearer"]))
+        if urllib.parse.urlsplit(challenge.get("realm", "")).scheme not in {"https", self.scheme}:
             return ""
-        query = {"service": asked.get("service", ""), "scope": f"repository:{self.path}:pull"}
-        request = urllib.request.Request(f"{asked['realm']}?{urllib.parse.urlencode(query)}")
+        query = {"service": challenge.get("service", ""), "scope": f"repository:{self.path}:pull"}
+        request = urllib.request.Request(f"{challenge['realm']}?{urllib.parse.urlencode(query)}")
         if self.basic:
             request.add_unredirected_header("Authorization", self.basic)
         try:
             with self.opener.open(request, timeout=60) as answer:
-                told = json.load(answer)
+                token = json.load(answer)
         except urllib.error.HTTPError as error:
-            raise self._said(error) from None
-        return f"Bearer {told.get('token') or told['access_token']}"
+            raise self._problem_of(error) from None
+        return f"Bearer {token.get('token') or token['access_token']}"
 
-    def _said(self, error: urllib.error.HTTPError) -> Exception:
-        """What is raised for the registry's answer: a bad moment as it is, so that it is asked again."""
+    def _problem_of(self, error: urllib.error.HTTPError) -> Exception:
+        """The exception for the registry's answer: a temporary failure is returned as it is, so that it is retried."""
         if error.code >= 500 or error.code in fetch.ASK_AGAIN:
             return error
         words = {401: "unauthorized", 403: "denied"}.get(error.code, "the registry gives no such thing")
@@ -137,12 +137,16 @@ def parts(digest: str, read: Callable[[str], bytes]) -> tuple[list[str], list[fe
     """Names of index and manifest, and the config and the layers behind them. Raises `NotGiven`."""
     texts, content = [digest.removeprefix("sha256:")], json.loads(read(digest.removeprefix("sha256:")))
     if "manifests" in content:
-        ours = [each for each in content["manifests"] if PLATFORM.items() <= (each.get("platform") or {}).items()]
+        ours = [
+            manifest
+            for manifest in content["manifests"]
+            if PLATFORM.items() <= (manifest.get("platform") or {}).items()
+        ]
         if not ours:
             raise NotGiven(f"{digest} has nothing for {PLATFORM['os']}/{PLATFORM['architecture']}")
         texts.append(hex_of(ours[0]["digest"]))
         content = json.loads(read(texts[-1]))
-    named = {hex_of(each["digest"]): int(each["size"]) for each in (content["config"], *content["layers"])}
+    named = {hex_of(blob["digest"]): int(blob["size"]) for blob in (content["config"], *content["layers"])}
     return texts, [fetch.WantedFile(name, size, name, "") for name, size in named.items()]
 
 

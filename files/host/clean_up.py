@@ -42,7 +42,7 @@ ENGINE = re.compile(r"^[0-9a-f]{16}$")
 
 @dataclass(frozen=True)
 class Spare:
-    """One thing to remove, why it may go, and how."""
+    """A thing to remove, the reason why it may go, and the way to remove it."""
 
     what: str
     why: str
@@ -99,13 +99,13 @@ def spares(kept: dict[str, Any]) -> Iterator[Spare]:
 
 
 def releases_that_served() -> set[Path]:
-    """Those that `current` and `previous` of every server name."""
+    """The releases that `current` and `previous` of every server name."""
     links = [*places.ROOT.glob("servers/*/current"), *places.ROOT.glob("servers/*/previous")]
     return {link.resolve() for link in links if link.exists()}
 
 
 def releases_that_may_serve() -> set[Path]:
-    """Those that were asked for, or published, within six hours: their swap may be still to come."""
+    """The releases that were requested or published within six hours: their swap may still come."""
     releases = {path.parent for path in places.ROOT.glob("releases/[!.]*/server.json") if fresh(path.parent)}
     for wanted in filter(fresh, places.ROOT.glob("servers/*/wanted.json")):
         release = places.ROOT / "releases" / json.loads(wanted.read_text())["release"]
@@ -124,7 +124,7 @@ def image_of(release: Path) -> str:
 
 
 def left_behind() -> Iterator[Spare]:
-    """What an interrupted removal left, caches whose release is gone, transfers of engines that came another way."""
+    """Remains of interrupted removals, caches of removed releases, transfers of engines that came from elsewhere."""
     for path in sorted(path for depth in ("", "*/", "*/*/") for path in places.ROOT.glob(f"{depth}.*.removing")):
         yield Spare(str(path), "an interrupted removal left it", functools.partial(forgotten, path))
     for path in sorted(places.ROOT.glob("engines/*/.*.incoming")):
@@ -201,7 +201,7 @@ def blobs_of(record: Path) -> str:
 
 
 def docker(*words: str) -> str:
-    """What the engine prints; nothing where it says no."""
+    """The output of Docker; empty if it fails."""
     return subprocess.run(["docker", *words], capture_output=True, text=True, check=False).stdout.strip()
 
 
@@ -231,7 +231,7 @@ def directory(path: Path, why: str) -> Spare:
 
 
 def forgotten(path: Path) -> None:
-    """What can go of it has gone, the rest goes next time; a swap that ends meanwhile removes such leftovers too."""
+    """Removes all of it that can go; the rest goes next time. A swap that ends meanwhile removes such leftovers too."""
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What a power cut, a kill or a full disk must not spoil: files and directories written, replaced and removed."""
+"""Files and directories that stay whole through a power cut, a kill or a full disk: write, replace and remove."""
 
 from __future__ import annotations
 

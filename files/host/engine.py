@@ -65,7 +65,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 
 
 def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> list[str]:
-    """One sentence for everything that is wrong; empty where the engine may be loaded. OSError: nobody can say."""
+    """A sentence for each fault of the engine; empty if it may be loaded. OSError: its state is unknown."""
     try:
         text = (directory / RECORD).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +129,7 @@ def is_directory(path: Path) -> bool:
 
 
 def difference(path: Path, recorded: dict[str, Any], quick: bool) -> str:
-    """What is wrong with one file; empty where it is as recorded. A link is never as recorded."""
+    """The fault of a file; empty if it is as recorded. A link is always a fault."""
     try:
         status = path.lstat()
     except OSError:

@@ -55,7 +55,7 @@ AT_ONCE = 4
 
 @dataclass(frozen=True)
 class WantedFile:
-    """One file of the listing, with the checksum the hub gives for it."""
+    """A file of the listing, with the checksum of the hub."""
 
     path: str
     size: int
@@ -148,7 +148,7 @@ def chosen(listing: list[dict[str, Any]], patterns: list[str]) -> list[WantedFil
 
 
 def wanted_of(file: dict[str, Any]) -> WantedFile:
-    """One entry of the listing."""
+    """The file of an entry of the listing."""
     large = file.get("lfs") or {}
     return WantedFile(
         file["rfilename"], int(large.get("size", file["size"])), large.get("sha256", ""), file.get("blobId", "")
@@ -182,7 +182,7 @@ def download(source: Source, file: WantedFile, staging: Path, progress: Progress
 
 
 def patiently(what: str, ask: Callable[[], T]) -> T:
-    """What `ask` returns, asked again when the line breaks or the hub has a bad moment."""
+    """The result of `ask`, retried if the connection breaks or the hub fails temporarily."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return ask()

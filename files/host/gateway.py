@@ -37,7 +37,7 @@ PROC = Path(os.environ.get("ENGINEHOUSE_PROC", "/proc"))
 
 
 class Wanted(NamedTuple):
-    """What the files say."""
+    """The gateway's settings and unit, read from the host's files."""
 
     mark: str
     address: str
@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 
 
 class GatewayError(Exception):
-    """What is not as the files say, although everything was done for it."""
+    """A difference from the files that remains although every step was taken."""
 
 
 def main(arguments: list[str]) -> int:
@@ -82,11 +82,11 @@ def usage(since: str) -> int:
 def wanted() -> Wanted:
     """Mark, ports and models, as unit and settings have them."""
     unit = (places.UNITS / TEMPLATE).read_text("utf-8")
-    given: dict[str, Any] = json.loads((places.SETTINGS / "gateway" / "settings.json").read_text("utf-8"))
-    found = re.search(rf"^Environment={MARK}(\S+)$", unit, re.M)
-    listen = given["listen"]
-    models = frozenset(given["models"])
-    return Wanted(found[1] if found else "", listen["address"], tuple(listen["ports"]), models, unit)
+    settings: dict[str, Any] = json.loads((places.SETTINGS / "gateway" / "settings.json").read_text("utf-8"))
+    mark_line = re.search(rf"^Environment={MARK}(\S+)$", unit, re.M)
+    listen = settings["listen"]
+    models = frozenset(settings["models"])
+    return Wanted(mark_line[1] if mark_line else "", listen["address"], tuple(listen["ports"]), models, unit)
 
 
 def differs() -> Iterator[str]:
@@ -127,12 +127,12 @@ def follow() -> Iterator[str]:
 
 
 def hear(name: str, files: Wanted, port: int) -> None:
-    """Nothing is returned. Raises: GatewayError where the process does not offer the models of its settings in time."""
+    """Waits until the process offers the models of its settings. Raises: GatewayError if it does not in time."""
     end = time.monotonic() + ANSWER_SECONDS
-    while (found := offered(files.address, port)) != files.models:
+    while (models := offered(files.address, port)) != files.models:
         if time.monotonic() >= end:
-            told = "does not answer" if found is None else f"offers {', '.join(sorted(found)) or 'nothing'}"
-            raise GatewayError(f"{name} {told} on port {port} after {ANSWER_SECONDS} s\n{journal(name)}")
+            state = "does not answer" if models is None else f"offers {', '.join(sorted(models)) or 'nothing'}"
+            raise GatewayError(f"{name} {state} on port {port} after {ANSWER_SECONDS} s\n{journal(name)}")
         time.sleep(STEP_SECONDS)
 
 
@@ -178,19 +178,19 @@ def spare_units(files: Wanted) -> list[str]:
 
 def loaded() -> set[str]:
     """Units of processes that systemd knows."""
-    asked = ["systemctl", "list-units", "--all", "--plain", "--no-legend", TEMPLATE.replace("@", "@*")]
-    listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    command = ["systemctl", "list-units", "--all", "--plain", "--no-legend", TEMPLATE.replace("@", "@*")]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
     return {line.split()[0] for line in listed if line.strip()}
 
 
 def spare_folders(files: Wanted) -> list[Path]:
     """Environments and versions of the programs that the unit does not name."""
     folders = (places.PROGRAMS / "gateway" / kind for kind in ("environments", "versions"))
-    found = (path for folder in folders for path in folder.glob("*"))
-    return sorted(path for path in found if not re.search(rf"/{re.escape(path.name)}[/\s]", files.unit))
+    paths = (path for folder in folders for path in folder.glob("*"))
+    return sorted(path for path in paths if not re.search(rf"/{re.escape(path.name)}[/\s]", files.unit))
 
 
 def journal(name: str) -> str:
     """The unit's last words."""
-    asked = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", name]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    command = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", name]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -81,7 +81,7 @@ def gate(server: str, settings: dict[str, Any]) -> int:
 
 
 def problems_of(gpu: int, gpus: list[Row], xids: dict[str, Any]) -> list[Problem]:
-    """What is wrong with one GPU, as (its number, what was seen, what it asks for); the worst remedy first."""
+    """The problems of a GPU, as (its number, the observation, the action it needs); the worst action first."""
     row = next((row for row in gpus if row["index"] == str(gpu)), None)
     if row is None:
         return [(gpu, f"nvidia-smi lists {len(gpus)} GPUs and not this one", "boot")]
@@ -90,7 +90,7 @@ def problems_of(gpu: int, gpus: list[Row], xids: dict[str, Any]) -> list[Problem
 
 
 def problems_of_row(row: Row) -> Iterator[tuple[str, str]]:
-    """What nvidia-smi says is wrong with a GPU, and what it asks for."""
+    """The problems of a GPU by nvidia-smi, and the action that each needs."""
     if is_yes(row["remapped_rows.failure"]):
         yield "a row of its memory could not be remapped", "vendor"
     if is_yes(row["remapped_rows.pending"]) or is_yes(row["retired_pages.pending"]):
@@ -103,7 +103,7 @@ def problems_of_row(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def problems_of_xids(row: Row, xids: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the driver's messages since boot say is wrong with a GPU, and what it asks for."""
+    """The problems of a GPU by the driver's messages since boot, and the action that each needs."""
     for xid, when in read_xids().get(place(row["pci.bus_id"]), []):
         known = xids.get(str(xid))
         if known and known["stops"]:
@@ -131,7 +131,7 @@ def refuse(server: str, problems: list[Problem]) -> None:
 
 
 def read_gpus() -> list[Row]:
-    """One row per GPU, fields by nvidia-smi's names. Raises NoAnswer where the tool fails or does not end.
+    """A row per GPU, fields by nvidia-smi's names. Raises NoAnswer if the tool fails or does not end.
 
     A driver too old to know a field refuses the whole question and names the field: it is asked again without it. What
     a driver cannot say is no reason against its GPU.
@@ -213,5 +213,5 @@ def is_yes(text: str) -> bool:
 
 
 def number(text: str) -> int:
-    """What nvidia-smi says as a sample of Prometheus."""
+    """A value of nvidia-smi as a sample of Prometheus."""
     return 1 if is_yes(text) else count(text)

@@ -41,7 +41,7 @@ class _Server(ThreadingHTTPServer):
     """Says nothing of a client that went away; Docker asks again by itself."""
 
     def handle_error(self, _request: object, _client: object) -> None:
-        """Nothing."""
+        """Silent: a broken connection is the client's matter."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -55,10 +55,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """A blob, or what Docker asks a registry first: whether it is one."""
         path = urlsplit(self.path).path
-        found = ASKED.fullmatch(path)
-        file = self.blobs / found[2] if found else None
+        match = ASKED.fullmatch(path)
+        file = self.blobs / match[2] if match else None
         if file and file.is_file():
-            self._head(200, file.stat().st_size, type_of(file) if found and found[1] == "manifests" else "", file.name)
+            self._head(200, file.stat().st_size, type_of(file) if match and match[1] == "manifests" else "", file.name)
             if self.command == "GET":
                 with file.open("rb") as content:
                     shutil.copyfileobj(content, self.wfile, 1 << 20)
@@ -77,10 +77,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_words: object) -> None:
-        """Nothing: the pull says how far it is."""
+        """Silent: the pull reports its progress."""
 
 
 def type_of(file: Path) -> str:
-    """What an index or a manifest says it is; OCI lets both leave it out."""
+    """The media type of an index or a manifest; OCI lets both leave it out."""
     content = json.loads(file.read_bytes())
     return str(content.get("mediaType") or (TYPES[0] if "manifests" in content else TYPES[2]))

@@ -45,7 +45,7 @@ def unconfirmed() -> Iterator[str]:
 
 
 def command_lines() -> Iterator[str]:
-    """What every process of this host was started with."""
+    """The command line of every process of this host."""
     yield from (text_of(path).replace("\0", " ") for path in PROCESSES.glob("[0-9]*/cmdline"))
 
 

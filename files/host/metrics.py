@@ -55,7 +55,7 @@ class Relay(ThreadingHTTPServer):
 
 
 class Page(BaseHTTPRequestHandler):
-    """One request and its answer."""
+    """The handler of a request for a page."""
 
     server: Relay
     timeout = ASKED_SECONDS
@@ -67,9 +67,9 @@ class Page(BaseHTTPRequestHandler):
             self.answer(HTTPStatus.NOT_FOUND, "text/plain", f"pages: {' '.join(self.server.pages)}\n".encode())
             return
         accepted = re.sub(r"[^ -~]", "", self.headers.get("Accept", "*/*"))
-        asked = urllib.request.Request(url, headers={"Accept": accepted})
+        request = urllib.request.Request(url, headers={"Accept": accepted})
         try:
-            with DIRECT.open(asked, timeout=FETCHED_SECONDS) as page:
+            with DIRECT.open(request, timeout=FETCHED_SECONDS) as page:
                 self.answer(page.status, page.headers.get("Content-Type", "text/plain"), page.read(LARGEST_BYTES))
         except urllib.error.HTTPError as error:
             self.answer(error.code, "text/plain", error.read(4096))
@@ -85,7 +85,7 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: a line every few seconds would bury what else the journal says."""
+        """Silent: a line every few seconds would bury the journal's other messages."""
 
 
 def main(_: list[str]) -> int:

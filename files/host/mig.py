@@ -28,7 +28,7 @@ DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 
 
 class NotDone(Exception):
-    """What nvidia-smi said instead of doing it."""
+    """The message of nvidia-smi when it refused the change."""
 
 
 class ModePending(Exception):
@@ -168,7 +168,7 @@ def wait_for_driver() -> None:
 
 
 def smi(*arguments: str, ends_well: tuple[str, ...] = ()) -> str:
-    """What nvidia-smi printed.
+    """The output of nvidia-smi.
 
     Refuses: NotDone with its words, unless they hold one of `ends_well`.
     """

@@ -15,15 +15,15 @@ def query(*words: str) -> list[list[str]]:
     """The cells of each line that a `--query-…` prints. Raises NoAnswer where it fails, is missing or does not end."""
     command = ["nvidia-smi", *words, "--format=csv,noheader,nounits"]
     try:
-        asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except OSError as missing:
         raise NoAnswer(f"nvidia-smi is not on this host ({missing.strerror})") from None
     try:
-        output, errors = asked.communicate(timeout=ANSWER_SECONDS)
+        output, errors = process.communicate(timeout=ANSWER_SECONDS)
     except subprocess.TimeoutExpired:
-        asked.kill()  # and not awaited, as subprocess.run would: it may never end
+        process.kill()  # and not awaited, as subprocess.run would: it may never end
         raise NoAnswer(f"nothing within {ANSWER_SECONDS} s") from None
-    if asked.returncode:
+    if process.returncode:
         lines = (output + errors).strip().splitlines()
-        raise NoAnswer(lines[0] if lines else f"it ended with status {asked.returncode}")
+        raise NoAnswer(lines[0] if lines else f"it ended with status {process.returncode}")
     return [[cell.strip() for cell in line.split(",")] for line in output.splitlines() if line.strip()]

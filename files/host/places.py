@@ -1,4 +1,4 @@
-"""Where things lie on this host. Read as `places.ROOT`, so that a test can put the host into a folder."""
+"""Paths on this host. Read as `places.ROOT`, so that a test can put the host into a folder."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
 
 
 class Triton:
-    """One server, asked over the address its port is published on."""
+    """A Triton server, asked over the address on which its port is published."""
 
     def __init__(self, server: dict[str, Any], name: str) -> None:
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server["address"], server["address"])
@@ -151,7 +151,7 @@ class Triton:
             self.pause(f"{model} is loaded and not ready")
 
     def pause(self, problem: str) -> None:
-        """One second, unless there is nothing left to wait for."""
+        """Waits a second, unless the time is up."""
         if self.client and not Path(f"/proc/{self.client}").exists():
             raise NotServing(f"{problem}, and its container has ended; the unit's journal says why")
         if time.monotonic() > self.deadline:
@@ -177,7 +177,7 @@ class Triton:
 
 
 def embedder_answers(triton: Triton, model: dict[str, Any]) -> None:
-    """One text gives one vector of the planned width and of length 1."""
+    """Proves that a text gives a vector of the planned width and of length 1."""
     body = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["a steam engine"]}]}
     values = outputs(triton, model, "infer", body)["embeddings"]["data"]
     length = math.sqrt(sum(value * value for value in values))
@@ -236,7 +236,7 @@ def outputs(triton: Triton, model: dict[str, Any], verb: str, body: dict[str, An
 
 
 def refused(reason: str) -> NotServing:
-    """What a model's error comes to."""
+    """The problem that a model's error stands for."""
     return NoRoom(reason) if FULL in reason else NotServing(reason)
 
 

@@ -137,7 +137,7 @@ def _has_writer(handle: int) -> bool:
 
 
 def settle(staging: Path, target: Path) -> None:
-    """What was checked in `staging` is published as `target`, on the disk, in one rename."""
+    """Publishes the checked `staging` as `target`, on the disk, in one rename."""
     for path in [*staging.rglob("*"), staging]:
         flush(path)  # on the disk before the name says that it is: no power cut leaves half a published directory
     if target.exists():  # a half one: a published directory has the same manifest and nothing would be sent

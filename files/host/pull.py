@@ -246,7 +246,7 @@ def judge(words: str) -> int:
 
 
 def explained(settings: dict[str, Any], refused: Refused, key: str) -> str:
-    """What a person needs to know and do. The key is named by where it came from, never shown."""
+    """The cause and the remedy for a person. The key is named by its source, never shown."""
     registry = settings["registry"]
     if refused.status == 401:
         problem = f"{registry} rejected the key (401, unauthorized)" if key else f"{registry} wants a login (401)"

@@ -29,14 +29,14 @@ ENDS = ("generation_config.json", "config.json")
 
 def main() -> int:
     options = arguments()
-    asked = [("prompt", prompt) for prompt in questions(options.prompts)]
-    asked += [("task", task) for task in questions(options.tasks)] if options.tasks else []
+    prompts = [("prompt", prompt) for prompt in questions(options.prompts)]
+    prompts += [("task", task) for task in questions(options.tasks)] if options.tasks else []
     model = engine(options) if options.engine else checkpoint(options)
     sampling = greedy(options)
     partial = options.output.with_name(f"{options.output.name}.partial")
     with partial.open("w", encoding="utf-8") as output:
-        for number, (kind, prompt) in enumerate(asked, start=1):
-            print(f"{kind} {number} of {len(asked)}", flush=True)
+        for number, (kind, prompt) in enumerate(prompts, start=1):
+            print(f"{kind} {number} of {len(prompts)}", flush=True)
             answer = model.generate(prompt, sampling, use_tqdm=False).outputs[0]
             row = {"kind": kind, "prompt": prompt, "tokens": list(answer.token_ids), "text": answer.text}
             output.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -89,8 +89,8 @@ def shared(options: argparse.Namespace) -> dict[str, Any]:
     from tensorrt_llm.llmapi import KvCacheConfig
 
     cache = KvCacheConfig(free_gpu_memory_fraction=CACHE_FRACTION, enable_block_reuse=False)
-    ways = {"tensor_parallel_size": options.tensor, "pipeline_parallel_size": options.pipeline}
-    return {"kv_cache_config": cache, **ways}
+    parallelism = {"tensor_parallel_size": options.tensor, "pipeline_parallel_size": options.pipeline}
+    return {"kv_cache_config": cache, **parallelism}
 
 
 def greedy(options: argparse.Namespace) -> Any:
@@ -103,7 +103,7 @@ def greedy(options: argparse.Namespace) -> Any:
 
 
 def end_tokens(directory: Path) -> list[int]:
-    """What ends an answer, as the published files say; empty where they leave it to the tokenizer."""
+    """The tokens that end an answer, by the published files; empty if they leave it to the tokenizer."""
     for name in ENDS:
         if (directory / name).is_file():
             ids = json.loads((directory / name).read_text(encoding="utf-8")).get("eos_token_id")

@@ -1,4 +1,4 @@
-"""One Triton server's place on the host: its links and records, and its unit as systemd has it.
+"""A Triton server's place on the host: its links and records, and its unit as systemd has it.
 
 What every single step leaves on the disk is decided here; which steps make a swap, and in which order, is `swap`'s.
 """
@@ -31,7 +31,7 @@ class DoesNotServe(Exception):
 
 
 class Server:
-    """One server's place on the host."""
+    """The place of a server on the host."""
 
     def __init__(self, name: str) -> None:
         self.name, self.unit = name, f"triton@{name}.service"
@@ -58,9 +58,9 @@ class Server:
         return (places.release(release) / "server.json").exists()
 
     def in_its_way(self, release: str, others: list[str]) -> list[Server]:
-        """Those of `others` whose release takes a port or a device that `release` takes."""
+        """The servers of `others` whose release takes a port or a device that `release` takes."""
         candidates = [Server(name) for name in others if name != self.name]
-        return [other for other in candidates if takes(other.release("current")) & takes(release)]
+        return [candidate for candidate in candidates if takes(candidate.release("current")) & takes(release)]
 
     def image_of(self, release: str) -> str:
         """The image a release runs in; empty where the release is not here."""
@@ -119,7 +119,7 @@ class Server:
         return {}
 
     def why(self, release: str, invocation: str) -> str:
-        """What the proof said, and the last lines of the container."""
+        """The message of the proof, and the last lines of the container."""
         reason = ""
         with contextlib.suppress(OSError, ValueError):
             proof = json.loads((self.place / "proof.json").read_text())
@@ -140,7 +140,7 @@ class Server:
         return systemd.show(self.unit, *properties)
 
     def record(self, entry: dict[str, Any]) -> None:
-        """One line of history."""
+        """Appends a line to the history."""
         if problem := history.record(entry):
             print(problem, file=sys.stderr)
 

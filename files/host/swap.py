@@ -90,12 +90,12 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
     """`target` is current and serves, and `aside` do not run. Raises DoesNotServe when it does not serve."""
     if not server.has(target):
         raise DoesNotServe(f"release {target} is not on this host")
-    releases = {other.name: other.release("current") for other in aside}
+    releases = {neighbour.name: neighbour.release("current") for neighbour in aside}
     cut = {"from": fallback, "to": target, "pid": os.getpid(), "instead_of": releases, **of_run}
     disk.replace_durably(server.swap_file, json.dumps(cut) + "\n")
-    for other in aside:
-        say(f"stopping server {other.name}")
-        other.halt()
+    for neighbour in aside:
+        say(f"stopping server {neighbour.name}")
+        neighbour.halt()
     if before != target:
         say(f"stopping {before or 'nothing'}")
         server.systemctl("stop", server.unit)
@@ -108,8 +108,8 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
 
 def settle(server: Server, target: str, before: str, aside: list[Server], keep: int) -> None:
     """The swap is over: `aside` start no more, what served before is `previous`, what nobody will ask for is gone."""
-    for other in aside:
-        other.point("current", "")
+    for neighbour in aside:
+        neighbour.point("current", "")
     if before and before != target:
         server.point("previous", before)
     server.end_swap()
@@ -117,7 +117,7 @@ def settle(server: Server, target: str, before: str, aside: list[Server], keep: 
 
 
 def put_back(server: Server, target: str, fallback: str, aside: list[Server]) -> tuple[str, list[str]]:
-    """What happened instead: "put back", or "stopped" where nothing served before or it does not start either.
+    """The outcome: "put back", or "stopped" if nothing served before or it does not start either.
 
     And a sentence for each of `aside`: whether it serves again.
     """
@@ -126,13 +126,15 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
     server.systemctl("stop", server.unit)
     server.point("current", fallback)
     server.end_swap()
-    aside = [other for other in aside if other.release("current")]
+    aside = [neighbour for neighbour in aside if neighbour.release("current")]
     start(aside)  # at once, and awaited later: were this killed meanwhile, nobody would come back for them
     result = "stopped"
     if fallback not in ("", target) and serves_again(server, fallback):
         result = "put back"
     words = {True: "serves again", False: "did not start again either"}
-    return result, [f"server {other.name} {words[serves_again(other, other.release('current'))]}" for other in aside]
+    return result, [
+        f"server {neighbour.name} {words[serves_again(neighbour, neighbour.release('current'))]}" for neighbour in aside
+    ]
 
 
 def serves_again(server: Server, release: str) -> bool:
@@ -159,8 +161,8 @@ def undo(server: Server, running: bool) -> None:
         server.systemctl("stop", server.unit)
     server.point("current", cut["from"])
     aside = [Server(name) for name in cut.get("instead_of", {})]
-    for other in aside:
-        other.point("current", other.release("current") or cut["instead_of"][other.name])
+    for neighbour in aside:
+        neighbour.point("current", neighbour.release("current") or cut["instead_of"][neighbour.name])
     server.end_swap()
     start(aside)
     entry = {
@@ -172,7 +174,7 @@ def undo(server: Server, running: bool) -> None:
     } | {key: cut[key] for key in OF_RUN if key in cut}
     server.record(entry | {"result": "put back", "reason": "the swap was cut before it ended"})
     back = [f"{cut['from'] or 'nothing'} is put back"] if cut["from"] or not aside else []
-    back += [f"server {other.name} is started again" for other in aside]
+    back += [f"server {neighbour.name} is started again" for neighbour in aside]
     sentence = "; ".join([f"the swap to {cut['to']} was cut before it ended", *back])
     write_verdict(server, {"result": "cut", "sentence": sentence, "reason": ""})
     print(sentence, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What systemd is asked and told: units, and the status line of the unit that this program runs in."""
+"""Questions and messages to systemd: units, and the status line of the unit that this program runs in."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def systemctl(*words: str) -> int:
 
 def show(unit: str, *properties: str) -> Properties:
     """The unit's properties as systemd tells them; empty texts where it tells none."""
-    asked = ["systemctl", "show", "-p", ",".join(properties), unit]
-    output = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    command = ["systemctl", "show", "-p", ",".join(properties), unit]
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     values = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
     return {name: values.get(name, "") for name in properties}
 
 
 def active_states(*units: str) -> list[str]:
-    """What systemd says of each unit: active, inactive, failed …; "unknown" where it says nothing."""
-    asked = subprocess.run(["systemctl", "is-active", *units], capture_output=True, text=True, check=False)
-    return [*asked.stdout.split(), *["unknown"] * len(units)][: len(units)]
+    """The state of each unit: active, inactive, failed …; "unknown" if systemd does not answer."""
+    process = subprocess.run(["systemctl", "is-active", *units], capture_output=True, text=True, check=False)
+    return [*process.stdout.split(), *["unknown"] * len(units)][: len(units)]
 
 
 def has_job(properties: Properties) -> bool:

@@ -35,12 +35,12 @@ def main(arguments: list[str]) -> int:
 def stand(server: Server, asks: bool) -> dict[str, Any]:
     """How one server stands; one that this host never had serves nothing."""
     unit = systemd.show(server.unit, "ActiveState", "InvocationID")
-    told: dict[str, Any] = {"server": server.name, "release": server.release("current")}
-    told |= {"active": unit["ActiveState"], "invocation": unit["InvocationID"]}
-    told |= {"swap": verdict(server), "problem": ""}
-    if asks and told["active"] == "active":
-        told["problem"] = problem(server)
-    return told
+    record: dict[str, Any] = {"server": server.name, "release": server.release("current")}
+    record |= {"active": unit["ActiveState"], "invocation": unit["InvocationID"]}
+    record |= {"swap": verdict(server), "problem": ""}
+    if asks and record["active"] == "active":
+        record["problem"] = problem(server)
+    return record
 
 
 def verdict(server: Server) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def verdict(server: Server) -> dict[str, Any]:
 
 
 def problem(server: Server) -> str:
-    """What is wrong with the first model that does not answer as it should; empty where all do."""
+    """The problem of the first model that does not answer as it should; empty if all do."""
     from host import prove  # here alone: who asks no model is spared what speaks HTTP
     from host.watch import Asker, answered
 

@@ -74,7 +74,7 @@ def _words(arguments: list[str]) -> argparse.Namespace:
 
 
 def save(name: str, paths: list[Path], after: list[str]) -> None:
-    """What the paths hold is kept, whole or not at all; `after` are run once it has been put back."""
+    """Keeps the content of the paths, whole or not at all; `after` are run once it has been put back."""
     (KEPT / f"{name}.taken-back.json").unlink(missing_ok=True)
     if (KEPT / name).is_dir():
         return

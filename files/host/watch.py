@@ -185,7 +185,7 @@ class WatchedServer(Server):
             return not systemd.systemctl("restart", "--no-block", self.unit)
 
     def record_restart(self, reason: str) -> None:
-        """One line of history, in the form the swaps write."""
+        """Appends a line to the history, in the form that swaps write."""
         release = Path(os.readlink(self.place / "current")).name
         entry = {"when": history.now(), "who": "this host's watchdog"}
         entry |= {"server": self.name, "from": release, "release": release, "result": "restarted", "reason": reason}
@@ -193,7 +193,7 @@ class WatchedServer(Server):
             warn(problem)
 
     def remembered(self, invocation: str, models: list[str]) -> dict[str, Any]:
-        """What the last look left. Of another start only the totals count."""
+        """The record of the last check. From another start only the totals count."""
         try:
             kept = json.loads(self.file.read_text())
         except (OSError, ValueError):
@@ -204,7 +204,7 @@ class WatchedServer(Server):
         return memory
 
     def keep(self, memory: dict[str, Any]) -> None:
-        """What the next look, and node_exporter's textfile collector, will read."""
+        """Writes the record for the next check, and for node_exporter's textfile collector."""
         disk.replace(self.file, json.dumps(memory) + "\n")
         (places.ROOT / "metrics").mkdir(exist_ok=True)
         disk.replace(
@@ -213,7 +213,7 @@ class WatchedServer(Server):
 
 
 def counts_of(kept: dict[str, Any], same: bool) -> dict[str, Any]:
-    """What is known of one model; `same` start of the server or another one."""
+    """The counts of a model; `same` start of the server or another one."""
     zero = {"misses": 0, "misses_total": 0, "slow": 0, "answer_seconds": 0.0, "answered": None}
     return {**zero, **kept} if same else {**zero, "misses_total": kept.get("misses_total", 0)}
 

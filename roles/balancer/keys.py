@@ -60,7 +60,8 @@ def written(mine: BalancerSlice, seen: Mapping[str, str]) -> Iterator[Command]:
 
 def sent(seen: Seen) -> Iterator[Command]:
     """The command after which a HAProxy that runs has the keys of its files, without a reload."""
-    if any(line.startswith(("other keys", "under way", "reload")) for line in seen.value("differs").splitlines()):
+    of_keys = ("changed keys", "requests whose key", "reload")
+    if any(line.startswith(of_keys) for line in seen.value("differs").splitlines()):
         yield f"{command('balancer')} keys"
 
 

@@ -85,7 +85,7 @@ def _archived(state: State) -> str:
     if not (path := host.data.get("report")):
         return ""
     archive = archive_of(_read.get(state, {}), time.time())
-    line = f"{path}: {archive.told}"
+    line = f"{path}: {archive.summary}"
     click.echo(f"writing {line}", err=True)
     write(path, archive.packed)
     tell(archive=line)

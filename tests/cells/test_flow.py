@@ -32,7 +32,7 @@ def test_an_unknown_cell_a_missing_server_and_an_unserved_cell_are_refused(scene
     for more, environment, message in (
         (["north"], scene.environment, "no group of this inventory is called north"),
         (["west"], nowhere, "PREFECT_API_URL names no Prefect server"),
-        (["west"], scene.environment, "nobody takes over cell west"),
+        (["west"], scene.environment, "no control machine takes over cell west"),
     ):
         done = subprocess.run([*words, *more], cwd=scene.folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 1 and message in done.stderr
@@ -48,7 +48,7 @@ def test_a_first_cell_that_fails_leaves_the_second_untouched(scene: Scene) -> No
     (scene.folder / "broken").unlink()
     said = scene.read("first.log")
     assert driver.returncode == 1
-    assert "cell east was not brought over" in said and re.search(r"left +west", said)
+    assert "cell east was not updated" in said and re.search(r"left +west", said)
     assert brought(scene) == [] and "Arrive" not in scene.read("west.log")
     assert "Traceback" not in said
 

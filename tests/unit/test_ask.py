@@ -10,7 +10,7 @@ import pytest
 from deploy.inventory.first_inventory import Answered, inventory_text, kernel_flavour
 from deploy.inventory.fleet import Fleet
 from deploy.inventory.targets import Target
-from deploy.io.ask import QUESTIONS, ask, asked, write_inventory
+from deploy.io.ask import QUESTIONS, ask, ask_all, write_inventory
 from deploy.io.inventory import load_inventory
 from deploy.refusals.errors import Refusal
 from deploy.spec import Machine
@@ -175,13 +175,13 @@ def test_what_cannot_be_asked_and_what_has_no_gpu_is_told_together(
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(Refusal) as refused:
-        asked([Target("gone-1"), Target("gpu-1"), Target("gone-2")])
+        ask_all([Target("gone-1"), Target("gpu-1"), Target("gone-2")])
     assert [line for line in str(refused.value).splitlines() if "cannot be asked" in line] == [
         "gone-1 cannot be asked over ssh",
         "gone-2 cannot be asked over ssh",
     ]
     with pytest.raises(Refusal) as refused:
-        asked([Target("gpu-1"), Target("edge-1", "debian")])
+        ask_all([Target("gpu-1"), Target("edge-1", "debian")])
     assert str(refused.value) == (
         "debian@edge-1 has no NVIDIA GPU, and serves nothing\n"
         "  where   debian@edge-1\n"
@@ -190,7 +190,7 @@ def test_what_cannot_be_asked_and_what_has_no_gpu_is_told_together(
         "  try     enginehouse init … --balancer debian@edge-1, or --monitor debian@edge-1\n"
         "  state   planning; no host was changed"
     )
-    serving, outside = asked([Target("gpu-1")], [Target("edge-1")])
+    serving, outside = ask_all([Target("gpu-1")], [Target("edge-1")])
     assert (serving[0].kind.gpu, outside[0].address) == ("h100-80", "10.0.0.5")
 
 

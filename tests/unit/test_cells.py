@@ -73,19 +73,19 @@ def test_a_cell_is_brought_over_by_deploy_py_with_the_plan_that_was_read() -> No
 
 def test_a_cell_that_stopped_says_what_is_left() -> None:
     assert str(stopped(Turn("east", "k", False), ["west"], "run-7", "h100-01 is lost\nNo hosts remaining!")) == (
-        "cell east was not brought over\n"
+        "cell east was not updated\n"
         "  run    run-7\n"
         "  said   h100-01 is lost\n"
         "         No hosts remaining!\n"
         "  left   west\n"
-        "  try    mend what it says, then type the same command again\n"
+        "  try    correct the cause that `said` names, then repeat the command\n"
         "  state  cells before it have the new plan; cells after it were not touched"
     )
 
 
 def test_a_cell_that_nobody_serves_is_named_with_what_to_type_there() -> None:
     assert [str(problem) for problem in unserved(["west"])] == [
-        "nobody takes over cell west\n"
+        "no control machine takes over cell west\n"
         "  where   west\n"
         "  seen    no deployment cell/west at the Prefect server\n"
         "  wanted  a control machine beside each cell that waits for its turn\n"
@@ -136,13 +136,13 @@ def test_a_host_is_in_one_cell() -> None:
         "east-2 is in east and in west\n"
         "  where   east-2\n"
         "  seen    cells east, west\n"
-        "  wanted  each host in one cell: in two it would be brought over twice, in none never\n"
+        "  wanted  each host in one cell: a host in two would be updated twice, a host in none never\n"
         "  try     take east-2 out of one group\n"
         "  state   planning; no host was changed\n\n"
         "west-1 is in no cell\n"
         "  where   west-1\n"
         "  seen    cells east, west\n"
-        "  wanted  each host in one cell: in two it would be brought over twice, in none never\n"
+        "  wanted  each host in one cell: a host in two would be updated twice, a host in none never\n"
         "  try     put west-1 into a group that is a cell\n"
         "  state   planning; no host was changed"
     )
@@ -156,7 +156,7 @@ def test_a_host_is_balanced_from_its_own_cell() -> None:
         "east-1 is behind east-edge, which is in another cell\n"
         "  where   east-1\n"
         "  seen    east-1 in east, east-edge in west\n"
-        "  wanted  a cell with balancers of its own: it is brought over while the others stay as they are\n"
+        "  wanted  a cell with balancers of its own: it is updated while other cells stay as they are\n"
         "  try     give each cell pools and balancers of its own\n"
     )
 

@@ -176,11 +176,11 @@ def test_a_cache_is_full_where_requests_are_paused_and_not_while_it_only_fills()
     filling = "\n".join([METRIC.format("fraction", 0.94), METRIC.format("paused_requests", 0), "main x{y} NaN", "main"])
     found = examined({"metrics": paused})
     assert [(each.subject, each.evidence) for each in found] == [
-        ("main/llm", "2 requests are paused for want of blocks")
+        ("main/llm", "2 requests are paused because no blocks are free")
     ]
     assert examined({"metrics": filling}) == ()
     found = examined({"metrics": f"{SLOT.format(0.97)}\n{SLOT.format(0.9)}"})
-    assert [(each.id, each.evidence) for each in found] == [("cache-full", "requests under way fill 97% of it")]
+    assert [(each.id, each.evidence) for each in found] == [("cache-full", "running requests fill 97% of it")]
 
 
 def test_a_bare_host_has_nothing_deployed_and_is_not_broken() -> None:

@@ -89,7 +89,8 @@ def test_its_size_is_told_as_it_is_and_equal_answers_make_equal_bytes() -> None:
     hosts = {name: (read({**HEALTHY, **units("NRestarts=0", "NRestarts=3")}), WANTED) for name in ("a", "b")}
     archive = archive_of(hosts, NOW)
     whole = sum(len(text.encode()) for text in opened(archive.packed).values())
-    assert archive.told == f"{len(archive.packed):,} bytes, {whole:,} unpacked: {len(archive.files)} files of 2 hosts"
+    packed, count = len(archive.packed), len(archive.files)
+    assert archive.summary == f"{packed:,} bytes, {whole:,} unpacked: {count} files of 2 hosts"
     assert archive == archive_of(hosts, NOW)
 
 

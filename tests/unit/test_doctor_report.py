@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from deploy.doctor.catalogue import KINDS, found
+from deploy.doctor.catalogue import KINDS, finding_of
 from deploy.doctor.report import Report
 
-RESET = found("recovery-reset", "GPU Recovery Action: Reset", "GPU 0", gpu=0)
-DRIFT = found("drift", "1 steps: Docker | Merge")
-NOTE = found("run-at-work", "ada@desk since today")
+RESET = finding_of("recovery-reset", "GPU Recovery Action: Reset", "GPU 0", gpu=0)
+DRIFT = finding_of("drift", "1 steps: Docker | Merge")
+NOTE = finding_of("run-at-work", "ada@desk since today")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_forty_hosts_with_one_trouble_are_told_once() -> None:
     assert str(Report(fleet)).splitlines() == [
         "broken  recovery-reset  GPU 0  on h00, h01, h02, h03, h04, h05, h06, h07 and 32 more",
         "  seen   GPU Recovery Action: Reset",
-        "  means  the driver asks for a reset of the GPU",
+        "  means  the driver requests a reset of the GPU",
         f"  try    {RESET.attempt}",
         "  ours   no",
         "",
@@ -47,7 +47,7 @@ def test_forty_hosts_with_one_trouble_are_told_once() -> None:
 
 
 def test_evidence_that_differs_by_host_does_not_part_the_group() -> None:
-    fleet = {f"h{number}": (found("disk-low", f"/: {95 + number} % used", "/", what="/"),) for number in range(4)}
+    fleet = {f"h{number}": (finding_of("disk-low", f"/: {95 + number} % used", "/", what="/"),) for number in range(4)}
     text = str(Report(fleet))
     assert (text.count("disk-low"), text.count("% used")) == (1, 3)
     assert "1 further lines; --json has them" in text

@@ -67,7 +67,7 @@ def test_two_hundred_hosts_that_differ_alike_are_one_line() -> None:
 
 
 def test_what_many_hosts_say_alike_is_said_once() -> None:
-    assert str(Drift(("a", "b"), unasked=("a", "b"), said={"a": ("no",), "b": ("no",)})).endswith("a, b:\n  no")
+    assert str(Drift(("a", "b"), unasked=("a", "b"), messages={"a": ("no",), "b": ("no",)})).endswith("a, b:\n  no")
 
 
 @pytest.fixture(scope="module")
@@ -81,20 +81,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_hosts_as_they_should_be_do_not_differ(files: tuple[Path, str]) -> None:
     found = drift_of(files[1], limit=["right"], verb=files[0])
-    assert (found.exit_code, found.hosts, found.said) == (0, ("@fake/one", "@fake/two"), {})
+    assert (found.exit_code, found.hosts, found.messages) == (0, ("@fake/one", "@fake/two"), {})
 
 
 def test_a_host_that_is_not_is_named_with_the_step_and_with_who_is_at_work_there(files: tuple[Path, str]) -> None:
     found = drift_of(files[1], limit=["right", "wrong"], verb=files[0])
     assert (found.exit_code, found.steps) == (2, {"Work | Mend it": ("@fake/three",)})
-    assert "held by ada@desk" in found.said["@fake/three"][0]
+    assert "held by ada@desk" in found.messages["@fake/three"][0]
 
 
 def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[Path, str]) -> None:
     """The gate, which would stop them all, is no difference of theirs."""
     found = drift_of(files[1], verb=files[0])
     assert (found.exit_code, found.unasked, found.differing) == (1, ("far",), ("@fake/three",))
-    assert "Could not connect" in found.said["far"][0]
+    assert "Could not connect" in found.messages["far"][0]
     assert drift_of(files[1], limit=["away"], verb=files[0]).unasked == ("far",)
 
 

@@ -183,7 +183,7 @@ def test_the_fingerprint_follows_what_answers_and_not_where() -> None:
 
 def test_two_hosts_with_a_gateway_each_are_shown_once() -> None:
     made = plan(*sources("a", "b", gateway=Gateway()))
-    assert printed(plan_report(made)).count("gateway http://127.0.0.1:8080, a key is asked for: bge, gpt-oss-20b") == 1
+    assert printed(plan_report(made)).count("gateway http://127.0.0.1:8080, clients need a key: bge, gpt-oss-20b") == 1
 
 
 def test_the_plan_with_a_gateway_is_plain_json() -> None:

@@ -70,7 +70,7 @@ def test_a_gateway_and_its_hosts_answer_with_one_fingerprint_of_all_models() -> 
 
 def test_the_plan_says_who_comes_to_which_port() -> None:
     text = " ".join(printed(plan_report(fleet())).split())
-    assert "gateways of front come to port 8009, mutual TLS" in text and "also to back/main" in text
+    assert "gateways of front connect to port 8009 over mutual TLS" in text and "also to back/main" in text
 
 
 def test_an_llm_that_takes_other_requests_there_is_refused() -> None:

@@ -80,7 +80,7 @@ def test_a_counter_that_was_begun_anew_is_no_negative_rate() -> None:
 
 
 def test_a_host_that_does_not_answer_is_shown_and_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(top, "_said", lambda ssh, _: SAID if ssh[-1] == "a" else None)
+    monkeypatch.setattr(top, "_output", lambda ssh, _: SAID if ssh[-1] == "a" else None)
     look = of_hosts(PLAN, {"a": {}, "b": {}})
     assert [look.hosts[name].answers for name in ("a", "b")] == [True, False]
     assert "b  no answer" in text_of(table(look))
@@ -128,10 +128,10 @@ def test_text_that_is_no_reading_is_no_answer() -> None:
 
 def test_a_monitor_is_asked_and_without_one_the_hosts_are(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = planned(a=serving("10.0.0.11"), edge={"balancer": EDGE})
-    monkeypatch.setattr(top, "_said", lambda *_: SAID)
+    monkeypatch.setattr(top, "_output", lambda *_: SAID)
     assert top.source_of(hosts, {"a": {}})().source.startswith("the hosts themselves")
     nothing = '{"status": "success", "data": {"result": []}}'
-    monkeypatch.setattr(top, "_said", lambda *_: nothing)
+    monkeypatch.setattr(top, "_output", lambda *_: nothing)
     data = {name: {} for name in ("a", "b", "edge", "eyes")}
     assert isinstance(PLAN, Plan)
     assert top.source_of(PLAN, data)().source == "Prometheus of eyes"

@@ -33,7 +33,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def name_of(model: str) -> str:
-    """What the container of a model's build is called."""
+    """The name of the container of a model's build."""
     return f"enginehouse-build-{model}"
 
 

@@ -18,7 +18,7 @@ FLAG = re.compile(r"^--?[A-Za-z][\w-]*")
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag as the help prints it. `choices` is empty where it prints none; a switch takes no value."""
+    """A flag of the printed help. `choices` is empty if the help has none; a switch takes no value."""
 
     name: str
     choices: tuple[str, ...]
@@ -67,7 +67,7 @@ def planned(argv: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def problems(argv: list[str], help_text: str, row: str) -> list[str]:
-    """What of a planned command the program in the image does not take: catalog's word, image's word, nearest name."""
+    """Differences of a planned command from the image's program: catalog's word, image's word, nearest name."""
     known = flags_in(help_text)
     name = Path(program_of(argv)[-1]).name
     catalog = f"\n  catalog  {row}" if row else ""

@@ -88,14 +88,14 @@ def alone(model: str) -> Iterator[None]:
 
 
 def sweep() -> None:
-    """What builds left that were killed: their containers, and their staging directories of any model."""
+    """Removes the remains of killed builds: their containers, and their staging directories of any model."""
     container.sweep()
     for abandoned in (places.ROOT / "engines").glob("*/.*.staging"):
         shutil.rmtree(abandoned)
 
 
 class Build:
-    """One build, from its settings to the published directory."""
+    """A build, from its settings to the published directory."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.model, self.replay = settings, settings["model"], settings.get("replay") or {}
@@ -202,7 +202,7 @@ class Build:
             self.tools = json.loads(output.strip().splitlines()[-1])
 
     def step(self, stage: str, argv: list[str], read_only: tuple[str, ...] = ()) -> None:
-        """One command has run to its end. Raises Stopped with a cause and a remedy."""
+        """Runs a command to its end. Raises Stopped with a cause and a remedy."""
         number, began, kills = self.stages.index(stage) + 1, time.monotonic(), causes.oom_kills()
         self.log.write(f"== {stage} {number} of {len(self.stages)}: {' '.join(argv)}\n".encode())
 
@@ -246,11 +246,11 @@ class Build:
         return True
 
     def cached(self) -> Path:
-        """Where the checkpoint's own answers to these prompts are kept."""
-        asked = Path(self.replay["prompts"]).read_bytes() + f"\n{self.replay['max_tokens']}".encode()
+        """The file with the checkpoint's own answers to these prompts."""
+        key = Path(self.replay["prompts"]).read_bytes() + f"\n{self.replay['max_tokens']}".encode()
         revision = Path(self.replay["checkpoint"]).name
         folder: Path = places.ROOT / "answers" / self.model
-        return folder / f"{revision}-{hashlib.sha256(asked).hexdigest()[:16]}.jsonl"
+        return folder / f"{revision}-{hashlib.sha256(key).hexdigest()[:16]}.jsonl"
 
     def cache_reference(self) -> None:
         """The checkpoint's answers are kept for the next build that asks the same."""
@@ -261,7 +261,7 @@ class Build:
         new.rename(self.cached())
 
     def ranks(self) -> None:
-        """One engine file for each rank, and the configuration. Raises Stopped where the last step left less."""
+        """Confirms an engine file for each rank, and the configuration. Raises Stopped if the last step left fewer."""
         names = ["config.json", *(f"rank{rank}.engine" for rank in range(self.settings["world_size"]))]
         missing = [name for name in names if not (self.engine / name).is_file()]
         if missing:

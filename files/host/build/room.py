@@ -20,7 +20,7 @@ CGROUPS = Path("/proc")
 
 @dataclass(frozen=True)
 class Gpu:
-    """What nvidia-smi says of one GPU now."""
+    """A GPU's current state from nvidia-smi."""
 
     index: str
     uuid: str
@@ -87,11 +87,11 @@ def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:
 
 def sm_problem(wanted: list[Gpu], sm: str) -> str:
     """A sentence where a GPU is not of the SM the engine is planned for: it would be built, and refused at load."""
-    other = [gpu for gpu in wanted if sm and gpu.sm != sm]
-    if not other:
+    mismatched = [gpu for gpu in wanted if sm and gpu.sm != sm]
+    if not mismatched:
         return ""
     return (
-        f"GPU {other[0].index} is a {other[0].name} of SM {other[0].sm}, and the engine is planned for SM {sm}\n"
+        f"GPU {mismatched[0].index} is a {mismatched[0].name} of SM {mismatched[0].sm}, and the engine is planned for SM {sm}\n"
         "  try     correct the GPU in the inventory: an engine runs on the SM it was built on only"
     )
 
@@ -119,6 +119,6 @@ def _owner(pid: str, process: str) -> str:
     container = re.search(r"docker[-/]([0-9a-f]{12,64})", cgroup)
     if not container:
         return f"{process} (process {pid})"
-    asked = ["docker", "inspect", "--format", "{{.Name}}", container[1]]
-    name = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip().lstrip("/")
+    command = ["docker", "inspect", "--format", "{{.Name}}", container[1]]
+    name = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip().lstrip("/")
     return f"container {name or container[1][:12]}"

@@ -1,4 +1,4 @@
-"""What the run wants of one host among its peers: the offer it carries, and whom to talk to."""
+"""The run's settings for a host among its peers: the files it shares, and the peers it talks to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from host.publish import MANIFEST
 
 @dataclass(frozen=True)
 class Offer:
-    """What is wanted: the digest of its torrent, and (bytes, sha256) of every file by name."""
+    """The files to fetch: the digest of their torrent, and (bytes, sha256) of every file by name."""
 
     digest: str
     files: dict[str, tuple[int, str]]
@@ -39,7 +39,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the run wrote; seconds and bytes a second, 0 bytes a second is no limit."""
+    """The settings that the run wrote; seconds and bytes a second, 0 bytes a second is no limit."""
 
     target: Path
     offer: Offer | None
@@ -67,7 +67,7 @@ class Settings:
 
     @property
     def staging(self) -> Path:
-        """Where the peers' files are put: the torrent's folder has the published directory's name."""
+        """The directory for the peers' files: the torrent's folder has the published directory's name."""
         return self.folder / "files" / self.target.name
 
     @property

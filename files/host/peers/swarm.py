@@ -61,7 +61,7 @@ DIRECT = lt.torrent_flags.paused | lt.torrent_flags.auto_managed | lt.torrent_fl
 
 
 class SwarmBroke(Exception):
-    """Nothing can be had from the peers or given to them: the port is taken, or the torrent is none."""
+    """Peers cannot be reached: the port is taken, or the torrent is none."""
 
 
 class DiskBroke(SwarmBroke):
@@ -81,7 +81,7 @@ class Progress:
 
 
 class Swarm:
-    """One torrent, shared with `peers`: "address:port" to the name a message calls that host."""
+    """A torrent, shared with `peers`: "address:port" to the name of that host in messages."""
 
     def __init__(self, here: str, peers: dict[str, str], bytes_per_second: int = 0) -> None:
         address, _ = split(here)
@@ -159,13 +159,13 @@ class Swarm:
 
     def progress(self) -> Progress:
         """How far this host is."""
-        told = self.torrent.status()
+        status = self.torrent.status()
         return Progress(
-            told.total_wanted_done,
-            told.total_payload_download,
-            told.is_seeding,
-            told.has_metadata,
-            told.state in (lt.torrent_status.states.checking_files, lt.torrent_status.states.checking_resume_data),
+            status.total_wanted_done,
+            status.total_payload_download,
+            status.is_seeding,
+            status.has_metadata,
+            status.state in (lt.torrent_status.states.checking_files, lt.torrent_status.states.checking_resume_data),
         )
 
     def flush(self) -> None:
@@ -175,8 +175,8 @@ class Swarm:
 
     def files(self) -> dict[str, int]:
         """Name in the torrent's folder and bytes of every file; empty before the torrent has come from a peer."""
-        told = self.torrent.torrent_file()
-        return sizes_of(told) if told else {}
+        metadata = self.torrent.torrent_file()
+        return sizes_of(metadata) if metadata else {}
 
     def heed(self, seconds: float) -> list[str]:
         """Hosts that nothing more is taken from since the last call. Waits at most `seconds`. Raises `SwarmBroke`.
@@ -229,9 +229,9 @@ def piece_bytes(total: int) -> int:
     return wanted
 
 
-def sizes_of(told: lt.torrent_info) -> dict[str, int]:
+def sizes_of(torrent: lt.torrent_info) -> dict[str, int]:
     """Bytes of every file of a torrent, by its name in the torrent's folder; padding is none."""
-    files = told.files()
+    files = torrent.files()
     kept = [n for n in range(files.num_files()) if not files.file_flags(n) & lt.file_flags_t.flag_pad_file]
     return {files.file_path(number).partition("/")[2]: files.file_size(number) for number in kept}
 

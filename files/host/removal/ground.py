@@ -22,7 +22,7 @@ Step = tuple[str, Callable[[], object]]
 
 
 def no_act() -> None:
-    """Nothing: of a step that only says what stays."""
+    """Does nothing: for a step that only reports that something stays."""
 
 
 def recorded(name: str) -> set[str]:
@@ -57,7 +57,7 @@ def empty(*paths: str) -> None:
 
 
 def set_aside(data: Path) -> None:
-    """Nothing of it has its name any more: a deploy after a removal that was cut takes nothing half for whole."""
+    """Renames it first: a deploy after an interrupted removal must not take a partial directory for a complete one."""
     folders = [path for path in data.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != "."]
     for folder in folders:
         gone = folder.with_name(f".{folder.name}.removing")
@@ -68,7 +68,7 @@ def set_aside(data: Path) -> None:
 
 
 def remove_empty(*folders: Path) -> None:
-    """Those of the folders that hold nothing are gone, in this order."""
+    """Removes those of the folders that are empty, in this order."""
     for folder in folders:
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

@@ -41,7 +41,7 @@ FAMILIES = {
 
 
 def packages(docker_roots: list[str], is_ours: bool) -> Iterator[Step]:
-    """What the project installed, family by family; holds it set on what stays are lifted."""
+    """Steps for the packages that the project installed, by family; its holds on packages that stay are lifted."""
     if not BEFORE.exists() or (BEFORE / "late").exists():
         if is_ours:
             yield "stays: every package; what was here before the first deploy is not recorded", no_act
@@ -68,8 +68,8 @@ def packages(docker_roots: list[str], is_ours: bool) -> Iterator[Step]:
 
 def masks() -> list[str]:
     """Links that keep the units of packages for monitoring, which we installed, from starting."""
-    found = glob.glob(f"{PREFIX}/etc/systemd/system/prometheus*.service")
-    return sorted(path for path in found if os.path.islink(path) and os.readlink(path) == "/dev/null")
+    units = glob.glob(f"{PREFIX}/etc/systemd/system/prometheus*.service")
+    return sorted(path for path in units if os.path.islink(path) and os.readlink(path) == "/dev/null")
 
 
 def chosen(before: set[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -89,7 +89,7 @@ def chosen(before: set[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def after_docker(roots: list[str]) -> Iterator[Step]:
-    """What its packages leave behind."""
+    """Files that Docker's packages leave behind."""
     known = recorded("paths")
     used = [path for path in roots if path.removeprefix(PREFIX) not in known and contents(path)]
     if used:
@@ -107,7 +107,7 @@ def account(name: str, kind: str, program: str) -> Iterator[Step]:
 
 
 def roots_of_docker() -> list[str]:
-    """Where it keeps images."""
+    """The directories in which Docker keeps images."""
     try:
         root = json.loads(Path(f"{PREFIX}/etc/docker/daemon.json").read_text()).get("data-root", "")
     except (OSError, ValueError):

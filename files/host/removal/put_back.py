@@ -34,7 +34,7 @@ def merged_settings() -> Iterator[Step]:
 
 
 def root_of_containerd() -> Iterator[Step]:
-    """Where containerd keeps its data, as it was before."""
+    """The data directory of containerd, as it was before."""
     path, kept = Path(f"{PREFIX}/etc/containerd/config.toml"), BEFORE / "config.toml"
     if kept.exists() and path.exists() and path.read_text() != kept.read_text():
         if without_root(path.read_text()) == without_root(kept.read_text()):
@@ -71,7 +71,7 @@ def unmerged(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed(now: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Keys that are to hold something else, or to go."""
+    """Keys whose value is not the wanted one; keys to remove are among them."""
     return [key for key in now if now[key] != wanted.get(key)]
 
 

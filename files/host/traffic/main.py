@@ -55,18 +55,18 @@ def main(arguments: list[str]) -> int:
 
 def seconds_of(time_told: str) -> int:
     """Seconds of 90, 30m, 2h, 1d; 0 where it is none of these, or too long."""
-    found = re.fullmatch(r"(\d{1,9})([smhd]?)", time_told)
-    seconds = int(found[1]) * UNITS[found[2]] if found else 0
+    match = re.fullmatch(r"(\d{1,9})([smhd]?)", time_told)
+    seconds = int(match[1]) * UNITS[match[2]] if match else 0
     return seconds if seconds <= LONGEST_HOLD_SECONDS else 0
 
 
 def hold(seconds: int, servers: list[str]) -> int:
     """0: no balancer is to send the servers anything until then; all of the host's where none is named."""
     until = (now := time.time()) + seconds
-    told = {"since": now, "until": until, "who": os.environ.get("SUDO_USER") or getpass.getuser()}
+    record = {"since": now, "until": until, "who": os.environ.get("SUDO_USER") or getpass.getuser()}
     for server in (names := named(servers)):
         hold_file(server).parent.mkdir(parents=True, exist_ok=True)
-        disk.replace_durably(hold_file(server), json.dumps(told) + "\n")
+        disk.replace_durably(hold_file(server), json.dumps(record) + "\n")
         hold_file(server).chmod(0o644)
         print(f"{server}: drain until {iso(until)}; `host traffic admit {server}` ends it")
     return 0 if names else 1

@@ -36,11 +36,11 @@ class Service:
     holds: dict[str, Hold | None] = field(default_factory=dict)
     is_deaf: bool = False
     """systemd has not answered the last time it was asked."""
-    said: str = ""
+    status_line: str = ""
     """The unit's status line."""
 
     def state(self, server: str) -> State:
-        """What is said of a server now."""
+        """The current state of a server."""
         return state_of(self.units.get(server), stops_of(server), self.holds.get(server), time.time())
 
     def agent(self, question: str) -> str:
@@ -55,8 +55,8 @@ class Service:
         server = path.removeprefix("/ready/")
         if path == "/ready":
             worst = min(states.values(), key=lambda state: (state.ready, -state.since if state.ready else state.since))
-            each = {name: state.to_json(self.models[name]) for name, state in states.items()}
-            body = worst.to_json([model for models in self.models.values() for model in models]) | {"servers": each}
+            servers = {name: state.to_json(self.models[name]) for name, state in states.items()}
+            body = worst.to_json([model for models in self.models.values() for model in models]) | {"servers": servers}
             return status(worst), body
         if path.startswith("/ready/") and server in states:
             return status(states[server]), states[server].to_json(self.models[server])
@@ -72,18 +72,18 @@ class Service:
         units = [f"triton@{name}.service" for name in self.models]
         show = ["systemctl", "show", "-p", properties, *units]
         quiet = asyncio.subprocess.DEVNULL
-        asked = await asyncio.create_subprocess_exec(*show, stdout=asyncio.subprocess.PIPE, stderr=quiet)
+        process = await asyncio.create_subprocess_exec(*show, stdout=asyncio.subprocess.PIPE, stderr=quiet)
         try:
-            output, _ = await asyncio.wait_for(asked.communicate(), LOOKED_SECONDS)
+            output, _ = await asyncio.wait_for(process.communicate(), LOOKED_SECONDS)
         except asyncio.TimeoutError:
             output = b""
             with contextlib.suppress(ProcessLookupError):
-                asked.kill()
-        found = parsed(output.decode())
-        if not found and not self.is_deaf:
+                process.kill()
+        units_now = parsed(output.decode())
+        if not units_now and not self.is_deaf:
             print("<4>systemd tells nothing of the servers; what is said of them stays as it was", flush=True)
-        self.is_deaf = not found
-        self.units |= found
+        self.is_deaf = not units_now
+        self.units |= units_now
 
     async def keep_looking(self) -> None:
         """For ever; oftener while a server is on its way to serve."""
@@ -96,9 +96,9 @@ class Service:
     def say_states(self, is_ready: bool = False) -> None:
         """The unit's status line says how the servers stand; `is_ready`: and that the service answers."""
         line = ", ".join(f"{name}: {self.state(name).word}" for name in self.models)
-        if is_ready or line != self.said:
+        if is_ready or line != self.status_line:
             say(line, is_ready=is_ready)
-            self.said = line
+            self.status_line = line
 
     async def keep_reading(self) -> None:
         """For ever, the operator's drains. In a thread: the disk may hang, and nobody is to wait for it."""
@@ -107,35 +107,35 @@ class Service:
             await asyncio.sleep(HOLD_SECONDS)
 
     async def answer_agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One question and its answer, a line each; the connection ends."""
+        """Answers an agent-check, a line each way; the connection ends."""
         async with conversation(writer):
             question = await asyncio.wait_for(reader.readline(), ASKED_SECONDS)
             writer.write(f"{self.agent(question.decode(errors='replace').strip())}\n".encode())
 
     async def answer_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request and its answer; the connection ends."""
+        """Answers an HTTP request; the connection ends."""
         async with conversation(writer):
             request = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), ASKED_SECONDS)
             method, path = [*request.decode(errors="replace").splitlines()[0].split(), "", ""][:2]
-            told, body = self.http(path.partition("?")[0])
+            http_status, body = self.http(path.partition("?")[0])
             if method not in ("GET", "HEAD"):
-                told, body = HTTPStatus.METHOD_NOT_ALLOWED, {"error": "GET or HEAD"}
+                http_status, body = HTTPStatus.METHOD_NOT_ALLOWED, {"error": "GET or HEAD"}
             content = f"{json.dumps(body)}\n".encode()
-            head = f"HTTP/1.1 {told.value} {told.phrase}\r\nContent-Type: application/json\r\n"
+            head = f"HTTP/1.1 {http_status.value} {http_status.phrase}\r\nContent-Type: application/json\r\n"
             head += f"Content-Length: {len(content)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
             writer.write(head.encode() + (content if method != "HEAD" else b""))
 
 
 def parsed(output: str) -> dict[str, Unit]:
-    """What `systemctl show` printed, by server."""
+    """The units of a `systemctl show`, by server."""
     booted = time.time() - time.monotonic()
     units = {}
     for block in output.split("\n\n"):
-        told = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        if name := re.fullmatch(r"triton@(.+)\.service", told.get("Id", "")):
-            changed = int(told.get("StateChangeTimestampMonotonic", "0") or 0) / 1e6
-            is_active = told.get("ActiveState") == "active"
-            units[name[1]] = Unit(is_active, told.get("InvocationID", ""), booted + changed)
+        properties = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if name := re.fullmatch(r"triton@(.+)\.service", properties.get("Id", "")):
+            changed = int(properties.get("StateChangeTimestampMonotonic", "0") or 0) / 1e6
+            is_active = properties.get("ActiveState") == "active"
+            units[name[1]] = Unit(is_active, properties.get("InvocationID", ""), booted + changed)
     return units
 
 

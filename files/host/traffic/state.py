@@ -1,4 +1,4 @@
-"""What is said of a server, and the files that it depends on."""
+"""The state of a server that balancers see, and the files that it depends on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from host import places
 
 
 def settings() -> dict[str, Any]:
-    """What the plan decided for this host."""
+    """The plan's settings for this host."""
     return dict(json.loads((places.SETTINGS / "traffic.json").read_text()))
 
 
@@ -36,7 +36,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class State:
-    """What is said of a server. `until` is known of an operator's drain only."""
+    """The state of a server. `until` is known for an operator's drain only."""
 
     ready: bool
     since: float
@@ -54,7 +54,7 @@ class State:
 
 
 def state_of(unit: Unit | None, stops: tuple[str, float], held: Hold | None, now: float) -> State:
-    """What holds of a server. `stops`: the invocation that has begun to stop, and when; None of a unit: never seen."""
+    """The state of a server. `stops`: the invocation that began to stop, and when; None as unit: never seen."""
     if unit is None:
         return State(False, now)
     if held and now < held.until:
@@ -91,7 +91,7 @@ def stops_of(server: str) -> tuple[str, float]:
 def hold_of(server: str) -> Hold | None:
     """The operator's last drain, ended or not."""
     try:
-        told = json.loads(hold_file(server).read_text())
-        return Hold(float(told["since"]), float(told["until"]))
+        record = json.loads(hold_file(server).read_text())
+        return Hold(float(record["since"]), float(record["until"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -63,12 +63,12 @@ class Wait:
 
     def ended(self) -> str:
         """A sentence for the journal: how the wait ended."""
-        began = told = time.monotonic()
+        began = answered_at = time.monotonic()
         heard, sessions, problem = 0.0, 0, "it was not asked"
         while (now := time.monotonic()) - began < self.drain_seconds:
             try:
-                state, sessions = self.asked()
-                told = now
+                state, sessions = self.scraped()
+                answered_at = now
                 if not heard and state <= GONE:
                     heard = now
                 if heard and not sessions:
@@ -76,23 +76,23 @@ class Wait:
                 say(f"draining: requests in flight from {self.name}: {sessions}")
             except (OSError, HTTPException, ValueError, LookupError) as error:
                 problem = str(error)
-                if time.monotonic() - told >= self.heard_seconds:
+                if time.monotonic() - answered_at >= self.heard_seconds:
                     return f"<4>{self.name} cannot be asked for {self.heard_seconds} s, so it is passed over: {problem}"
             time.sleep(SCRAPE_SECONDS)
         what = f"still has requests in flight here ({sessions})" if heard else "has not heard that this server stops"
         return f"<4>{self.name} {what} after {self.drain_seconds} s"
 
-    def asked(self) -> tuple[set[str], int]:
+    def scraped(self) -> tuple[set[str], int]:
         """The states of this server's lines at the balancer, and its requests there. Raises where one is missing."""
         plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are no proxy's to reach
         with plain.open(self.address, timeout=self.heard_seconds) as answer:
             text = answer.read().decode()
         states, sessions = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
         for metric, labels, value in re.findall(r"(?m)^haproxy_server_(\w+)\{(.*)\} (\S+)", text):
-            told = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            line = (told.get("proxy", ""), told.get("server", ""))
+            label_values = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            line = (label_values.get("proxy", ""), label_values.get("server", ""))
             if metric == "status" and float(value) == 1:
-                states[line] = told.get("state", "")
+                states[line] = label_values.get("state", "")
             if metric == "current_sessions":
                 sessions[line] = int(float(value))
         for line in self.lines:

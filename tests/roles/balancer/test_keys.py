@@ -81,7 +81,7 @@ def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_i
 ) -> None:
     """A stream and a request over HTTP of a key that is gone, a stream of one with a limit now; not those of others."""
     running = story["running"]
-    assert running["done"] == [f"other keys: {Path(CHAT_MAP).name}", "ended, of keys that may no more: 3"]
+    assert running["done"] == [f"keys updated: {Path(CHAT_MAP).name}", "requests ended whose key lost its right: 3"]
     assert running["after"] == {"everything": "CANCELLED", "both-models": "h1", "later-limited": "CANCELLED"}
     assert (running["cut"], running["goes on"]) == (True, True)
 
@@ -91,15 +91,16 @@ def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(story
     after = story["reloaded"]
     assert after["done"] == [
         "reloaded: another configuration",
-        f"other keys: {Path(CHAT_MAP).name}",
-        "ended, of keys that may no more: 1",
+        f"keys updated: {Path(CHAT_MAP).name}",
+        "requests ended whose key lost its right: 1",
     ]
     assert (after["begun"], after["still"], after["after"]) == (["h1", "h1"], ["h1", "h1"], ["CANCELLED", "h1"])
 
 
 def test_keys_come_and_go_without_a_reload(story: dict[str, Any]) -> None:
     """500 at once; a second time there is nothing to do."""
-    assert (story["differs"], story["done"]) == ([f"other keys: {Path(CHAT_MAP).name}"],) * 2
+    name = Path(CHAT_MAP).name
+    assert (story["differs"], story["done"]) == ([f"changed keys: {name}"], [f"keys updated: {name}"])
     assert (story["revoked"], story["new"], story["other process"]) == (
         [401, "UNAUTHENTICATED"],
         [200, "h1"],
@@ -201,5 +202,5 @@ def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
 
 def send(*there: str) -> Ran:
     """A run for gateways alone, on a balancer with these maps; where one is new, the process has others."""
-    seen = [] if there else ["value\tdiffers\tother keys: keys-chat.map"]
+    seen = [] if there else ["value\tdiffers\tchanged keys: keys-chat.map"]
     return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "%n %a %U": "\n".join(there)})

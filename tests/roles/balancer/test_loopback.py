@@ -74,8 +74,11 @@ def test_both_ports_speak_tls_with_the_certificate() -> None:
 
 def test_hosts_join_and_leave_without_a_reload_and_nobody_loses_a_request() -> None:
     assert story("moving") == {
-        "joined": [f"{verb}: chat_{kind}/h3.main" for verb in ("joins", "joined") for kind in ("http", "grpc")],
-        "left": ["left: chat_http/h1.main", "left: chat_grpc/h1.main"],
+        "joined": [
+            *("add server: chat_http/h3.main", "add server: chat_grpc/h3.main"),
+            *("server added: chat_http/h3.main", "server added: chat_grpc/h3.main"),
+        ],
+        "left": ["server removed: chat_http/h1.main", "server removed: chat_grpc/h1.main"],
         "answered by": ["h1", "h2", "h3"],
         "before it spoke": 0,
     }

@@ -85,7 +85,7 @@ def test_a_host_that_is_done_is_no_change() -> None:
 
 
 def test_a_process_that_a_run_left_behind_follows_its_file() -> None:
-    seen = [*PACKAGE, *written(), *RUNS, *OFF, "value\tdiffers\tjoins: chat_http/h2.main"]
+    seen = [*PACKAGE, *written(), *RUNS, *OFF, "value\tdiffers\tadd server: chat_http/h2.main"]
     assert first_lines(play(*seen)) == [FOLLOW]
 
 
