@@ -23,8 +23,12 @@ D = TypeVar("D")
 def known_settings() -> dict[str, type[Any]]:
     """The `Defaults` of each role that has any, by the role's name: what a plan judges `<role>_settings` by."""
     packages = [module.name for module in pkgutil.iter_modules(roles.__path__) if module.ispkg]
-    with_defaults = [name for name in packages if find_spec(f"roles.{name}.defaults")]
-    return {name: import_module(f"roles.{name}.defaults").Defaults for name in sorted(with_defaults)}
+    modules = {name: import_module(f"roles.{name}.defaults") for name in sorted(packages) if _has_defaults(name)}
+    return {name: module.Defaults for name, module in modules.items() if hasattr(module, "Defaults")}
+
+
+def _has_defaults(role: str) -> bool:
+    return find_spec(f"roles.{role}.defaults") is not None
 
 
 def overridden(host: Host, role: str, defaults: D) -> D:

@@ -15,8 +15,8 @@ from deploy.topology.balancing import backends, gateway_backend
 from roles._shipping.haproxy import STREAMS
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE
+from roles.balancer.defaults import PLACES, Places
 from roles.balancer.keys import map_path
-from roles.balancer.paths import PLACES, Places
 
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
 GATEWAY_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"

@@ -7,7 +7,7 @@ from pyinfra.api import FactBase
 from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.haproxy import DISTRIBUTION
 from roles._shipping.places import PROGRAMS, command
-from roles.balancer.paths import CONFIG, UNIT_NAME
+from roles.balancer.defaults import CONFIG, UNIT_NAME
 
 CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" && $2 == "send" { print b, $6 }' """
 """Of each backend the pages that a server has to answer."""

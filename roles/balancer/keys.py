@@ -20,7 +20,7 @@ from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Command, Reading, Refuse, write
 from roles._shipping.places import command
 from roles._shipping.texts import Text, TextsSeen
-from roles.balancer.paths import PLACES, Places
+from roles.balancer.defaults import PLACES, Places
 
 KEYS_HERE = Path(FILE)
 HEADER = "# SHA-256 of a key, UNTIL:REQUESTS:CONCURRENT:MAY. Written by enginehouse.\n"

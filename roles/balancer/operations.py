@@ -15,7 +15,7 @@ from roles._shipping import haproxy, secrets
 from roles._shipping.places import command
 from roles._shipping.texts import Text, shipped
 from roles.balancer.config import hold
-from roles.balancer.paths import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
+from roles.balancer.defaults import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
 
 KEY_SEEN = "600 root"
 

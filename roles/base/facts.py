@@ -7,7 +7,7 @@ from shlex import quote
 from pyinfra.api import FactBase
 
 from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
-from roles.base.paths import DIRECTORIES, JOURNAL
+from roles.base.defaults import DIRECTORIES, JOURNAL
 
 TIME_SERVICES = ("systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service",
                  "openntpd.service")  # fmt: skip

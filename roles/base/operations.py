@@ -14,9 +14,8 @@ from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping.apt import install
 from roles._shipping.places import PROGRAMS
-from roles.base.defaults import Defaults
+from roles.base.defaults import DIRECTORIES, JOURNAL, Defaults
 from roles.base.facts import TIME_SERVICES
-from roles.base.paths import DIRECTORIES, JOURNAL
 
 FILES = Path(__file__).parents[2] / "files" / "shell"
 HELPERS = ("adopt-disk", "patient-apt")

@@ -10,7 +10,7 @@ from deploy.slices.host import Slice
 from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Command, write
 from roles._shipping import apt
-from roles.container_toolkit import paths
+from roles.container_toolkit import defaults
 from roles.container_toolkit.defaults import Defaults
 
 FILES = Path(__file__).parents[2] / "files" / "shell"
@@ -38,25 +38,25 @@ def know(seen: Seen, repository: apt.Repository) -> Iterator[Command]:
 
 def packages(seen: Seen, mine: Slice, repository: apt.Repository) -> Iterator[Command]:
     """Commands that bring all four packages to the one version; since 1.18 they do not work in a mixture."""
-    wanted = dict.fromkeys(paths.PACKAGES, mine.toolkit_version)
+    wanted = dict.fromkeys(defaults.PACKAGES, mine.toolkit_version)
     yield from apt.install(wanted, seen.packages, repository=repository.name)
 
 
 def hold(seen: Seen) -> Iterator[Command]:
     """The command that holds what is not held yet."""
-    yield from apt.hold(paths.PACKAGES, seen.packages)
+    yield from apt.hold(defaults.PACKAGES, seen.packages)
 
 
 def guards() -> dict[str, str]:
     """Files that keep unattended upgrades off the toolkit: path, content."""
-    return {paths.UPGRADES: paths.UPGRADES_CONTENT}
+    return {defaults.UPGRADES: defaults.UPGRADES_CONTENT}
 
 
 def program(seen: Seen) -> Iterator[Command]:
     """The command that places the probe."""
     content = (FILES / "prove-gpu-container").read_text()
-    if not seen.holds(paths.PROVE, content):
-        yield write(paths.PROVE, content, mode="0755")
+    if not seen.holds(defaults.PROVE, content):
+        yield write(defaults.PROVE, content, mode="0755")
 
 
 def instances(mine: Slice) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def is_current(seen: Seen, mine: Slice) -> bool:
 
 def refresh(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Commands after which the specification describes the loaded driver, now and after every change of it."""
-    units = [name for name in paths.UNITS if seen.unit(name).exists]
+    units = [name for name in defaults.UNITS if seen.unit(name).exists]
     idle = [name for name in units if not seen.unit(name).starts_at_boot]
     if idle:
         yield f"systemctl enable {' '.join(idle)}"
@@ -90,7 +90,7 @@ def versions(seen: Seen, mine: Slice) -> str:
         "kernel": seen.value("kernel"),
         "driver": seen.value("driver"),
         "engine": seen.value("engine"),
-        "toolkit": seen.packages[paths.PACKAGES[0]].version if paths.PACKAGES[0] in seen.packages else "",
+        "toolkit": seen.packages[defaults.PACKAGES[0]].version if defaults.PACKAGES[0] in seen.packages else "",
         "daemon.json": seen.value("daemon"),
     }
     if mine.mig:
@@ -101,5 +101,5 @@ def versions(seen: Seen, mine: Slice) -> str:
 def prove(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Commands that prove the GPUs in a container and remember for which versions; nothing where that was done."""
     if seen.value("proven").rstrip() != versions(seen, mine).rstrip():
-        yield " ".join([paths.PROVE, str(mine.machine.gpus), *instances(mine)])
-        yield write(paths.PROVEN, versions(seen, mine))
+        yield " ".join([defaults.PROVE, str(mine.machine.gpus), *instances(mine)])
+        yield write(defaults.PROVEN, versions(seen, mine))

@@ -7,7 +7,7 @@ from pyinfra.api import FactBase
 from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.undo import KEPT
 from roles._shipping.apt import Repository
-from roles.docker import paths
+from roles.docker import defaults
 
 ENGINES = ("docker-ce", "docker.io")
 PACKAGES = (
@@ -29,11 +29,11 @@ class DockerHost(FactBase[Seen]):
         """`repository` is None where the distribution's package is wanted."""
         return script(
             ask_packages(*PACKAGES),
-            ask_files(paths.UPGRADES, paths.NEEDRESTART),
+            ask_files(defaults.UPGRADES, defaults.NEEDRESTART),
             *(repository.questions() if repository else ()),
             ask_units("docker.service", "docker.socket", "containerd.service"),
-            ask_value("daemon", f"base64 -w0 {paths.DAEMON}"),
-            ask_value("containerd", f"base64 -w0 {paths.CONTAINERD}"),
+            ask_value("daemon", f"base64 -w0 {defaults.DAEMON}"),
+            ask_value("containerd", f"base64 -w0 {defaults.CONTAINERD}"),
             # It takes longer than ten other questions, and of what a package brought dpkg knows the version.
             ask_value(
                 "docker",
@@ -41,8 +41,8 @@ class DockerHost(FactBase[Seen]):
             ),
             ask_value("unconfirmed", f"ls {KEPT}/docker"),
             # A daemon that started before its settings were written runs without them: a run that was cut off.
-            ask_value("stale-docker", _started_before("docker.service", paths.DAEMON)),
-            ask_value("stale-containerd", _started_before("containerd.service", paths.CONTAINERD)),
+            ask_value("stale-docker", _started_before("docker.service", defaults.DAEMON)),
+            ask_value("stale-containerd", _started_before("containerd.service", defaults.CONTAINERD)),
         )
 
     def process(self, output: list[str]) -> Seen:

@@ -15,7 +15,7 @@ from roles._pyinfra import undo
 from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping import apt
-from roles.docker import merge, paths
+from roles.docker import defaults, merge
 from roles.docker.defaults import Defaults
 
 OF_DOCKER = ("docker-ce", "docker-ce-cli", "containerd.io")
@@ -93,7 +93,7 @@ def daemon(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
         return
     if seen.unit("docker.service").exists:
         yield watched(wanted).keep()
-    yield write(paths.DAEMON, merge.as_file(new))
+    yield write(defaults.DAEMON, merge.as_file(new))
 
 
 def watched(wanted: WantedDocker) -> undo.WatchedChange:
@@ -101,7 +101,7 @@ def watched(wanted: WantedDocker) -> undo.WatchedChange:
     return undo.WatchedChange(
         name="docker",
         what="Docker's new settings",
-        paths=(paths.DAEMON,),
+        paths=(defaults.DAEMON,),
         after=(undo.DOCKER_BACK,),
         seconds=wanted.chosen.confirm_seconds,
         made_within=wanted.restart_seconds,
@@ -111,9 +111,9 @@ def watched(wanted: WantedDocker) -> undo.WatchedChange:
 
 def _unreadable(error: Exception) -> Refusal:
     return Refusal(
-        f"{paths.DAEMON} is not a JSON object, so nothing can be merged into it",
+        f"{defaults.DAEMON} is not a JSON object, so nothing can be merged into it",
         facts={"found": str(error) or "another JSON value", "wanted": "an object, or no file"},
-        attempt=f"correct it by hand (dockerd --validate --config-file {paths.DAEMON}), then run again",
+        attempt=f"correct it by hand (dockerd --validate --config-file {defaults.DAEMON}), then run again",
         state=UNTOUCHED,
         kind="daemon-json",
     )
@@ -127,7 +127,7 @@ def image_store(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
     config = b64decode(seen.value("containerd")).decode()
     new = merge.with_root(config, f"{wanted.data_root.rstrip('/').rsplit('/', 1)[0]}/containerd")
     if new != config:
-        yield write(paths.CONTAINERD, new)
+        yield write(defaults.CONTAINERD, new)
 
 
 def run(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
@@ -140,7 +140,7 @@ def run(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
         yield "systemctl restart containerd.service"
     if seen.value("stale-docker") or seen.value("stale-containerd"):
         # Refused settings must not take a running daemon down with them.
-        yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null"
+        yield f"dockerd --validate --config-file {defaults.DAEMON} >/dev/null"
         yield from watched(wanted).around([], risky=_brought("restart"))
     elif not seen.unit("docker.service").runs:
         yield from watched(wanted).around([], risky=_brought("start"))
@@ -164,4 +164,4 @@ def hold_packages(seen: Seen) -> Iterator[Command]:
 
 def guards() -> dict[str, str]:
     """Settings that keep unattended-upgrades and needrestart off Docker: path, content."""
-    return {paths.UPGRADES: paths.UPGRADES_CONTENT, paths.NEEDRESTART: paths.NEEDRESTART_CONTENT}
+    return {defaults.UPGRADES: defaults.UPGRADES_CONTENT, defaults.NEEDRESTART: defaults.NEEDRESTART_CONTENT}

@@ -6,7 +6,7 @@ from pyinfra.api import FactBase
 
 from roles._pyinfra import together
 from roles._pyinfra.facts import Seen, ask_packages, ask_units, ask_value, script
-from roles.exporters.paths import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
+from roles.exporters.defaults import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
 
 
 def ask_stale(*names: str) -> str:

@@ -14,7 +14,7 @@ from roles._shipping import apt, programs
 from roles._shipping.templates import template
 from roles._shipping.texts import Text, shipped
 from roles.exporters.counters import csv
-from roles.exporters.paths import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE, PAGES, THEIRS, unit_path
+from roles.exporters.defaults import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE, PAGES, THEIRS, unit_path
 
 
 def texts(exporters: ExportersSlice) -> list[Text]:

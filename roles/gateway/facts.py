@@ -9,7 +9,7 @@ from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
 from roles._shipping import programs
 from roles._shipping.certificates import ask_certificate
 from roles._shipping.places import PROGRAMS, command
-from roles.gateway.paths import AUTHORITY, CERTIFICATE, FOLDER, KEYS, SALT, UNIT_PATH, USER
+from roles.gateway.defaults import AUTHORITY, CERTIFICATE, FOLDER, KEYS, SALT, UNIT_PATH, USER
 
 COMPLETE = "complete"
 """A file that an environment has once every package is in it."""

@@ -15,9 +15,7 @@ from roles._shipping import apt
 from roles._shipping.certificates import Certified
 from roles._shipping.places import UNITS, command
 from roles._shipping.texts import Text
-from roles.gateway.defaults import Defaults
-from roles.gateway.facts import COMPLETE
-from roles.gateway.paths import (
+from roles.gateway.defaults import (
     AUTHORITY,
     CERTIFICATE,
     ENVIRONMENTS,
@@ -29,7 +27,9 @@ from roles.gateway.paths import (
     UNIT_PATH,
     USER,
     WANTED,
+    Defaults,
 )
+from roles.gateway.facts import COMPLETE
 from roles.gateway.programs import environment_path, publication, unit, version
 from roles.gateway.settings import rendered
 from roles.gateway.wheels import SendWheels

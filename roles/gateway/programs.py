@@ -14,7 +14,7 @@ from roles._shipping import programs
 from roles._shipping.tar import tarred
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE, Text
-from roles.gateway.paths import ENVIRONMENTS, UNIT, UNIT_PATH, USER, VERSIONS, WANTED
+from roles.gateway.defaults import ENVIRONMENTS, UNIT, UNIT_PATH, USER, VERSIONS, WANTED
 from roles.gateway.settings import listen
 from roles.gateway.wheels import digest as packages_digest
 

@@ -11,7 +11,7 @@ from deploy.slices.gateway import GatewayAliasSlice, GatewayModelSlice, GatewayO
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
 from deploy.topology.balancing import LOOPBACK
-from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS, SALT
+from roles.gateway.defaults import AUTHORITY, CERTIFICATE, KEYS, SALT
 
 MIB = 2**20
 

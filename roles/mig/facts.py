@@ -6,7 +6,7 @@ from pyinfra.api import FactBase
 
 from roles import cards
 from roles._pyinfra.facts import Seen, ask_files, ask_units, ask_value, script
-from roles.mig import paths
+from roles.mig import defaults
 
 # Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
 _USERS = (
@@ -26,9 +26,9 @@ class CutHost(FactBase[Seen]):
     def command(self) -> str:
         """The script with all questions; there may be no driver yet."""
         return script(
-            ask_files(paths.UNIT, paths.CUT),
+            ask_files(defaults.UNIT, defaults.CUT),
             *cards.questions(),
-            ask_units(paths.REFRESH),
+            ask_units(defaults.REFRESH),
             ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
             ask_value("users", _USERS),
         )

@@ -12,7 +12,7 @@ from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping.places import command
 from roles.cards import NEVER, OFF, ON, gpus, is_cut, placements
-from roles.mig import paths, verify
+from roles.mig import defaults, verify
 from roles.mig.defaults import Defaults
 
 FILES = Path(__file__).parents[2] / "files"
@@ -29,11 +29,11 @@ def settings(mine: Slice) -> str:
 def files(seen: Seen, mine: Slice) -> Iterator[Command]:
     """Commands that place the settings and the unit that runs it at boot."""
     yield from _place(seen, settings(mine))
-    service = (FILES / "units" / paths.UNIT_NAME).read_text()
-    if not seen.holds(paths.UNIT, service):
-        yield write(paths.UNIT, service, then=f"systemctl daemon-reload && systemctl enable {paths.UNIT_NAME}")
-    elif not seen.unit(paths.UNIT_NAME).starts_at_boot:
-        yield f"systemctl enable {paths.UNIT_NAME}"
+    service = (FILES / "units" / defaults.UNIT_NAME).read_text()
+    if not seen.holds(defaults.UNIT, service):
+        yield write(defaults.UNIT, service, then=f"systemctl daemon-reload && systemctl enable {defaults.UNIT_NAME}")
+    elif not seen.unit(defaults.UNIT_NAME).starts_at_boot:
+        yield f"systemctl enable {defaults.UNIT_NAME}"
 
 
 def cut(seen: Seen, mine: Slice) -> Iterator[Command]:
@@ -56,10 +56,10 @@ def make_whole(seen: Seen, mine: Slice) -> Iterator[Command]:
             return
         yield from _place(seen, settings(mine))
         yield from _run(seen)
-    if paths.UNIT in seen.files:
-        yield f"systemctl disable {paths.UNIT_NAME}; rm -f {paths.UNIT} && systemctl daemon-reload"
-    if paths.CUT in seen.files or not is_cut(seen, mine):
-        yield f"rm -f {paths.CUT}"
+    if defaults.UNIT in seen.files:
+        yield f"systemctl disable {defaults.UNIT_NAME}; rm -f {defaults.UNIT} && systemctl daemon-reload"
+    if defaults.CUT in seen.files or not is_cut(seen, mine):
+        yield f"rm -f {defaults.CUT}"
 
 
 def reboot(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Command]:
@@ -68,16 +68,16 @@ def reboot(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Command]:
     if any(gpu.pending == wanted != gpu.current for gpu in gpus(seen)):
         yield from boots.reboot(seen.value("boot"), chosen.reboot_seconds)
         if mine.mig:
-            yield f"systemctl start {paths.UNIT_NAME}"
+            yield f"systemctl start {defaults.UNIT_NAME}"
 
 
 def _place(seen: Seen, content: str) -> Iterator[Command]:
-    if not seen.holds(paths.CUT, content):
-        yield write(paths.CUT, content)
+    if not seen.holds(defaults.CUT, content):
+        yield write(defaults.CUT, content)
 
 
 def _run(seen: Seen) -> Iterator[Command]:
     yield f"{command('mig')} apply || [ $? -eq {PENDING} ]"
     # Not told of a changed cut by anybody: the path unit watches the driver's files.
-    if seen.unit(paths.REFRESH).exists:
-        yield f"systemctl restart {paths.REFRESH}"
+    if seen.unit(defaults.REFRESH).exists:
+        yield f"systemctl restart {defaults.REFRESH}"

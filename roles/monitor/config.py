@@ -11,7 +11,7 @@ from deploy.monitoring.alert import JOBS
 from deploy.monitoring.rules import HEAD, rule_file
 from deploy.slices.monitor import MonitorSlice, TargetSlice
 from deploy.topology.monitors import in_address
-from roles.monitor.paths import RULES
+from roles.monitor.defaults import RULES
 
 PROBE_SECONDS = 5
 NO_RECEIVERS = "receivers:\n- name: page\n- name: ticket\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
-from roles.monitor.paths import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
+from roles.monitor.defaults import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
 
 
 def ask_sums(name: str) -> str:

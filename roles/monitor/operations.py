@@ -15,7 +15,7 @@ from roles._shipping import apt, secrets
 from roles._shipping.templates import template
 from roles._shipping.texts import Text
 from roles.monitor import config
-from roles.monitor.paths import (
+from roles.monitor.defaults import (
     ALERTMANAGER,
     ALERTS,
     ALL,

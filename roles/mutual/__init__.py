@@ -18,8 +18,8 @@ from roles._shipping import certificates, haproxy
 from roles._shipping.certificates import Certified
 from roles.mutual import operations
 from roles.mutual.config import config
+from roles.mutual.defaults import AUTHORITY, CERTIFICATE, UNIT_NAME
 from roles.mutual.facts import MutualHost, MutualLeft
-from roles.mutual.paths import AUTHORITY, CERTIFICATE, UNIT_NAME
 
 
 def apply(mine: Slice) -> None:

@@ -8,7 +8,7 @@ from roles._pyinfra import together
 from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.certificates import ask_certificate
 from roles._shipping.haproxy import DISTRIBUTION
-from roles.mutual.paths import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT, UNIT_NAME
+from roles.mutual.defaults import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT, UNIT_NAME
 
 
 class MutualHost(FactBase[Seen]):

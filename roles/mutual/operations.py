@@ -8,7 +8,7 @@ from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Command
 from roles._shipping import haproxy
 from roles._shipping.texts import Text, shipped
-from roles.mutual.paths import CONFIG, FOLDER, UNIT, UNIT_NAME
+from roles.mutual.defaults import CONFIG, FOLDER, UNIT, UNIT_NAME
 
 
 def unit() -> Text:

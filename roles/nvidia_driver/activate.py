@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roles._pyinfra import boots
 from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Command
-from roles.nvidia_driver import paths
+from roles.nvidia_driver import defaults
 from roles.nvidia_driver.defaults import Defaults
 from roles.nvidia_driver.versions import FoundDriver
 from roles.nvidia_driver.versions import State as DriverState
@@ -20,9 +20,9 @@ def load(seen: Seen) -> Iterator[Command]:
     """The command that loads or reloads the modules; where they are held it leaves the matter to `reboot`."""
     state = FoundDriver.of(seen).state
     if state is DriverState.NEEDS_LOAD:
-        yield paths.RELOAD
+        yield defaults.RELOAD
     elif state is DriverState.NEEDS_RELOAD:
-        yield f"{paths.RELOAD} || [ $? -eq {HELD} ]"
+        yield f"{defaults.RELOAD} || [ $? -eq {HELD} ]"
 
 
 def reboot(seen: Seen, chosen: Defaults) -> Iterator[Command]:

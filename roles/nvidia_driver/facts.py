@@ -6,7 +6,7 @@ from pyinfra.api import FactBase
 
 from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.apt import Repository
-from roles.nvidia_driver import packages, paths
+from roles.nvidia_driver import defaults, packages
 
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # Debian's own packages name the module nvidia-current; its sysfs directory then has an underscore.
@@ -27,7 +27,7 @@ class DriverHost(FactBase[Seen]):
         """`repository` is None where Canonical's packages are wanted."""
         return script(
             ask_packages(*packages.PATTERNS),
-            ask_files(paths.RELOAD, paths.NOUVEAU, paths.PERSISTENCE, paths.UPGRADES),
+            ask_files(defaults.RELOAD, defaults.NOUVEAU, defaults.PERSISTENCE, defaults.UPGRADES),
             *(repository.questions() if repository else ()),
             ask_units("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
             ask_value("kernel", "uname -r"),

@@ -14,8 +14,8 @@ from roles._pyinfra.facts import Seen
 from roles._pyinfra.steps import Command, write
 from roles._shipping import apt
 from roles._shipping.places import PROGRAMS
+from roles.nvidia_driver import defaults
 from roles.nvidia_driver import packages as names
-from roles.nvidia_driver import paths
 from roles.nvidia_driver.defaults import Defaults
 from roles.nvidia_driver.versions import FoundDriver
 
@@ -64,8 +64,8 @@ def is_kept(seen: Seen, mine: Slice) -> bool:
 
 def without_nouveau(seen: Seen) -> Iterator[Command]:
     """Commands that keep nouveau from the next boot on; only where it runs, cloud kernels often have none."""
-    if seen.value("nouveau") and not seen.holds(paths.NOUVEAU, NO_NOUVEAU):
-        yield write(paths.NOUVEAU, NO_NOUVEAU)
+    if seen.value("nouveau") and not seen.holds(defaults.NOUVEAU, NO_NOUVEAU):
+        yield write(defaults.NOUVEAU, NO_NOUVEAU)
         # nouveau is loaded from the initramfs, which carries its own copy of the blacklist.
         yield "if command -v update-initramfs >/dev/null; then update-initramfs -u; fi"
 
@@ -112,14 +112,14 @@ def packages(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:
 def _with_contrib(mine: Slice, packages: Mapping[str, str]) -> list[Command]:
     """The command that adds Debian's `contrib` where apt cannot resolve the packages without it."""
     program, codename = (FILES / "shell" / "enable-contrib").read_text(), SYSTEMS[mine.machine.os].codename
-    retry = f"{paths.CONTRIB} {codename} && {PROGRAMS}/patient-apt update"
+    retry = f"{defaults.CONTRIB} {codename} && {PROGRAMS}/patient-apt update"
     simulated = f"apt-get install --simulate --allow-change-held-packages {apt.specified(packages)} >/dev/null 2>&1"
-    return [write(paths.CONTRIB, program, mode="0755"), f"{simulated} || {{ {retry}; }}"]
+    return [write(defaults.CONTRIB, program, mode="0755"), f"{simulated} || {{ {retry}; }}"]
 
 
 def guards() -> dict[str, str]:
     """Files that keep unattended upgrades off the driver: path, content."""
-    return {paths.UPGRADES: paths.UPGRADES_CONTENT}
+    return {defaults.UPGRADES: defaults.UPGRADES_CONTENT}
 
 
 def hold(seen: Seen) -> Iterator[Command]:
@@ -131,13 +131,13 @@ def hold(seen: Seen) -> Iterator[Command]:
 def persistence(seen: Seen) -> Iterator[Command]:
     """Commands that place the drop-in with persistence on and the program that reloads modules."""
     program = (FILES / "shell" / "reload-modules").read_text()
-    if not seen.holds(paths.RELOAD, program):
-        yield write(paths.RELOAD, program, mode="0755")
+    if not seen.holds(defaults.RELOAD, program):
+        yield write(defaults.RELOAD, program, mode="0755")
     drop_in = (FILES / "units" / "persistenced.conf").read_text()
-    if not seen.holds(paths.PERSISTENCE, drop_in):
+    if not seen.holds(defaults.PERSISTENCE, drop_in):
         # It does not start while no driver is loaded; `persistenced` starts it when one is.
         restart = "systemctl daemon-reload && (systemctl try-restart nvidia-persistenced.service 2>/dev/null || true)"
-        yield write(paths.PERSISTENCE, drop_in, then=restart)
+        yield write(defaults.PERSISTENCE, drop_in, then=restart)
 
 
 def persistenced(seen: Seen) -> Iterator[Command]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles._pyinfra.facts import Seen, ask_units, ask_value, script
-from roles.traffic.paths import UNIT, USER
+from roles.traffic.defaults import UNIT, USER
 
 
 class Service(FactBase[Seen]):

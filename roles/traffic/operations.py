@@ -12,7 +12,7 @@ from roles._pyinfra.steps import Command, write
 from roles._shipping import programs
 from roles._shipping.places import UNITS
 from roles._shipping.texts import Text, shipped
-from roles.traffic.paths import UNIT, USER, WANTED
+from roles.traffic.defaults import UNIT, USER, WANTED
 
 SHOWN = f"{{ journalctl -q -u {UNIT} -n 5 -o cat >&2; false; }}"
 

@@ -13,7 +13,7 @@ from roles import balancer
 from roles._shipping.places import command
 from roles.balancer import operations
 from roles.balancer.config import config, everything
-from roles.balancer.paths import CONFIG, UNIT_NAME
+from roles.balancer.defaults import CONFIG, UNIT_NAME
 from tests.roles.balancer.slices import CHAT, a_balancer, member
 from tests.roles.fake import Ran, run
 from tests.unit.certificates import write_certificate

@@ -9,7 +9,7 @@ from deploy.slices.monitor import ExportersSlice
 from roles import exporters, firewall
 from roles.exporters import operations
 from roles.exporters.counters import COUNTERS
-from roles.exporters.paths import DCGM, METRICS, NODE, PAGES, unit_path
+from roles.exporters.defaults import DCGM, METRICS, NODE, PAGES, unit_path
 from roles.firewall.rules import rules
 from tests.monitoring.scraped import metrics
 from tests.roles.fake import Ran, run

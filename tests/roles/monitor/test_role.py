@@ -17,7 +17,7 @@ from deploy.spec import Secret
 from roles import monitor
 from roles import support as edge
 from roles.monitor import config, operations
-from roles.monitor.paths import ALERTS, ALL, BLACKBOX, CONFIG, PACKAGES, PROMETHEUS, RULES
+from roles.monitor.defaults import ALERTS, ALL, BLACKBOX, CONFIG, PACKAGES, PROMETHEUS, RULES
 from tests.monitoring.test_rules import promtool
 from tests.roles.fake import Ran, run
 from tests.roles.monitor.plans import a_monitor, watched
