@@ -28,5 +28,5 @@ def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: P
     if mine and not plan.gateway_only:
         exporters.apply(mine.exporters)
         cleanup.apply(mine)
-    quiet.look()
+    quiet.recheck()
     quiet.settle()

@@ -1,4 +1,4 @@
-"""What a host shows of packages, files and services: asked in one shell script, parsed into one `Seen`.
+"""What a host shows of packages, files and services: asked in one shell script, parsed into one `HostFacts`.
 
 The questions are pieces of shell that print tab-separated lines and always end well; a role's fact joins those it
 needs. Nothing is judged here.
@@ -57,7 +57,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Seen:
+class HostFacts:
     """The answers, by name. What was asked for and not found is not in the dictionaries."""
 
     packages: dict[str, Installed] = field(default_factory=dict)
@@ -80,23 +80,23 @@ class Seen:
         return self.files.get(path) == sha256(content.encode()).hexdigest()
 
     @classmethod
-    def parse(cls, lines: Iterable[str]) -> Seen:
+    def parse(cls, lines: Iterable[str]) -> HostFacts:
         """From the lines the questions print; a line of any other shape is skipped."""
-        seen, unit = cls(), dict[str, str]()
+        facts, unit = cls(), dict[str, str]()
         for line in lines:
             kind, _, rest = line.partition("\t")
             if kind == "package":
-                seen._package(rest)
+                facts._package(rest)
             elif kind == "file":
                 path, _, digest = rest.rpartition("\t")
-                seen.files[path] = digest
+                facts.files[path] = digest
             elif kind == "value":
                 name, _, text = rest.partition("\t")
-                seen.values[name] = f"{seen.values[name]}\n{text}" if name in seen.values else text
+                facts.values[name] = f"{facts.values[name]}\n{text}" if name in facts.values else text
             elif kind == "unit":
-                unit = seen._unit(unit, rest)
-        seen._unit(unit, "")
-        return seen
+                unit = facts._unit(unit, rest)
+        facts._unit(unit, "")
+        return facts
 
     def _package(self, rest: str) -> None:
         name, version, status = [*rest.split("\t"), "", ""][:3]

@@ -2,7 +2,7 @@
 
 pyinfra pays 1.2 ms of CPU for an operation on a host, whatever it does, and a finished host had some 70 (3.10.0,
 2026-11-22). `settle` comes last in a verb. By then each step can say what it would do. Where no step of a host would
-change anything, the host keeps what is no step (preflight, lock, gates) and the looks that `look` laid between them.
+change anything, the host keeps what is no step (preflight, lock, gates) and the looks that `recheck` laid between them.
 Where any would, the host keeps all its steps and no look.
 
 A look asks again, once the run holds the host. Should a step want something by then, because another run or a person
@@ -34,14 +34,16 @@ class Part:
     steps: dict[str, Any] = field(default_factory=dict)
 
 
-def look() -> None:
+def recheck() -> None:
     """What stands before this in the host's run is still as it was read; or it is done now."""
     part = Part()
-    _parts.setdefault(ctx_host.get(), {})[_look(part, name="Host | Look whether it still wants nothing")._hash] = part
+    _parts.setdefault(ctx_host.get(), {})[_recheck(part, name="Host | Look whether it still wants nothing")._hash] = (
+        part
+    )
 
 
 @operation(_set_in_op=False)
-def _look(part: Part) -> Iterator[Command]:
+def _recheck(part: Part) -> Iterator[Command]:
     """No change; `part` is what was left out."""
     if not (state.is_executing and part.steps):
         host.noop("its steps say so themselves")
@@ -91,13 +93,13 @@ def settle() -> None:
         for key in parts:
             _leave_out(mine, key)
         return
-    seen = dict[str, Any]()
+    left_out = dict[str, Any]()
     for key in list(mine.op_hash_order):
         if key in ours:
-            seen[key] = _leave_out(mine, key)
+            left_out[key] = _leave_out(mine, key)
         elif key in parts:
-            parts[key].steps, seen = seen, {}
-    assert not seen, "a step stands after the last look"
+            parts[key].steps, left_out = left_out, {}
+    assert not left_out, "a step stands after the last look"
 
 
 def _leave_out(mine: Host, key: str) -> Any:

@@ -1,7 +1,7 @@
 """The one operation most roles are made of: what was seen, what is wanted, and the commands between the two.
 
 pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host
-are some two hundred round trips that find nothing. Here a role asks one fact (`Reading`), pure functions turn the
+are some two hundred round trips that find nothing. Here a role asks one fact (`CachedFact`), pure functions turn the
 answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (together.py),
 its steps can be left out (quiet.py), and the decisions are tested without pyinfra. What it must not lose, it keeps:
 nothing wanted is no change, and `--dry` tells the truth.
@@ -53,7 +53,7 @@ class Fact(Protocol[Answer]):
 
 
 class Answers(Protocol[Answer]):
-    """What a step reads: a `Reading`, or what gives answers as one does."""
+    """What a step reads: a `CachedFact`, or what gives answers as one does."""
 
     def now(self) -> Answer:
         """The answer, no older than the last change made through it."""
@@ -71,7 +71,7 @@ def ask(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
     """
     executing = bool(asked.state.is_executing)
-    return cast(T, together.of(asked).answer(together.Question(fact, arguments), executing, partial(load, asked)))
+    return cast(T, together.of(asked).answer(together.FactCall(fact, arguments), executing, partial(load, asked)))
 
 
 def load(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
@@ -104,7 +104,7 @@ def _unanswered(fact: type[Fact[Any]], executing: bool) -> Refusal:
 
 
 @dataclass
-class Reading(Generic[T]):
+class CachedFact(Generic[T]):
     """The answer of a fact on this host: asked at first use in each phase, and again after a step changed something."""
 
     fact: type[Fact[T]]
@@ -129,25 +129,25 @@ class Reading(Generic[T]):
 
 
 def step(
-    reading: Answers[T],
+    fact: Answers[T],
     decide: Callable[[T], Iterable[Command]],
     after: Sequence[OperationMeta] = (),
     only_after: Sequence[OperationMeta] = (),
     *,
     name: str,
 ) -> OperationMeta:
-    """The commands that `decide` returns for the answer of `reading`; none of them is no change.
+    """The commands that `decide` returns for the answer of `fact`; none of them is no change.
 
     `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
     change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
     knows. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` has no end.
     """
-    return _kept(_step(reading, decide, after, only_after, name=name))
+    return _kept(_step(fact, decide, after, only_after, name=name))
 
 
 @operation()
 def _step(
-    reading: Answers[T],
+    fact: Answers[T],
     decide: Callable[[T], Iterable[Command]],
     after: Sequence[OperationMeta],
     only_after: Sequence[OperationMeta],
@@ -159,7 +159,7 @@ def _step(
     if not state.is_executing and any_changed([*after, *only_after]):
         yield "true"  # never run: in prepare it only says that there will be something to do
         return
-    answer = reading.now()
+    answer = fact.now()
     if has_failed(host):
         yield from stopped()
         return
@@ -176,30 +176,30 @@ def _step(
             command.tell(host)
         yield command
     if commands:
-        reading.forget()
+        fact.forget()
         together.of(host).forget()
 
 
 def check(
-    reading: Answers[T],
+    fact: Answers[T],
     judge: Callable[[T], Iterable[Command]],
     after: Sequence[OperationMeta] = (),
     *,
     name: str,
 ) -> OperationMeta:
     """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only where `after` changes nothing."""
-    return _kept(_check(reading, judge, after, name=name))
+    return _kept(_check(fact, judge, after, name=name))
 
 
 @operation()
 def _check(
-    reading: Answers[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta]
+    fact: Answers[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta]
 ) -> Generator[Command, None, None]:
     """The operation of `check`."""
     if not state.is_executing and any_changed(after):
         host.noop("can only be said once the steps before it ran")
         return
-    answer = reading.now()
+    answer = fact.now()
     if has_failed(host):
         yield from stopped()
         return
@@ -245,8 +245,8 @@ class Refuse(FunctionCommand):
 def any_changed(steps: Iterable[OperationMeta]) -> bool:
     """True if one of `steps` changed this host; in prepare, if one of them would."""
     if state.is_executing:
-        seen = (step for step in steps if step.is_complete() or ctx_host.get() not in _looked_at)
-        return any(step.did_change() for step in seen)
+        finished = (step for step in steps if step.is_complete() or ctx_host.get() not in _looked_at)
+        return any(step.did_change() for step in finished)
     return any(step.will_change for step in steps)
 
 

@@ -18,7 +18,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from deploy.io.authority import CERTIFICATES, KEY, Authority, Use, known, made, now, signed, why_anew
 from deploy.refusals.errors import Refusal
-from roles._pyinfra.facts import Seen, ask_files, ask_value
+from roles._pyinfra.facts import HostFacts, ask_files, ask_value
 from roles._pyinfra.settings import known_settings, overridden
 from roles._pyinfra.steps import Command, Refuse, write
 
@@ -66,38 +66,38 @@ def ask_certificate(path: str, authority: str) -> str:
     )
 
 
-def trusted(seen: Seen, wanted: Certified) -> Iterator[Command]:
+def trusted(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
     """The command after which the host trusts the authority; the first run that needs one makes it."""
-    authority = _authority(seen, wanted)
+    authority = _authority(facts, wanted)
     if isinstance(authority, Refuse):
         yield authority
     elif authority is None:
         yield "true"  # never run: in prepare it only says that there will be something to do
-    elif seen.files.get(wanted.authority) != sha256(authority.pem.encode()).hexdigest():
+    elif facts.files.get(wanted.authority) != sha256(authority.pem.encode()).hexdigest():
         group = wanted.owner.partition(":")[2]
         then = f"chgrp {group} {wanted.authority} && {wanted.then}"
         yield write(wanted.authority, authority.pem, "0640", then=then)
 
 
-def certified(seen: Seen, wanted: Certified) -> Iterator[Command]:
+def certified(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
     """The command after which the host has a certificate that is right and lasts."""
-    authority = _authority(seen, wanted)
+    authority = _authority(facts, wanted)
     if isinstance(authority, Refuse):
         yield authority
     elif authority is None:
         yield "true"
     else:
-        pem = seen.value("certificate")
+        pem = facts.value("certificate")
         why = why_anew(pem, authority.trusted, wanted.use, wanted.name, wanted.address, now())
-        if not why and seen.value("certificate-mode") != wanted.seen_when_right:
+        if not why and facts.value("certificate-mode") != wanted.seen_when_right:
             why = "others may read it, or its reader may not"
         if why:
             yield Certify(wanted, why)
 
 
-def _authority(seen: Seen, wanted: Certified) -> Authority | Refuse | None:
+def _authority(facts: HostFacts, wanted: Certified) -> Authority | Refuse | None:
     """The authority; None where it is still to be made, in prepare; a refusal where the host's is another one."""
-    pem = seen.value("certificate")
+    pem = facts.value("certificate")
     try:
         found = known(wanted.folder)
         why_anew(pem, found.trusted if found else (), wanted.use, wanted.name, wanted.address, now())

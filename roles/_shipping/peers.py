@@ -265,14 +265,17 @@ class Await(PyinfraCommand):
         question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"
         while self.ask.is_under_way and (elapsed := time.monotonic() - began) < self.asked.settings.fetch_seconds:
             lines = units.run(host, f"{units.ask(self.unit)}; {question}; true", connector_arguments)
-            seen, status = units.UnitState.of(lines), next((line[15:] for line in lines if "MainStatus" in line), "")
+            unit_state, status = (
+                units.UnitState.of(lines),
+                next((line[15:] for line in lines if "MainStatus" in line), ""),
+            )
             if "published=1" in lines:
                 return True
-            if lines and not seen.is_going:
+            if lines and not unit_state.is_going:
                 return self._told_why(host, connector_arguments, status)
-            if seen.status not in ("", last) and elapsed - float(said or 0) > units.LONGEST_SILENCE_SECONDS:
-                host.log(f"{self.asked.files.what}: {seen.status}", log_func=logger.info)
-                said, last = str(elapsed), seen.status
+            if unit_state.status not in ("", last) and elapsed - float(said or 0) > units.LONGEST_SILENCE_SECONDS:
+                host.log(f"{self.asked.files.what}: {unit_state.status}", log_func=logger.info)
+                said, last = str(elapsed), unit_state.status
             gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
         return True
 

@@ -20,7 +20,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import OperationMeta
 
-from roles._pyinfra.steps import Command, Reading, step
+from roles._pyinfra.steps import CachedFact, Command, step
 from roles._shipping.places import PROGRAMS
 from roles._shipping.tar import tarred
 from roles._shipping.texts import HERE
@@ -64,7 +64,7 @@ def installed() -> OperationMeta:
         if version != shipped_version():
             yield publication()
 
-    return step(Reading(Version), decide, name="Programs | Publish the programs of the host")
+    return step(CachedFact(Version), decide, name="Programs | Publish the programs of the host")
 
 
 def sources(folder: Path = SOURCE) -> dict[str, bytes]:

@@ -25,7 +25,7 @@ _FILES = (
 )
 """Two processes however many files there are, and not two for each."""
 UNREAD = "daemon-reload"
-"""In the answer of `TextsSeen`: systemd holds one of these units as it was before its file changed."""
+"""In the answer of `InstalledTexts`: systemd holds one of these units as it was before its file changed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Text:
         return f"{hashlib.sha256(self.content.encode()).hexdigest()} {int(self.mode, 8):o} root"
 
 
-class TextsSeen(FactBase[dict[str, str]]):
+class InstalledTexts(FactBase[dict[str, str]]):
     """What each path holds, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
 
     Of units also whether systemd has read them: a run that was killed before its `daemon-reload` leaves them right on
@@ -89,9 +89,9 @@ def _content(source: str) -> str:
     return (HERE / source).read_text()
 
 
-def put(wanted: Iterable[Text], seen: Mapping[str, str]) -> Iterator[StringCommand]:
+def put(wanted: Iterable[Text], facts: Mapping[str, str]) -> Iterator[StringCommand]:
     """Commands that write what differs, and one `daemon-reload` after them if a unit was among it, or is unread."""
-    changed = [text for text in wanted if seen.get(text.path) != text.seen_when_right]
+    changed = [text for text in wanted if facts.get(text.path) != text.seen_when_right]
     yield from (write(text.path, text.content, text.mode) for text in changed)
-    if any(is_unit(text.path) for text in changed) or UNREAD in seen:
+    if any(is_unit(text.path) for text in changed) or UNREAD in facts:
         yield StringCommand("systemctl daemon-reload")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.haproxy import DISTRIBUTION
 from roles._shipping.places import PROGRAMS, command
 from roles.balancer.defaults import CONFIG, UNIT_NAME
@@ -13,10 +13,10 @@ CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" 
 """Of each backend the pages that a server has to answer."""
 
 
-class BalancerHost(FactBase[Seen]):
+class BalancerHost(FactBase[HostFacts]):
     """HAProxy's package and units, our configuration, what it checks, and what of it is not in force."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, key: str = "") -> str:
         """`key` is the path of the certificate's private key, if there is one."""
@@ -32,15 +32,15 @@ class BalancerHost(FactBase[Seen]):
             ),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)
 
 
-def checked(seen: Seen) -> dict[str, tuple[str, ...]]:
+def checked(facts: HostFacts) -> dict[str, tuple[str, ...]]:
     """The models of each pool that the configuration of the host checks; a pool it does not have is absent."""
     found: dict[str, list[str]] = {}
-    for row in seen.value("checked").splitlines():
+    for row in facts.value("checked").splitlines():
         backend, page = row.split()
         models = found.setdefault(backend.removesuffix("_http"), [])
         if page.startswith("/v2/models/"):

@@ -6,7 +6,7 @@ from shlex import quote
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles.base.defaults import DIRECTORIES, JOURNAL
 
 TIME_SERVICES = ("systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service",
@@ -15,10 +15,10 @@ TOOLS = ("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rs
 PACKAGES = (*TOOLS, "systemd-timesyncd", "chrony", "e2fsprogs", "xfsprogs")
 
 
-class BaseHost(FactBase[Seen]):
+class BaseHost(FactBase[HostFacts]):
     """Tools, clock, directories and, where one is declared, everything lsblk, blkid and wipefs see on the data disk."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, programs: tuple[str, ...], device: str = "", mount: str = "") -> str:
         """`programs` are paths whose content is compared; an empty `device` asks about no disk."""
@@ -30,9 +30,9 @@ class BaseHost(FactBase[Seen]):
             *(_ask_disk(device, mount) if device else ()),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)
 
 
 def _ask_disk(device: str, mount: str) -> list[str]:

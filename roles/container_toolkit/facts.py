@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.apt import SOURCES, Repository
 from roles.container_toolkit import defaults
 
 
-class ToolkitHost(FactBase[Seen]):
+class ToolkitHost(FactBase[HostFacts]):
     """Packages, repository, the CDI specification, and the versions a proof would be about."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, repository: Repository) -> str:
         """The script with all questions; `nvidia-ctk` may be missing."""
@@ -36,6 +36,6 @@ class ToolkitHost(FactBase[Seen]):
             ask_value("proven", f"cat {defaults.PROVEN}"),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.undo import KEPT
 from roles._shipping.apt import Repository
 from roles.docker import defaults
@@ -20,10 +20,10 @@ PACKAGES = (
 )
 
 
-class DockerHost(FactBase[Seen]):
+class DockerHost(FactBase[HostFacts]):
     """Packages, repository, both configuration files in full, and whether the daemon is older than them."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
         """`repository` is None where the distribution's package is wanted."""
@@ -45,9 +45,9 @@ class DockerHost(FactBase[Seen]):
             ask_value("stale-containerd", _started_before("containerd.service", defaults.CONTAINERD)),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)
 
 
 def _started_before(unit: str, path: str) -> str:

@@ -30,7 +30,7 @@ from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.events import tell
 from roles._pyinfra.steps import ask, has_failed
 from roles.doctor.archive import confirm_new, write
-from roles.doctor.facts import HostReadings
+from roles.doctor.facts import DoctorFacts
 from roles.doctor.questions import About, names_of
 
 NO_ANSWER = "it did not answer; pyinfra said why above"
@@ -50,7 +50,7 @@ def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, s
     told = _answers.setdefault(host.state, {})
     began = time.time()
     try:
-        readings = ask(host, HostReadings, about=(about := About.of(mine)))
+        readings = ask(host, DoctorFacts, about=(about := About.of(mine)))
     except PyinfraError:  # the last host that was left
         told[host.name] = None
         _report_once_all(host.state, told)

@@ -8,7 +8,7 @@ from deploy.doctor.readings import Readings
 from roles.doctor.questions import About, script
 
 
-class HostReadings(FactBase[Readings]):
+class DoctorFacts(FactBase[Readings]):
     """GPUs, driver, kernel log, units, disks, clock, and what this project put there; each question has its time."""
 
     default = Readings

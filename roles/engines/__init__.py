@@ -70,7 +70,7 @@ class _Work:
         """Programs are installed; what nobody has is built, judged and signed here, and kept where others look."""
         wanted = texts(self.trust)
         step(
-            undo.look("engines", wanted),
+            undo.texts_fact("engines", wanted),
             lambda installed: undo.put_watched("engines", wanted, installed),
             name="Engines | Install programs and signers",
         )
@@ -94,9 +94,9 @@ class _Work:
         return all_of_them
 
     def _build(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:
-        seen = self.asking.now().engines.get(engine.path)
-        if run_state.is_executing and seen and not seen.is_checked:
-            yield Refuse(cannot_check(engine, seen.problem))
+        facts = self.asking.now().engines.get(engine.path)
+        if run_state.is_executing and facts and not facts.is_checked:
+            yield Refuse(cannot_check(engine, facts.problem))
             return
         if run_state.is_executing and intent.is_new():
             self.board.promised[engine.fingerprint] = intent.source

@@ -68,8 +68,8 @@ class Present:
 
     def builds_now(self, model: str, fingerprint: str) -> bool:
         """True if this very engine is being built."""
-        seen = self.builds.get(model, BuildState())
-        return seen.unit.is_going and seen.fingerprint == fingerprint
+        facts = self.builds.get(model, BuildState())
+        return facts.unit.is_going and facts.fingerprint == fingerprint
 
 
 class Having(FactBase[Present]):

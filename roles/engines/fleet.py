@@ -27,7 +27,7 @@ AT_ONCE = 32
 
 
 class Board:
-    """One run's answers; `now` is what a role's `Reading` is: fresh in each phase, asked again after `forget`."""
+    """One run's answers; `now` is what a role's `CachedFact` is: fresh in each phase, asked again after `forget`."""
 
     def __init__(self, slices: tuple[Slice, ...]) -> None:
         self.slices = slices
@@ -55,10 +55,10 @@ class Board:
 
     def intent(self, engine: EngineSlice, kept: Kept) -> Intent:
         """The intent for one engine, as things are now."""
-        seen = self.now()
+        facts = self.now()
         order = order_of(engine.fingerprint, self.slices)
-        has_it = any(name in seen and seen[name].kind(engine.path) == "signed" for name in order)
-        return intend(engine, order, seen, not has_it and self._is_kept(engine, kept))
+        has_it = any(name in facts and facts[name].kind(engine.path) == "signed" for name in order)
+        return intend(engine, order, facts, not has_it and self._is_kept(engine, kept))
 
     def _is_kept(self, engine: EngineSlice, kept: Kept) -> bool:
         if engine.fingerprint not in self._kept:
@@ -73,7 +73,7 @@ class Board:
 
 
 class Asking:
-    """The board as one host's `Reading`."""
+    """The board as one host's `CachedFact`."""
 
     def __init__(self, board: Board) -> None:
         self.board, self.name = board, host.name

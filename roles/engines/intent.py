@@ -38,15 +38,15 @@ class Intent:
         return host != self.source and self.kinds.get(host) != "signed"
 
 
-def intend(engine: EngineSlice, order: Iterable[str], seen: Mapping[str, Present], is_kept: bool) -> Intent:
-    """The intent for one engine; `order` are the hosts that can build it, `seen` what the hosts still with us said."""
-    hosts = [name for name in order if name in seen]
-    kinds = {name: seen[name].kind(engine.path) for name in hosts}
+def intend(engine: EngineSlice, order: Iterable[str], facts: Mapping[str, Present], is_kept: bool) -> Intent:
+    """The intent for one engine; `order` are the hosts that can build it, `facts` what the hosts still with us said."""
+    hosts = [name for name in order if name in facts]
+    kinds = {name: facts[name].kind(engine.path) for name in hosts}
     signed = [name for name in hosts if kinds[name] == "signed"]
     if signed or is_kept:
         return Intent((signed or [""])[0], kinds)
     unsigned = [name for name in hosts if kinds[name] == "unsigned"]
-    going = [name for name in hosts if seen[name].builds_now(engine.model, engine.fingerprint)]
+    going = [name for name in hosts if facts[name].builds_now(engine.model, engine.fingerprint)]
     return Intent([*unsigned, *going, *hosts, ""][0], kinds)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles._pyinfra import together
-from roles._pyinfra.facts import Seen, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_packages, ask_units, ask_value, script
 from roles.exporters.defaults import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
 
 
@@ -14,17 +14,17 @@ def ask_stale(*names: str) -> str:
     return ask_value("stale", "; ".join(f"sha256sum --status -c {started(name)} || echo {name}" for name in names))
 
 
-class ExportersHost(FactBase[Seen]):
+class ExportersHost(FactBase[HostFacts]):
     """The package, our units, and which of them do not run with the files on the disk."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(ask_packages(PACKAGE), ask_units(*ALL), ask_stale(*ALL))
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)
 
 
 class ExportersLeft(FactBase[list[str]]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pyinfra.api.operation import OperationMeta
 
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles.firewall import operations
 from roles.firewall.facts import FirewallHost
 from roles.firewall.rules import Guarded, firewall_of
@@ -19,14 +19,14 @@ from roles.firewall.rules import Guarded, firewall_of
 def apply(mine: Guarded) -> list[OperationMeta]:
     """Exactly what is declared answers, also after a reboot. Returns the steps."""
     is_wanted = firewall_of(mine) is not None
-    look = Reading(FirewallHost, {"is_wanted": is_wanted})
+    fact = CachedFact(FirewallHost, {"is_wanted": is_wanted})
     if not is_wanted:
-        return [step(look, operations.taken_away, name="Firewall | Take away what is no longer declared")]
-    installed = step(look, operations.packages, name="Firewall | Install nftables")
-    placed = step(look, operations.programs, name="Firewall | Place program and unit")
+        return [step(fact, operations.taken_away, name="Firewall | Take away what is no longer declared")]
+    installed = step(fact, operations.packages, name="Firewall | Install nftables")
+    placed = step(fact, operations.programs, name="Firewall | Place program and unit")
     loaded = step(
-        look,
-        lambda seen: operations.in_force(seen, mine),
+        fact,
+        lambda facts: operations.in_force(facts, mine),
         after=(
             installed,
             placed,

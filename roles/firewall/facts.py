@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.undo import KEPT
 from roles.firewall import defaults
 
@@ -18,10 +18,10 @@ SSH_PORTS = (
 )
 
 
-class FirewallHost(FactBase[Seen]):
+class FirewallHost(FactBase[HostFacts]):
     """The package, our files, whether our table is in force as it was loaded and confirmed, and where SSH answers."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, is_wanted: bool) -> str:
         """Everything at once; the last only where a firewall is wanted."""
@@ -34,6 +34,6 @@ class FirewallHost(FactBase[Seen]):
             *((ask_value("ssh-ports", SSH_PORTS),) if is_wanted else ()),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)

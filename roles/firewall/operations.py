@@ -7,7 +7,7 @@ from shlex import join
 
 from deploy.refusals.errors import Refusal
 from roles._pyinfra import undo
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping import apt
 from roles._shipping.texts import shipped
@@ -15,34 +15,34 @@ from roles.firewall import defaults
 from roles.firewall.rules import Guarded, firewall_of, rules
 
 
-def packages(seen: Seen) -> Iterator[Command]:
+def packages(facts: HostFacts) -> Iterator[Command]:
     """Commands that install nft; its service is left as it is, ours does not need it."""
-    yield from apt.install({"nftables": ""}, seen.packages)
+    yield from apt.install({"nftables": ""}, facts.packages)
 
 
-def programs(seen: Seen) -> Iterator[Command]:
+def programs(facts: HostFacts) -> Iterator[Command]:
     """Commands that place the program and the unit, neither of which changes what answers."""
     program = shipped("files/shell/firewall.sh", defaults.PROGRAM, "0755")
     service = shipped(f"files/units/{defaults.UNIT_NAME}", defaults.UNIT)
-    if not seen.holds(program.path, program.content):
+    if not facts.holds(program.path, program.content):
         yield write(program.path, program.content, program.mode)
-    if not seen.holds(service.path, service.content):
+    if not facts.holds(service.path, service.content):
         yield write(service.path, service.content, service.mode, then="systemctl daemon-reload")
 
 
-def in_force(seen: Seen, mine: Guarded) -> Iterator[Command]:
+def in_force(facts: HostFacts, mine: Guarded) -> Iterator[Command]:
     """Commands after which exactly the declared rules are in force, now and after a boot, and we still get in."""
     firewall = firewall_of(mine)
     assert firewall
-    ports = [int(line) for line in seen.value("ssh-ports").split() if line.isdigit()]
+    ports = [int(line) for line in facts.value("ssh-ports").split() if line.isdigit()]
     if not ports:
         yield Refuse(_no_ssh())
         return
-    wanted, unit = rules(mine, ports), seen.unit(defaults.UNIT_NAME)
+    wanted, unit = rules(mine, ports), facts.unit(defaults.UNIT_NAME)
     if not unit.starts_at_boot:
         yield f"systemctl enable {defaults.UNIT_NAME}"
-    if seen.holds(defaults.RULES, wanted) and seen.value("loaded") and unit.runs:
-        if seen.value("unconfirmed"):  # a run that was cut off loaded them, and the host is about to take them back
+    if facts.holds(defaults.RULES, wanted) and facts.value("loaded") and unit.runs:
+        if facts.value("unconfirmed"):  # a run that was cut off loaded them, and the host is about to take them back
             yield from watched(firewall.confirm_seconds).around([])
         return
     yield from watched(firewall.confirm_seconds).around(
@@ -62,9 +62,9 @@ def watched(seconds: int) -> undo.WatchedChange:
     )
 
 
-def taken_away(seen: Seen) -> Iterator[Command]:
+def taken_away(facts: HostFacts) -> Iterator[Command]:
     """Commands that remove an earlier plan's firewall; nothing where the project never put one."""
-    ours = [path for path in (defaults.UNIT, defaults.RULES, defaults.PROGRAM) if path in seen.files]
+    ours = [path for path in (defaults.UNIT, defaults.RULES, defaults.PROGRAM) if path in facts.files]
     if defaults.UNIT in ours:
         yield f"systemctl disable --now {defaults.UNIT_NAME}"
     if ours:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles._pyinfra import together
-from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_packages, ask_value, script
 from roles._shipping import programs
 from roles._shipping.certificates import ask_certificate
 from roles._shipping.places import PROGRAMS, command
@@ -15,10 +15,10 @@ COMPLETE = "complete"
 """A file that an environment has once every package is in it."""
 
 
-class GatewayHost(FactBase[Seen]):
+class GatewayHost(FactBase[HostFacts]):
     """Packages, user, folder and keys, environment and programs."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, environment: str, version: str) -> str:
         """`environment` and `version` are the directories that are wanted."""
@@ -32,22 +32,22 @@ class GatewayHost(FactBase[Seen]):
             ask_value("version", programs.asked(f"{version}/gateway")),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)
 
 
-class GatewayCertificate(FactBase[Seen]):
+class GatewayCertificate(FactBase[HostFacts]):
     """The certificate that a gateway shows servers of other hosts, and whom it believes."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(ask_certificate(CERTIFICATE, AUTHORITY))
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)
 
 
 class NotInForce(FactBase[list[str]]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles import cards
-from roles._pyinfra.facts import Seen, ask_files, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_units, ask_value, script
 from roles.mig import defaults
 
 # Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
@@ -18,10 +18,10 @@ _USERS = (
 )
 
 
-class CutHost(FactBase[Seen]):
+class CutHost(FactBase[HostFacts]):
     """Modes, instances and users of every GPU, and the files that cut them again at boot."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         """The script with all questions; there may be no driver yet."""
@@ -33,6 +33,6 @@ class CutHost(FactBase[Seen]):
             ask_value("users", _USERS),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)

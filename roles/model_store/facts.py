@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyinfra.api import FactBase
 
 from deploy.models.files import ROOT
-from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_packages, ask_value, script
 from roles._shipping.places import FETCH_USER, SHARE_USER
 from roles._shipping.units import UnitState, ask
 
@@ -21,28 +21,28 @@ class StoreState:
     unit: UnitState = field(default_factory=UnitState)
 
 
-class Tools(FactBase[Seen]):
+class Tools(FactBase[HostFacts]):
     """The package with which hosts share files."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(ask_packages("python3-libtorrent"))
 
-    def process(self, output: list[str]) -> Seen:
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
-class Accounts(FactBase[Seen]):
+class Accounts(FactBase[HostFacts]):
     """Which users of the units that receive files the host has."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(*(ask_value(user, f"id -u {user}") for user in (FETCH_USER, SHARE_USER)))
 
-    def process(self, output: list[str]) -> Seen:
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
 class Published(FactBase[dict[str, StoreState]]):

@@ -122,8 +122,8 @@ def _beside(work: Callable[[Path], T], paths: Iterable[Path]) -> list[T]:
 
 
 def _key(path: Path) -> str:
-    seen = path.stat()
-    return f"{path.resolve()} {seen.st_size} {seen.st_mtime_ns}"
+    facts = path.stat()
+    return f"{path.resolve()} {facts.st_size} {facts.st_mtime_ns}"
 
 
 def _sha256(path: Path) -> str:

@@ -20,7 +20,7 @@ from deploy.models.files import WEIGHTS, weights_path
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.spec import Hub
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Refuse, write
 from roles._pyinfra.turns import turn
 from roles._shipping import secrets, units
@@ -57,10 +57,10 @@ def texts(mine: Slice) -> list[Text]:
     ]
 
 
-def accounts(mine: Slice, seen: Seen) -> Iterator[str | PyinfraCommand]:
+def accounts(mine: Slice, facts: HostFacts) -> Iterator[str | PyinfraCommand]:
     """Commands that make the users who receive files: they own nothing else and nobody can log in as them."""
     for user in (FETCH_USER, *([SHARE_USER] if mine.sharing else [])):
-        if not seen.value(user):
+        if not facts.value(user):
             yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {user}"
 
 
@@ -84,9 +84,9 @@ class Send:
         self.target = weights_path(weights)
         self.staging = f"{WEIGHTS}/{weights.model}/.{weights.revision}.partial"
 
-    def commands(self, seen: StoreState) -> Iterator[PyinfraCommand]:
+    def commands(self, facts: StoreState) -> Iterator[PyinfraCommand]:
         """Nothing when the published manifest is the right one; a refusal when another one is published."""
-        if self.weights.repository and seen.manifest:
+        if self.weights.repository and facts.manifest:
             return  # a pinned commit was published and checked: it cannot have changed
         if self.weights.repository and not state.is_executing:
             problem = secrets.missing(self.hub.token)
@@ -101,9 +101,9 @@ class Send:
             return
         wanted = manifest(source, names)
         earlier = manifest(source, [name for name in names if name not in LATER])
-        if seen.manifest in (hashlib.sha256(text.encode()).hexdigest() for text in (wanted, earlier)):
+        if facts.manifest in (hashlib.sha256(text.encode()).hexdigest() for text in (wanted, earlier)):
             return
-        if seen.manifest:
+        if facts.manifest:
             yield Refuse(self._changed(source))
             return
         yield StringCommand("install -d -m 0755", QuoteString(self.staging))

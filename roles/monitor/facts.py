@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles.monitor.defaults import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
 
 
@@ -14,10 +14,10 @@ def ask_sums(name: str) -> str:
     return ask_value(name, "; ".join(tests))
 
 
-class MonitorPrograms(FactBase[Seen]):
+class MonitorPrograms(FactBase[HostFacts]):
     """Packages, units, the files that are checked before they replace others, and what of all that is in force."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(
@@ -28,6 +28,6 @@ class MonitorPrograms(FactBase[Seen]):
             ask_sums("loaded"),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command
 from roles._shipping import haproxy
 from roles._shipping.texts import Text, shipped
@@ -16,17 +16,17 @@ def unit() -> Text:
     return shipped(f"files/units/{UNIT_NAME}", UNIT)
 
 
-def written(seen: Seen, wanted: str) -> Iterator[Command]:
+def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
     """Commands after which the file is as wanted, and one that HAProxy understands."""
-    yield from haproxy.written(seen, CONFIG, wanted)
+    yield from haproxy.written(facts, CONFIG, wanted)
 
 
-def in_force(seen: Seen) -> Iterator[Command]:
+def in_force(facts: HostFacts) -> Iterator[Command]:
     """Commands after which HAProxy runs with the files of now, and after a boot."""
-    found = seen.unit(UNIT_NAME)
+    found = facts.unit(UNIT_NAME)
     if not found.starts_at_boot:
         yield f"systemctl enable {UNIT_NAME}"
-    if seen.value("stale") or not found.runs:
+    if facts.value("stale") or not found.runs:
         yield f"systemctl reload-or-restart {UNIT_NAME} || {{ journalctl -q -u {UNIT_NAME} -n 8 -o cat >&2; false; }}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.apt import Repository
 from roles.nvidia_driver import defaults, packages
 
@@ -18,10 +18,10 @@ _SWITCHES = (
 )
 
 
-class DriverHost(FactBase[Seen]):
+class DriverHost(FactBase[HostFacts]):
     """The driver's three versions, who installed it, what holds it back, and the boot it was asked in."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
         """`repository` is None where Canonical's packages are wanted."""
@@ -47,6 +47,6 @@ class DriverHost(FactBase[Seen]):
             ask_value("gpus", "[ -e /proc/driver/nvidia/version ] && nvidia-smi -L | grep ^GPU"),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)

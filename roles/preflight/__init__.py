@@ -36,14 +36,14 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
     if has_failed(host):  # what it did not answer is no finding
         return
     _refuse_login(mine, login, bool(host.data.get("_sudo") or state.config.SUDO))
-    seen = ask(host, MachineHost, about=about) if about else ask(host, BalancerMachine)
+    facts = ask(host, MachineHost, about=about) if about else ask(host, BalancerMachine)
     if has_failed(host):
         return
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
-        found = findings(seen, mine, chosen, time.time())
+        found = findings(facts, mine, chosen, time.time())
     else:
-        found = judge(seen, mine, chosen, time.time())
-        for note in notes(seen, mine):
+        found = judge(facts, mine, chosen, time.time())
+        for note in notes(facts, mine):
             host.log(f"{name}: {note}")
     _report(found, name=name)
 
@@ -56,11 +56,11 @@ def _entered(about: About | None) -> dict[str, str]:
     """
     if has_failed(host) or any(host.data.get(name) for name in OTHERWISE):
         return ask(host, Login, _sudo=False)
-    more = [together.Question(BalancerMachine, {})]
+    more = [together.FactCall(BalancerMachine, {})]
     if about:
-        more = [together.Question(MachineHost, {"about": about}), *together.early_questions()]
+        more = [together.FactCall(MachineHost, {"about": about}), *together.early_calls()]
     prefix = "sudo -n -H " if host.data.get("_sudo") or state.config.SUDO else ""
-    return dict(together.of(host).enter(together.Question(Login, {}), more, prefix, partial(load, host)))
+    return dict(together.of(host).enter(together.FactCall(Login, {}), more, prefix, partial(load, host)))
 
 
 @operation()

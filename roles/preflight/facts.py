@@ -15,7 +15,7 @@ from pyinfra.api import FactBase
 from deploy.models.files import ROOT, weights_path
 from deploy.slices.host import Slice
 from roles import cards
-from roles._pyinfra.facts import Seen, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_value, script
 from roles.preflight import docker
 
 _PCI = (
@@ -60,10 +60,10 @@ class Login(FactBase[dict[str, str]]):
         return dict(line.split("=", 1) for line in output if "=" in line)
 
 
-class MachineHost(FactBase[Seen]):
+class MachineHost(FactBase[HostFacts]):
     """The machine as it stands: system, hardware, room, ports, driver, network."""
 
-    default = Seen
+    default = HostFacts
     shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
 
     def command(self, about: About) -> str:
@@ -90,9 +90,9 @@ class MachineHost(FactBase[Seen]):
             *_ask_network(mine, about.timeout_seconds),
         )
 
-    def process(self, output: list[str]) -> Seen:
+    def process(self, output: list[str]) -> HostFacts:
         """Parsed, not judged."""
-        return Seen.parse(output)
+        return HostFacts.parse(output)
 
 
 def _ask_room(mine: Slice) -> list[str]:

@@ -29,7 +29,7 @@ from roles._pyinfra import together
 from roles._pyinfra.events import tell
 from roles._pyinfra.steps import Command, Refuse, ask, before_acting, has_failed
 from roles.rollout.defaults import settings
-from roles.rollout.facts import Look, Looks
+from roles.rollout.facts import RolloutFacts, ServerFacts
 from roles.rollout.following import Drain, Following, Tell, lost
 from roles.rollout.judge import (
     AGAIN,
@@ -77,7 +77,7 @@ def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image
     if plan.gateway_only:
         return
     if host.name in plan.hosts and mine:
-        together.note(Looks, servers=_servers(mine))
+        together.note(RolloutFacts, servers=_servers(mine))
     _staged(mine, Following.of(plan), name=name)
 
 
@@ -111,9 +111,9 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
         return
     yield from _stopping(following, len(plan.hosts), STAGED)
     if host.name in following.run.states:
-        looks = following.before[host.name] = ask(host, Looks, servers=_servers(mine))
-        tell(host.name, last_swap_seconds=sum(look.swap.get("seconds", 0) for look in looks.values()))
-        if not any(look.release for look in looks.values()):
+        all_facts = following.before[host.name] = ask(host, RolloutFacts, servers=_servers(mine))
+        tell(host.name, last_swap_seconds=sum(facts.swap.get("seconds", 0) for facts in all_facts.values()))
+        if not any(facts.release for facts in all_facts.values()):
             following.run.welcome(host.name)
         before_acting[ctx_host.get()] = Drain(following, mine, settings(host).room_seconds)
     host.noop("every host is staged")
@@ -135,7 +135,7 @@ def _ask(mine: Slice, following: Following) -> None:
     before_acting.pop(ctx_host.get(), None)
     before, servers = following.before.get(host.name, {}), _servers(mine)
     acted = run.states[host.name] == "drained"
-    now = ask(host, Looks, servers=servers)
+    now = ask(host, RolloutFacts, servers=servers)
     found, why = None, ""
     if acted or not unchanged(before, now):
         floor = settings(host).slower_floor_milliseconds / 1000
@@ -143,7 +143,7 @@ def _ask(mine: Slice, following: Following) -> None:
             if seconds:
                 host.log(f"waits {seconds} s before it is asked again")
                 gevent.sleep(seconds)
-            now = ask(host, Looks, servers=servers, asks=True)
+            now = ask(host, RolloutFacts, servers=servers, asks=True)
             found, why = finding(mine, before, now, rollout, floor)
             if found:
                 break
@@ -201,10 +201,10 @@ def _servers(mine: Slice) -> tuple[str, ...]:
     return tuple(server.name for server in mine.servers)
 
 
-def _changed(before: Mapping[str, Look], now: Mapping[str, Look]) -> dict[str, str]:
+def _changed(before: Mapping[str, ServerFacts], now: Mapping[str, ServerFacts]) -> dict[str, str]:
     """The releases that served before, of servers that serve another one now; by server."""
     return {
-        name: look.release
-        for name, look in before.items()
-        if look.release and name in now and now[name].release != look.release
+        name: facts.release
+        for name, facts in before.items()
+        if facts.release and name in now and now[name].release != facts.release
     }

@@ -21,7 +21,7 @@ ASKED_SECONDS = 5
 
 
 @dataclass(frozen=True)
-class Look:
+class ServerFacts:
     """One server: the release it serves, systemd's state and number of its start, its last swap's verdict.
 
     `problem`: what is wrong with its answers, where it was asked for them.
@@ -35,7 +35,7 @@ class Look:
     problem: str = ""
 
 
-class Looks(FactBase[dict[str, Look]]):
+class RolloutFacts(FactBase[dict[str, ServerFacts]]):
     """What each server serves, by its name; with `asks` every model of it is asked its question."""
 
     default = dict
@@ -45,11 +45,11 @@ class Looks(FactBase[dict[str, Look]]):
         words = [*(["--ask"] if asks else []), *servers]
         return f"{command('tell')} {' '.join(map(shlex.quote, words))} 2>/dev/null || true" if servers else "true"
 
-    def process(self, output: list[str]) -> dict[str, Look]:
+    def process(self, output: list[str]) -> dict[str, ServerFacts]:
         """A line that is no JSON is none of ours."""
-        known = {each.name for each in fields(Look)}
+        known = {each.name for each in fields(ServerFacts)}
         told = [json.loads(line) for line in output if line.startswith("{")]
-        return {each["server"]: Look(**{key: each[key] for key in known & set(each)}) for each in told}
+        return {each["server"]: ServerFacts(**{key: each[key] for key in known & set(each)}) for each in told}
 
 
 def seen_by(balancers: Iterable[SeenBySlice]) -> str:

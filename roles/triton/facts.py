@@ -88,12 +88,12 @@ class TritonServers(FactBase[TritonState]):
     def process(self, output: list[str]) -> TritonState:
         told = [line.split("=", 1) for line in output if "=" in line]
         servers: dict[str, dict[str, str]] = {}
-        seen: dict[str, str] = {}
+        facts: dict[str, str] = {}
         for key, value in told:
             if key == "server":
-                seen = servers.setdefault(value, {})
+                facts = servers.setdefault(value, {})
             elif key not in ("release", "orphan"):
-                seen[key] = value
+                facts[key] = value
         releases, orphans = (frozenset(value for key, value in told if key == each) for each in ("release", "orphan"))
         return TritonState(releases, {name: ServerState(**found) for name, found in servers.items()}, orphans)
 

@@ -18,7 +18,7 @@ from deploy.refusals.errors import Refusal, refuse_all
 from deploy.slices.host import Slice
 from roles._pyinfra.runs import this_run
 from roles._pyinfra.settings import overridden
-from roles._pyinfra.steps import Reading, Refuse, ask, step
+from roles._pyinfra.steps import CachedFact, Refuse, ask, step
 from roles.triton.defaults import Defaults
 from roles.triton.facts import TritonServers, TritonState
 from roles.triton.operations import Decide
@@ -75,7 +75,7 @@ def apply(mine: Slice, plan: str, back: Back, wave: int) -> list[OperationMeta]:
 
     Returns the steps, each of which stops a server where it changes something.
     """
-    settings, serving = overridden(host, "triton", Defaults()), Reading(TritonServers)
+    settings, serving = overridden(host, "triton", Defaults()), CachedFact(TritonServers)
     asking = Asking.of(host.state, plan, wave, back.run)
     servers, steps = {server.name: server for server in mine.servers}, list[OperationMeta]()
     for change in host.loop(back.changes[mine.host]):

@@ -204,7 +204,7 @@ def test_who_has_it_is_known_before_the_first_host_acts(monkeypatch: pytest.Monk
         mine = mine_of(host.name.removeprefix("@fake/"))
         model_store.begin(mine)
         model_store.finish(mine)
-        quiet.look()
+        quiet.recheck()
         quiet.settle()
 
     untidy = {**host_that(PUBLISHED), "dpkg-query": ""}

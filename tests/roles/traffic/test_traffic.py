@@ -11,7 +11,7 @@ import pytest
 from deploy.slices.host import Slice
 from deploy.slices.traffic import SeenBySlice, TrafficServerSlice, TrafficSlice
 from roles import foundation, nvidia_driver, traffic
-from roles._pyinfra.steps import Reading, any_changed, step
+from roles._pyinfra.steps import CachedFact, any_changed, step
 from roles._shipping.texts import HERE
 from roles.traffic.facts import Service
 from roles.traffic.operations import settings, unit
@@ -107,7 +107,7 @@ def story(change: bool) -> Ran:
     """A wave on a host where a step would change something, or nothing."""
 
     def wave() -> None:
-        swapped = step(Reading(Service), lambda _: ["swap"] if change else [], name="Swap")
+        swapped = step(CachedFact(Service), lambda _: ["swap"] if change else [], name="Swap")
         traffic.tell(MINE, [swapped])
 
     return run(wave, dry=True)
@@ -143,7 +143,7 @@ def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_w
 ) -> None:
     """No step of it waits for itself, also where nothing before it changes."""
     mine = replace(MINE, driver=replace(MINE.driver, manage=False))
-    monkeypatch.setattr(nvidia_driver, "apply", lambda _: [step(Reading(Service), lambda _: [], name="As wanted")])
+    monkeypatch.setattr(nvidia_driver, "apply", lambda _: [step(CachedFact(Service), lambda _: [], name="As wanted")])
     answers: list[bool] = []
 
     def wave() -> None:
