@@ -143,8 +143,8 @@ def _by_their_owner(wrong: list[GpuState], mine: Slice) -> Iterator[str]:
     commands = []
     if used := _numbers(gpu for gpu in wrong if gpu.instances):  # to destroy none is an error of nvidia-smi
         commands += [f"nvidia-smi mig -i {used} -dci", f"nvidia-smi mig -i {used} -dgi"]
-    if other := _numbers(gpu for gpu in wrong if {gpu.current, gpu.pending} != {wanted}):
-        commands.append(f"nvidia-smi -i {other} -mig {int(bool(mine.mig))}")
+    if to_switch := _numbers(gpu for gpu in wrong if {gpu.current, gpu.pending} != {wanted}):
+        commands.append(f"nvidia-smi -i {to_switch} -mig {int(bool(mine.mig))}")
     if mine.mig:
         commands.append(f"nvidia-smi mig -i {_numbers(wrong)} -cgi {_placed(mine)} -C")
     yield f"their owner types {' && '.join(commands)}"

@@ -24,13 +24,13 @@ from pyinfra import logger
 
 from deploy.refusals.errors import Refusal
 
-told = logging.getLogger(f"{logger.name}.enginehouse")
+event_logger = logging.getLogger(f"{logger.name}.enginehouse")
 """Below pyinfra's own, whose handlers hear it. Its records are for a View (view.py); nobody else sees them."""
 
 
 def tell(host: str = "", **fields: Any) -> None:
     """Whoever listens knows that these fields are true of the host, or of the run."""
-    told.debug("", extra={"told": {"host": host, **fields}})
+    event_logger.debug("", extra={"told": {"host": host, **fields}})
 
 
 class EventFile:

@@ -36,6 +36,6 @@ def overridden(host: Host, role: str, defaults: D) -> D:
 
     The suffix keeps them apart from the spec's own keys (`docker = Docker(…)`, `registry = Registry(…)`).
     """
-    given = host.data.get(f"{role}{SUFFIX}") or {}
-    refuse_all(role_problems(f"{role}{SUFFIX}", given, type(defaults)))
-    return replace(defaults, **given)  # type: ignore[type-var]  # every Defaults is a dataclass; D cannot say so
+    overrides = host.data.get(f"{role}{SUFFIX}") or {}
+    refuse_all(role_problems(f"{role}{SUFFIX}", overrides, type(defaults)))
+    return replace(defaults, **overrides)  # type: ignore[type-var]  # every Defaults is a dataclass; D cannot say so

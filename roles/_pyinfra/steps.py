@@ -64,31 +64,31 @@ class Answers(Protocol[Answer]):
         ...
 
 
-def ask(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
+def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     """The answer of a fact on a host; the fact's default where the host gives none in time, and that host alone fails.
 
     pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
     It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
     """
-    executing = bool(asked.state.is_executing)
-    return cast(T, together.of(asked).answer(together.FactCall(fact, arguments), executing, partial(load, asked)))
+    executing = bool(target.state.is_executing)
+    return cast(T, together.of(target).answer(together.FactCall(fact, arguments), executing, partial(load, target)))
 
 
-def load(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
+def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     """The answer, asked for over the connection whatever the host has said before."""
-    if has_failed(asked):
+    if has_failed(target):
         return cast(T, cast(Any, fact).default())
     began = time.monotonic()
     try:
-        return cast(T, asked.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
+        return cast(T, target.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
     finally:  # it raises where no host is left
-        if has_failed(asked) and time.monotonic() - began >= ANSWER_SECONDS:
-            Refuse(_unanswered(fact, bool(asked.state.is_executing))).tell(asked)
+        if has_failed(target) and time.monotonic() - began >= ANSWER_SECONDS:
+            Refuse(_unanswered(fact, bool(target.state.is_executing))).tell(target)
 
 
-def has_failed(asked: Host) -> bool:
+def has_failed(target: Host) -> bool:
     """True if pyinfra has given this host up: an answer from it is then a default, and nothing to act upon."""
-    return asked in asked.state.failed_hosts
+    return target in target.state.failed_hosts
 
 
 def _unanswered(fact: type[Fact[Any]], executing: bool) -> Refusal:
@@ -110,7 +110,7 @@ class CachedFact(Generic[T]):
     fact: type[Fact[T]]
     arguments: dict[str, Any] = field(default_factory=dict)
     _answer: T | None = None
-    _asked: bool | None = None
+    _was_executing: bool | None = None
 
     def __post_init__(self) -> None:
         together.note(self.fact, **self.arguments)
@@ -118,14 +118,14 @@ class CachedFact(Generic[T]):
     def now(self) -> T:
         """The answer, no older than the last change made through it."""
         executing = bool(state.is_executing)
-        if self._asked != executing:
+        if self._was_executing != executing:
             self._answer = ask(host, self.fact, **self.arguments)
-            self._asked = executing
+            self._was_executing = executing
         return cast(T, self._answer)
 
     def forget(self) -> None:
         """The next use asks again."""
-        self._asked = None
+        self._was_executing = None
 
 
 def step(
@@ -233,9 +233,9 @@ class Refuse(FunctionCommand):
 
     def tell(self, refused: Host) -> None:
         """Log the message, line by line, under the host's name; each line knows all of it, which many hosts may say."""
-        said = partial(logger.error, extra={"refusal": str(self.problem)})
+        log_line = partial(logger.error, extra={"refusal": str(self.problem)})
         for line in str(self.problem).splitlines():
-            refused.log_styled(line, fg="red", log_func=said)
+            refused.log_styled(line, fg="red", log_func=log_line)
 
     def _fail(self, state: State, host: Host) -> bool:
         self.tell(host)

@@ -25,7 +25,7 @@ from pyinfra.context import ctx_state
 
 from deploy.io.inventory import override_data
 from deploy.refusals.quoting import visible
-from roles._pyinfra.events import EventFile, told
+from roles._pyinfra.events import EventFile, event_logger
 from roles._pyinfra.runs import this_run
 
 FEW = 8
@@ -53,7 +53,7 @@ def install(data: Iterable[str], verbosity: int) -> None:
     path = override_data(data).get("events")
     write = EventFile(str(path), this_run(ctx_state.get()).id).write if path else _nothing
     view = View(write, shows_all=verbosity > 0)
-    told.setLevel(logging.DEBUG)
+    event_logger.setLevel(logging.DEBUG)
     for handler in logger.handlers:
         handler.addFilter(view)
 
@@ -121,8 +121,8 @@ class View(logging.Filter):
         return not (self._section in TABLES and self.is_fleet and self._is_idle(text))
 
     def _see_host(self, record: logging.LogRecord, host: str, words: str) -> bool:
-        if self._operation and (said := RESULT.match(words)):
-            return self._see_result(host, MEANS.get(said[1], "failed"))
+        if self._operation and (outcome := RESULT.match(words)):
+            return self._see_result(host, MEANS.get(outcome[1], "failed"))
         self._write("line", host, line=words, level=record.levelname.lower())
         refusal = getattr(record, "refusal", "") if self.is_fleet else ""
         if refusal and self._first.setdefault(refusal, host) != host:

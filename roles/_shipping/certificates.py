@@ -99,9 +99,9 @@ def _authority(facts: HostFacts, wanted: Certified) -> Authority | Refuse | None
     """The authority; None where it is still to be made, in prepare; a refusal where the host's is another one."""
     pem = facts.value("certificate")
     try:
-        found = known(wanted.folder)
-        why_anew(pem, found.trusted if found else (), wanted.use, wanted.name, wanted.address, now())
-        return made(wanted.folder, now()) if found is None and state.is_executing else found
+        authority = known(wanted.folder)
+        why_anew(pem, authority.trusted if authority else (), wanted.use, wanted.name, wanted.address, now())
+        return made(wanted.folder, now()) if authority is None and state.is_executing else authority
     except LookupError as error:
         return Refuse(_foreign(wanted, str(error)))
     except (ValueError, OSError) as error:
@@ -171,10 +171,10 @@ def _foreign(wanted: Certified, issuer: str) -> Refusal:
     )
 
 
-def _unusable(wanted: Certified, said: str) -> Refusal:
+def _unusable(wanted: Certified, reason: str) -> Refusal:
     return Refusal(
         f"the fleet's authority in {wanted.folder} cannot sign",
-        facts={"said": said, "wanted": f"{KEY} and {CERTIFICATES}, whose first certificate is that key's"},
+        facts={"said": reason, "wanted": f"{KEY} and {CERTIFICATES}, whose first certificate is that key's"},
         attempt=f"bring both back from a copy; or move {KEY} away and run again: a new authority signs then, and the"
         f" one before stays trusted while {CERTIFICATES} has it",
         state=STATE,

@@ -41,14 +41,14 @@ class Version(FactBase[str]):
 
     def command(self) -> str:
         """The shell that prints on a host what `digest` returns for the repository's files."""
-        return asked(LINK)
+        return digest_command(LINK)
 
     def process(self, output: list[str]) -> str:
         """The digest."""
         return output[0].split()[0] if output and output[0] else ""
 
 
-def asked(folder: str) -> str:
+def digest_command(folder: str) -> str:
     """The shell that prints on a host the digest of a folder's files, as `digest` returns it."""
     return (
         f"cd {folder}/ 2>/dev/null && {{ find . {UNCOUNTED} -type f -print | LC_ALL=C sort | xargs sha256sum;"

@@ -55,8 +55,8 @@ class InstalledTexts(FactBase[dict[str, str]]):
         units = " ".join(shlex.quote(name) for name in dict.fromkeys(map(loaded_as, filter(is_unit, paths))))
         if not units:
             return files
-        asked = f"systemctl show -p NeedDaemonReload {units} 2>/dev/null | grep -q =yes"
-        return f'{files}; if {asked}; then echo "due - - {UNREAD}"; fi'
+        is_unread = f"systemctl show -p NeedDaemonReload {units} 2>/dev/null | grep -q =yes"
+        return f'{files}; if {is_unread}; then echo "due - - {UNREAD}"; fi'
 
     @staticmethod
     def default() -> dict[str, str]:

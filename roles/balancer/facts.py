@@ -39,10 +39,10 @@ class BalancerHost(FactBase[HostFacts]):
 
 def checked(facts: HostFacts) -> dict[str, tuple[str, ...]]:
     """The models of each pool that the configuration of the host checks; a pool it does not have is absent."""
-    found: dict[str, list[str]] = {}
+    models_by_pool: dict[str, list[str]] = {}
     for row in facts.value("checked").splitlines():
         backend, page = row.split()
-        models = found.setdefault(backend.removesuffix("_http"), [])
+        models = models_by_pool.setdefault(backend.removesuffix("_http"), [])
         if page.startswith("/v2/models/"):
             models.append(page.removeprefix("/v2/models/").removesuffix("/ready"))
-    return {pool: tuple(models) for pool, models in found.items()}
+    return {pool: tuple(models) for pool, models in models_by_pool.items()}

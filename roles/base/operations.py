@@ -134,16 +134,16 @@ def _problem(rows: list[dict[str, str]], facts: HostFacts, wanted: DataDisk) -> 
 def _shadow(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> Refusal | None:
     """Mounting over files would hide them: weights and releases would be fetched a second time, unseen."""
     lines = facts.value("fstab").splitlines()
-    other = next((line for line in lines if not _ours(line) and not _names(line, row, wanted)), "")
+    foreign_line = next((line for line in lines if not _ours(line) and not _names(line, row, wanted)), "")
     source = next(iter(facts.value("mounted").split()), "")
-    if other or (row["MOUNTPOINT"] != wanted.mount and source and source != f"/dev/{row['NAME']}"):
-        occupants = [f"{source} is mounted there"] * bool(source) + [f"/etc/fstab: {other}"] * bool(other)
+    if foreign_line or (row["MOUNTPOINT"] != wanted.mount and source and source != f"/dev/{row['NAME']}"):
+        occupants = [f"{source} is mounted there"] * bool(source) + [f"/etc/fstab: {foreign_line}"] * bool(foreign_line)
         evidence = {"found": "; ".join(occupants), "wanted": "nothing, or this disk"}
         how = (
             f"leave data_disk out of the inventory to use {source or 'that one'} as it is; or stop Docker and the"
             f" servers, umount {wanted.mount}, take its line out of /etc/fstab, then run again"
         )
-        what = f"cannot take the place of {source or other.split()[0]} at {wanted.mount}"
+        what = f"cannot take the place of {source or foreign_line.split()[0]} at {wanted.mount}"
         return _refusal(wanted, what, evidence, how)
     files = facts.value("in-the-way").splitlines()
     if row["MOUNTPOINT"] == wanted.mount or not files:

@@ -74,19 +74,19 @@ class _Work:
             lambda installed: undo.put_watched("engines", wanted, installed),
             name="Engines | Install programs and signers",
         )
-        step(self.asking, self._each(self._build), name=f"Engines | Build {self._names()}")
-        step(self.asking, self._each(self._sign), name=f"Engines | Judge and sign {self._names()}")
-        step(self.asking, self._each(self._collect), name=f"Engines | Collect {self._names()}")
+        step(self.asking, self._for_each_engine(self._build), name=f"Engines | Build {self._names()}")
+        step(self.asking, self._for_each_engine(self._sign), name=f"Engines | Judge and sign {self._names()}")
+        step(self.asking, self._for_each_engine(self._collect), name=f"Engines | Collect {self._names()}")
 
     def brought(self) -> None:
         """Planned engines that other hosts, the store or the cache have are on this host too."""
-        step(self.asking, self._each(self._fetch), name=f"Engines | Fetch {self._names()}")
+        step(self.asking, self._for_each_engine(self._fetch), name=f"Engines | Fetch {self._names()}")
 
     def recorded(self) -> None:
         """The ledger has a record of every engine."""
-        step(self.asking, self._each(self._record), name=f"Engines | Record {self._names()}")
+        step(self.asking, self._for_each_engine(self._record), name=f"Engines | Record {self._names()}")
 
-    def _each(self, decide: Callable[[EngineSlice, Intent], Iterator[PyinfraCommand]]) -> Decide:
+    def _for_each_engine(self, decide: Callable[[EngineSlice, Intent], Iterator[PyinfraCommand]]) -> Decide:
         def all_of_them(_: Present) -> Iterator[PyinfraCommand]:
             for engine in self.mine.engines:
                 yield from decide(engine, self.board.intent(engine, self.kept))

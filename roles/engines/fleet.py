@@ -33,8 +33,8 @@ class Board:
         self.slices = slices
         self.promised: dict[str, str] = {}
         """Fingerprint to the host that this run had build it."""
-        self._said: dict[str, Present] = {}
-        self._asked: dict[str, bool] = {}
+        self._answers: dict[str, Present] = {}
+        self._was_executing: dict[str, bool] = {}
         self._kept: dict[str, bool] = {}
         self._lock = BoundedSemaphore()
 
@@ -43,14 +43,16 @@ class Board:
         here = {peer.name for peer in state.active_hosts}
         wanted = [planned for planned in self.slices if planned.engines and planned.host in here]
         with self._lock:
-            missing = [planned for planned in wanted if self._asked.get(planned.host) != bool(state.is_executing)]
+            missing = [
+                planned for planned in wanted if self._was_executing.get(planned.host) != bool(state.is_executing)
+            ]
             pool = Pool(AT_ONCE)
             gevent.joinall([pool.spawn(self._ask, planned) for planned in missing], raise_error=True)
-        return {planned.host: self._said[planned.host] for planned in wanted}
+        return {planned.host: self._answers[planned.host] for planned in wanted}
 
     def forget(self, name: str) -> None:
         """The next use asks this host again, and what is kept elsewhere."""
-        self._asked.pop(name, None)
+        self._was_executing.pop(name, None)
         self._kept.clear()
 
     def intent(self, engine: EngineSlice, kept: Kept) -> Intent:
@@ -66,10 +68,10 @@ class Board:
         return self._kept[engine.fingerprint]
 
     def _ask(self, planned: Slice) -> None:
-        asked = state.inventory.get_host(planned.host)
-        with ctx_host.use(asked):
-            self._said[planned.host] = ask(asked, Having, **about(planned)) or Present()
-        self._asked[planned.host] = bool(state.is_executing)
+        planned_host = state.inventory.get_host(planned.host)
+        with ctx_host.use(planned_host):
+            self._answers[planned.host] = ask(planned_host, Having, **about(planned)) or Present()
+        self._was_executing[planned.host] = bool(state.is_executing)
 
 
 class Asking:

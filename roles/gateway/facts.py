@@ -29,7 +29,7 @@ class GatewayHost(FactBase[HostFacts]):
             ask_value("keys", f"[ ! -e {KEYS} ] || echo there"),
             ask_value("salt", f"[ ! -s {SALT} ] || stat -c '%a %U %G' {SALT}"),
             ask_value("environment", f"[ ! -e {environment}/{COMPLETE} ] || echo complete"),
-            ask_value("version", programs.asked(f"{version}/gateway")),
+            ask_value("version", programs.digest_command(f"{version}/gateway")),
         )
 
     def process(self, output: list[str]) -> HostFacts:

@@ -67,6 +67,6 @@ def unit(gateway: GatewaySlice) -> Text:
         "user": USER,
     }
     filled = template("gateway", f"{UNIT}.j2").render
-    said = filled(**values, mark="") + json.dumps(listen(gateway), sort_keys=True)
-    mark = hashlib.sha256(said.encode()).hexdigest()[:MARK_DIGITS]
+    start_text = filled(**values, mark="") + json.dumps(listen(gateway), sort_keys=True)
+    mark = hashlib.sha256(start_text.encode()).hexdigest()[:MARK_DIGITS]
     return Text(UNIT_PATH, filled(**values, mark=mark))

@@ -128,12 +128,12 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         lacking = [weights for weights in mine.weights if not store.get(weights.model, StoreState()).manifest]
         shared = [peers.Sharing.of(mine, peers.Files.of(weights), settings, host.state) for weights in lacking]
-        wanted = [one for one in shared if one and not one.is_first(host.state)]
+        wanted = [sharing for sharing in shared if sharing and not sharing.is_first(host.state)]
         if run_state.is_executing:
-            wanted = [one for one in wanted if one.has_a_giver(host.state)]
-        asked = [peers.Ask(one) for one in wanted]
-        yield from asked  # all of them, before the first is waited for
-        yield from (peers.Await(one) for one in asked)
+            wanted = [sharing for sharing in wanted if sharing.has_a_giver(host.state)]
+        requests = [peers.Ask(sharing) for sharing in wanted]
+        yield from requests  # all of them, before the first is waited for
+        yield from (peers.Await(sharing) for sharing in requests)
 
     return decide
 

@@ -49,10 +49,10 @@ class Published(FactBase[dict[str, StoreState]]):
     """Asked for all models at once."""
 
     def command(self, wanted: tuple[tuple[str, str, str], ...]) -> str:
-        return "; ".join(self._one(*planned) for planned in wanted) or "true"
+        return "; ".join(self._model(*planned) for planned in wanted) or "true"
 
     @staticmethod
-    def _one(model: str, revision: str, unit: str) -> str:
+    def _model(model: str, revision: str, unit: str) -> str:
         path = shlex.quote(f"{ROOT}/weights/{model}/{revision}/manifest.sha256")
         digest = f"test -f {path} && echo manifest=$(sha256sum < {path} | cut -d' ' -f1)"
         return f"echo model={shlex.quote(model)}; {digest}; {ask(unit)}"

@@ -129,7 +129,7 @@ class Send:
 
     def _fetch(self, target: Path) -> dict[str, Any]:
         """Empty once everything is there; else what the hub said, and its HTTP status."""
-        asked = {
+        request = {
             "repository": self.weights.repository,
             "revision": self.weights.revision,
             "files": list(self.weights.files),
@@ -139,7 +139,7 @@ class Send:
             "ca_file": str(Path(self.hub.ca_file).expanduser()) if self.hub.ca_file else "",
         }
         program = [sys.executable, str(Path(__file__).with_name("download.py"))]
-        ran = subprocess.run(program, input=json.dumps(asked), capture_output=True, text=True, check=False)
+        ran = subprocess.run(program, input=json.dumps(request), capture_output=True, text=True, check=False)
         if ran.returncode:
             errors = ran.stderr.strip().splitlines() or ["it ended without a word"]
             return {"said": errors[-1], "status": 0}

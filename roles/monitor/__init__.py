@@ -30,12 +30,12 @@ def apply(mine: MonitorSlice) -> None:
         after=[package, placed],
         name="Monitor | Write rules and targets",
     )
-    told = step(
+    receivers = step(
         fact, lambda facts: operations.alerts(facts, mine), after=[package, placed], name="Monitor | Write who is told"
     )
     step(
         fact,
         lambda facts: operations.in_force(facts, mine),
-        after=[package, placed, ruled, told],
+        after=[package, placed, ruled, receivers],
         name="Monitor | Run them",
     )

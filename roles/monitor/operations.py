@@ -106,10 +106,10 @@ def alerts(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
 def in_force(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
     """Commands after which each program runs as its unit says and has read its files; a reload, where that will do."""
     for name in ALL:
-        found = facts.unit(name)
-        if not found.starts_at_boot:
+        unit = facts.unit(name)
+        if not unit.starts_at_boot:
             yield f"systemctl enable {name}"
-        if not found.runs or name in facts.value("started").split():
+        if not unit.runs or name in facts.value("started").split():
             yield f"systemctl restart {name} && {_answers(name, mine)}"
         elif name in facts.value("loaded").split():
             yield f"systemctl reload {name} && {_answers(name, mine)}"
@@ -128,6 +128,6 @@ def _in_place(path: str, new: str) -> str:
 def _answers(name: str, mine: MonitorSlice) -> str:
     """Shell that waits until the program answers, and shows its last words where it does not."""
     url = f"http://{listen(name, mine)}{READY[name]}"
-    asked = f"curl -fs --noproxy '*' --max-time 2 -o /dev/null {url}"
+    probe = f"curl -fs --noproxy '*' --max-time 2 -o /dev/null {url}"
     shown = f"{{ journalctl -q -u {name} -n 8 -o cat >&2; false; }}"
-    return f"{{ for i in $(seq {ANSWERS_TRIES}); do {asked} && exit; sleep 0.5; done; {shown}; }}"
+    return f"{{ for i in $(seq {ANSWERS_TRIES}); do {probe} && exit; sleep 0.5; done; {shown}; }}"

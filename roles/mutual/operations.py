@@ -23,10 +23,10 @@ def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
 
 def in_force(facts: HostFacts) -> Iterator[Command]:
     """Commands after which HAProxy runs with the files of now, and after a boot."""
-    found = facts.unit(UNIT_NAME)
-    if not found.starts_at_boot:
+    service = facts.unit(UNIT_NAME)
+    if not service.starts_at_boot:
         yield f"systemctl enable {UNIT_NAME}"
-    if facts.value("stale") or not found.runs:
+    if facts.value("stale") or not service.runs:
         yield f"systemctl reload-or-restart {UNIT_NAME} || {{ journalctl -q -u {UNIT_NAME} -n 8 -o cat >&2; false; }}"
 
 

@@ -40,12 +40,12 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
     if has_failed(host):
         return
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
-        found = findings(facts, mine, chosen, time.time())
+        problems = findings(facts, mine, chosen, time.time())
     else:
-        found = judge(facts, mine, chosen, time.time())
+        problems = judge(facts, mine, chosen, time.time())
         for note in notes(facts, mine):
             host.log(f"{name}: {note}")
-    _report(found, name=name)
+    _report(problems, name=name)
 
 
 def _entered(about: About | None) -> dict[str, str]:
@@ -64,12 +64,12 @@ def _entered(about: About | None) -> dict[str, str]:
 
 
 @operation()
-def _report(found: Sequence[Refusal]) -> Generator[FunctionCommand, None, None]:
+def _report(problems: Sequence[Refusal]) -> Generator[FunctionCommand, None, None]:
     """No change where nothing was found; otherwise the host fails with all of it."""
-    if not found:
+    if not problems:
         host.noop("this is the declared machine")
         return
-    command = Refuse(Refusals(found))
+    command = Refuse(Refusals(problems))
     if not state.is_executing:
         command.tell(host)
     yield command

@@ -212,6 +212,12 @@ def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """Refusals for GPUs of somebody else that are not cut as declared; where the driver is managed, the role cuts."""
-    for found in () if mine.driver.manage else not_ours_to_cut(facts, mine, PREFLIGHT):
-        problem = f"{mine.host}: {found.problem}"
-        yield Refusal(problem, facts=found.facts, attempt=found.attempt, state=found.state, kind=found.kind)
+    for cut in () if mine.driver.manage else not_ours_to_cut(facts, mine, PREFLIGHT):
+        problem = f"{mine.host}: {cut.problem}"
+        yield Refusal(
+            problem,
+            facts=cut.facts,
+            attempt=cut.attempt,
+            state=cut.state,
+            kind=cut.kind,
+        )

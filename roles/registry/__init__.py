@@ -107,9 +107,9 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
         if not is_wanted or shared is None or shared.is_first(host.state):
             return
         if not run_state.is_executing or shared.has_a_giver(host.state):
-            asked = peers.Ask(shared)
-            yield asked
-            yield peers.Await(asked)
+            request = peers.Ask(shared)
+            yield request
+            yield peers.Await(request)
 
     return decide
 

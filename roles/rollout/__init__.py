@@ -89,7 +89,7 @@ def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None
     following, which = Following.of(plan), f"{number} of {len(plan.waves)}"
     wave, on_failure = plan.waves[number - 1], plan.rollout.on_failure
     # Run by every host: what comes next must find all of them judged.
-    _asked(mine, following, wave, name=f"Gate | Ask wave {which}")
+    _observed(mine, following, wave, name=f"Gate | Ask wave {which}")
     going = {"stop": (), "all": plan.waves[number - 1 :: -1]}.get(on_failure, (wave,))
     for earlier in host.loop(going):
         if host.name in earlier:
@@ -120,7 +120,7 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
 
 
 @operation()
-def _asked(mine: Slice, following: Following, wave: Collection[str]) -> Generator[Command, None, None]:
+def _observed(mine: Slice, following: Following, wave: Collection[str]) -> Generator[Command, None, None]:
     """The machine knows how this host came through its wave. It changes nothing."""
     yield from ()
     if state.is_executing:
@@ -136,7 +136,7 @@ def _ask(mine: Slice, following: Following) -> None:
     before, servers = following.before.get(host.name, {}), _servers(mine)
     acted = run.states[host.name] == "drained"
     now = ask(host, RolloutFacts, servers=servers)
-    found, why = None, ""
+    failure, why = None, ""
     if acted or not unchanged(before, now):
         floor = settings(host).slower_floor_milliseconds / 1000
         for seconds in (0, rollout.bake_seconds) if rollout.bake_seconds else (0,):
@@ -144,14 +144,14 @@ def _ask(mine: Slice, following: Following) -> None:
                 host.log(f"waits {seconds} s before it is asked again")
                 gevent.sleep(seconds)
             now = ask(host, RolloutFacts, servers=servers, asks=True)
-            found, why = finding(mine, before, now, rollout, floor)
-            if found:
+            failure, why = finding(mine, before, now, rollout, floor)
+            if failure:
                 break
     if has_failed(host):
         return  # an answer is a default then; the next operation finds it lost
     following.now[host.name], following.why[host.name] = now, why
     events: tuple[Event, ...] = ("swapped", "proven", "admitted") if acted else ()
-    for event in (*events, found or "passed"):
+    for event in (*events, failure or "passed"):
         following.hear(event, host.name)
 
 

@@ -47,20 +47,22 @@ class RolloutFacts(FactBase[dict[str, ServerFacts]]):
 
     def process(self, output: list[str]) -> dict[str, ServerFacts]:
         """A line that is no JSON is none of ours."""
-        known = {each.name for each in fields(ServerFacts)}
-        told = [json.loads(line) for line in output if line.startswith("{")]
-        return {each["server"]: ServerFacts(**{key: each[key] for key in known & set(each)}) for each in told}
+        known = {record.name for record in fields(ServerFacts)}
+        records = [json.loads(line) for line in output if line.startswith("{")]
+        return {
+            record["server"]: ServerFacts(**{key: record[key] for key in known & set(record)}) for record in records
+        }
 
 
 def seen_by(balancers: Iterable[SeenBySlice]) -> str:
     """The shell command that prints the name of each balancer that can be asked, and what it knows of its servers."""
-    asked = (
+    commands = (
         f"if seen=$(curl -fsS --max-time {ASKED_SECONDS} {shlex.quote(balancer.metrics)} 2>/dev/null); then"
         f" echo balancer={shlex.quote(balancer.name)};"
         """ printf '%s\\n' "$seen" | grep '^haproxy_server_status{.*state="UP"'; fi"""
         for balancer in balancers
     )
-    return "; ".join([*asked, "true"])
+    return "; ".join([*commands, "true"])
 
 
 def ready_hosts(output: Iterable[str], pools: Iterable[Pool]) -> dict[str, bool]:
@@ -85,6 +87,6 @@ def _by_balancer(output: Iterable[str]) -> list[list[tuple[str, str, bool]]]:
     for line in output:
         if line.startswith("balancer="):
             answers.append([])
-        elif (found := STATUS.match(line)) and answers:
-            answers[-1].append((found[1], found[2], float(found[3]) == 1))
+        elif (match := STATUS.match(line)) and answers:
+            answers[-1].append((match[1], match[2], float(match[3]) == 1))
     return answers

@@ -78,13 +78,13 @@ def shut(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN)
     """The refusal that every remaining host raises where a gate found too much; `why` by host."""
     if not stop.failed and not stop.back and not stop.stays:
         return stopped(stop.lost, size, state_then)
-    found = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]
-    facts = {"found": "; ".join(found[:SHOWN]) + _more(found)} if found else {}
+    failures = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]
+    facts = {"found": "; ".join(failures[:SHOWN]) + _more(failures)} if failures else {}
     facts |= _lost(stop.lost) if stop.lost else {}
     facts |= {"back": f"{_names(stop.back)}: what served before this run serves again"} if stop.back else {}
     if stop.stays:
         facts["stays"] = f"{_names(stop.stays)}: lost, without room in the pool, or nothing served there before"
-    problem = f"{len(stop.failed)} of {size} hosts did not pass" if found else ""
+    problem = f"{len(stop.failed)} of {size} hosts did not pass" if failures else ""
     lost = f"{len(stop.lost)} of {size} hosts are lost" if stop.lost else ""
     return Refusal(
         "the gate stays shut: " + ", and ".join(part for part in (problem, lost) if part),

@@ -65,6 +65,6 @@ def install(wanted: Text, facts: Mapping[str, str]) -> Iterator[Command]:
 
 def run(facts: HostFacts) -> Iterator[Command]:
     """The command after which the service runs now and after every boot."""
-    found = facts.unit(UNIT)
-    if not found.runs or not found.starts_at_boot:
+    service = facts.unit(UNIT)
+    if not service.runs or not service.starts_at_boot:
         yield f"systemctl enable --now {UNIT} || {SHOWN}"

@@ -45,7 +45,7 @@ def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:
     wanted = texts(releases)
     installed = step(
         undo.texts_fact("triton", wanted),
-        lambda found: undo.put_watched("triton", wanted, found),
+        lambda facts: undo.put_watched("triton", wanted, facts),
         name="Triton | Install programs and units",
     )
     serving, stops = CachedFact(TritonServers), list[OperationMeta]()

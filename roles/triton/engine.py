@@ -112,8 +112,10 @@ def _completion(model: ModelSlice, tensors: Tensors) -> dict[str, object]:
     """What the model of the contract is told: whom it asks for tokens, what it may ask, and its bound."""
     queue, engine = _settings(model, "queue"), _settings(model, "tensorrt_llm")
     names = {tensor.name for tensor in tensors.inputs}
-    adapters = {each["name"]: each["task_id"] for each in cast(list[dict[str, Any]], model.settings["adapters"])}
-    told: dict[str, object] = {
+    adapters = {
+        adapter["name"]: adapter["task_id"] for adapter in cast(list[dict[str, Any]], model.settings["adapters"])
+    }
+    parameters: dict[str, object] = {
         "max_running": queue["max_batch_size"],
         "max_queue_size": queue["max_queue_size"],
         "cancellation_check_period_ms": engine.get("cancellation_check_period_ms", CHECK_MILLISECONDS),
@@ -122,8 +124,8 @@ def _completion(model: ModelSlice, tensors: Tensors) -> dict[str, object]:
         "min_tokens_input": next(name for name in ("min_tokens", "min_length") if name in names),
         "tokenizer_dir": _settings(model, "preprocessing")["tokenizer_dir"],
     }
-    told |= {"guided_decoding": "true"} if engine.get("guided_decoding_backend") else {}
-    return told | ({"adapters": json.dumps(adapters)} if adapters else {})
+    parameters |= {"guided_decoding": "true"} if engine.get("guided_decoding_backend") else {}
+    return parameters | ({"adapters": json.dumps(adapters)} if adapters else {})
 
 
 def _conversions(model: ModelSlice) -> Iterator[Conversion]:

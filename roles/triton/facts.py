@@ -58,7 +58,7 @@ class TritonServers(FactBase[TritonState]):
     def command(self) -> str:
         link = 'basename "$(readlink "$d/{0}" 2>/dev/null)"'
         unit = 'systemctl {0} "{1}@$s.service" 2>/dev/null || true'
-        told = " ".join(
+        pairs = " ".join(
             [
                 f'echo "current=$({link.format("current")})";',
                 f'echo "previous=$({link.format("previous")})";',
@@ -72,7 +72,7 @@ class TritonServers(FactBase[TritonState]):
         )
         releases = f'for r in {RELEASES}/*/server.json; do test -f "$r" && echo "release=$(basename "${{r%/*}}")"; done'
         servers = (
-            f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {told} }}; done'
+            f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {pairs} }}; done'
         )
         listed = "docker ps --all --filter label=enginehouse.server --format '{{.Label \"enginehouse.server\"}}'"
         orphans = (
@@ -86,16 +86,16 @@ class TritonServers(FactBase[TritonState]):
         return TritonState()
 
     def process(self, output: list[str]) -> TritonState:
-        told = [line.split("=", 1) for line in output if "=" in line]
+        pairs = [line.split("=", 1) for line in output if "=" in line]
         servers: dict[str, dict[str, str]] = {}
         facts: dict[str, str] = {}
-        for key, value in told:
+        for key, value in pairs:
             if key == "server":
                 facts = servers.setdefault(value, {})
             elif key not in ("release", "orphan"):
                 facts[key] = value
-        releases, orphans = (frozenset(value for key, value in told if key == each) for each in ("release", "orphan"))
-        return TritonState(releases, {name: ServerState(**found) for name, found in servers.items()}, orphans)
+        releases, orphans = (frozenset(value for key, value in pairs if key == kind) for kind in ("release", "orphan"))
+        return TritonState(releases, {name: ServerState(**fields) for name, fields in servers.items()}, orphans)
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,10 @@ class Change:
     def of(cls, line: str) -> Iterator[Change]:
         """The change in a line; none in one that a power cut tore, or that is older than runs."""
         try:
-            told = json.loads(line)
-            known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
-            if told["from"] != told["release"] and told["result"] == "serves":
-                yield cls(**{**known, "before": told["from"]})
+            record = json.loads(line)
+            known = {key.name: record[key.name] for key in fields(cls) if key.name in record}
+            if record["from"] != record["release"] and record["result"] == "serves":
+                yield cls(**{**known, "before": record["from"]})
         except (ValueError, TypeError, KeyError):
             return
 
@@ -71,12 +71,12 @@ class Past:
 
     def of(self, run: str) -> dict[str, Change]:
         """What a run changed in the end, by server."""
-        found: dict[str, Change] = {}
+        by_key: dict[str, Change] = {}
         for change in self.changes:
             if change.run == run:
-                before = found[change.server].before if change.server in found else change.before
-                found[change.server] = Change(run, change.server, before, change.release)
-        return {name: change for name, change in found.items() if change.before != change.release}
+                before = by_key[change.server].before if change.server in by_key else change.before
+                by_key[change.server] = Change(run, change.server, before, change.release)
+        return {name: change for name, change in by_key.items() if change.before != change.release}
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class Back:
         return replace(mine, servers=tuple(server for server in mine.servers if server.name in servers))
 
 
-def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
-    """How the run `asked` is taken back, without a name the last one that took back none; or why it cannot be.
+def way_back(run_id: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
+    """How the run `run_id` is taken back, without a name the last one that took back none; or why it cannot be.
 
     `pasts` and `planned` (its servers) by host.
     """
@@ -119,9 +119,9 @@ def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collec
     every = [change for past in pasts.values() for change in past.changes]
     # A run that took back another is none to take back unasked, nor is one whose own gate took all of it back.
     own = {change.run for change in every} - {change.run for change in every if change.back not in ("", change.run)}
-    run = asked or max((run for run in own if any(past.of(run) for past in pasts.values())), default="")
+    run = run_id or max((run for run in own if any(past.of(run) for past in pasts.values())), default="")
     if run not in runs:
-        return [unknown(asked, runs)]
+        return [unknown(run_id, runs)]
     changes: dict[str, tuple[Change, ...]] = {}
     done, refused = [], list[Refusal]()
     for name, past in pasts.items():
@@ -142,7 +142,7 @@ def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
         return "nothing served there before that run"
     now = past.serving.server(change.server).current
     if since := changed_since(change, now):
-        later = [each.run for each in past.changes if each.server == change.server and each.release == now]
+        later = [key.run for key in past.changes if key.server == change.server and key.release == now]
         return since + (f", which run {later[-1]} brought" if later else "")
     if change.before not in past.serving.releases:
         return f"release {change.before} is no longer on the host"
@@ -156,15 +156,15 @@ def changed_since(change: Change, current: str) -> str:
 
 def lines_of(pasts: Mapping[str, Past]) -> dict[str, str]:
     """A line about each run that changed something, newest first."""
-    found: dict[str, list[tuple[str, Change]]] = {}
+    by_key: dict[str, list[tuple[str, Change]]] = {}
     for name, past in pasts.items():
         for change in past.changes:
-            found.setdefault(change.run, []).append((name, change))
+            by_key.setdefault(change.run, []).append((name, change))
     lines = {}
-    for run in sorted(found, reverse=True):
-        hosts, one = sorted({name for name, _ in found[run]}), found[run][0][1]
-        lines[run] = f"{run}  {one.who}, {shown(hosts)}" + (
-            f"; took back {one.back}" if one.back else f", plan {one.plan}"
+    for run in sorted(by_key, reverse=True):
+        hosts, latest = sorted({name for name, _ in by_key[run]}), by_key[run][0][1]
+        lines[run] = f"{run}  {latest.who}, {shown(hosts)}" + (
+            f"; took back {latest.back}" if latest.back else f", plan {latest.plan}"
         )
     return lines
 
@@ -174,11 +174,11 @@ def shown(hosts: Sequence[str]) -> str:
     return ", ".join(hosts[:SHOWN]) + (f" and {len(hosts) - SHOWN} more" if len(hosts) > SHOWN else "")
 
 
-def unknown(asked: str, runs: Mapping[str, str]) -> Refusal:
+def unknown(run_id: str, runs: Mapping[str, str]) -> Refusal:
     """The refusal of a run that no host remembers."""
     shown = list(runs.values())[:SHOWN]
     return Refusal(
-        f"no host remembers a run {asked}" if asked else "no host remembers a run that changed what it serves",
+        f"no host remembers a run {run_id}" if run_id else "no host remembers a run that changed what it serves",
         facts={f"run {number}": line for number, line in enumerate(shown, start=1)},
         attempt=f"--data run={next(iter(runs))}" if runs else "deploy.py brings what the inventory names",
         state=NOTHING,
