@@ -26,7 +26,7 @@ _DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 
 @dataclass(frozen=True)
 class GpuState:
-    """One GPU: its mode now and after the next reset, and its instances in the order CDI numbers them."""
+    """A GPU of the host: its mode now and after the next reset, and its instances in the order CDI numbers them."""
 
     index: int
     current: str
@@ -50,7 +50,7 @@ class GpuState:
 
 
 def questions() -> list[str]:
-    """Questions to a host: modes and instances of every GPU, and the boot unit. A host without a driver has no GPUs."""
+    """Fact commands: modes and instances of every GPU, and the boot unit. A host without a driver has no GPUs."""
     return [
         ask_units(BOOT_UNIT),
         ask_value("modes", f"{_LOADED} && {_MODES} | grep '^[0-9]'"),
@@ -133,7 +133,7 @@ def _declared(present: tuple[GpuState, ...], mine: Slice) -> Iterator[str]:
 
 
 def _by_their_owner(wrong: list[GpuState], mine: Slice) -> Iterator[str]:
-    """What the owner types to give `wrong` the declared cut; nothing where a GPU has no MIG mode."""
+    """The command with which the owner gives `wrong` the declared cut; none if a GPU has no MIG mode."""
     if any(gpu.current == NEVER for gpu in wrong):
         return
     wanted = ON if mine.mig else OFF

@@ -1,4 +1,4 @@
-"""What happens in a run, for programs: one line of JSON for each event, in the file of `--data events=FILE`.
+"""Events of a run for programs: one line of JSON for each event, in the file of `--data events=FILE`.
 
 Every line has `time` (universal), `run`, `event`, `host`, `wave` (the host's, from 1; 0 where it is in none), `stage`
 (the last one told of the host: staged, drained, swapped, proven, admitted, passed, …) and `operation`. By `event`:
@@ -52,7 +52,7 @@ class EventFile:
         self._file: Any = os.fdopen(opened, "a", buffering=1, encoding="utf-8")
 
     def write(self, **fields: Any) -> None:
-        """One line is in the file; or one warning is told, and nothing is written from then on."""
+        """Appends a line. If the file cannot be written, warns once and writes nothing more."""
         if self._file is None:
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

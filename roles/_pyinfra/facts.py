@@ -1,4 +1,4 @@
-"""What a host shows of packages, files and services: asked in one shell script, parsed into one `HostFacts`.
+"""Packages, files and services of a host: asked in a single shell script, parsed into `HostFacts`.
 
 The questions are pieces of shell that print tab-separated lines and always end well; a role's fact joins those it
 needs. Nothing is judged here.
@@ -58,7 +58,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The answers, by name. What was asked for and not found is not in the dictionaries."""
+    """The answers, by name. Packages, files and units that are missing on the host are absent."""
 
     packages: dict[str, Installed] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)

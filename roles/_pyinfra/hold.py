@@ -76,7 +76,7 @@ class Hold:
         self._turn = BoundedSemaphore()
 
     def take(self, again: bool = False) -> str:
-        """What the host said: "mine", "held HOLDER", with `again` "gone HOLDER"; else what went wrong."""
+        """The host's reply: "mine", "held HOLDER", with `again` "gone HOLDER"; else what went wrong."""
         words = [QuoteString(word) for word in (HOLDING, FILE, self.record, "again" if again else "")]
         reply = f"nothing within {ANSWER_SECONDS} s"
         try:
@@ -168,7 +168,7 @@ class Line:
         return _text(self.reply.readline())
 
     def problem(self) -> str:
-        """What it complained of before it ended."""
+        """Error output of the shell before it ended."""
         return _text(self.complaints.read())
 
     def close(self) -> None:

@@ -54,7 +54,6 @@ class HolderNow(FactBase[Holder | None]):
 
     @staticmethod
     def default() -> Holder | None:
-        """Nobody."""
         return None
 
     def process(self, output: list[str]) -> Holder | None:
@@ -130,7 +129,7 @@ def take_back(held: Host) -> bool:
 
 
 def parted(reply: str) -> tuple[str, str]:
-    """What `Hold.take` returned: "mine", "held" or "gone" with the holder's text; else "" with what went wrong."""
+    """Word and text of a reply of `Hold.take`: "mine", "held" or "gone" with the holder; else "" with the problem."""
     word, _, text = reply.partition(" ")
     return (word, text) if word in ("mine", "held", "gone") else ("", reply)
 

@@ -1,4 +1,4 @@
-"""What pyinfra does for each operation, question and login, done once or in microseconds. A fleet pays it per host.
+"""Faster replacements for pyinfra's work per operation, fact and login, which a fleet pays for each host.
 
 pyinfra (3.10.0) orders operations by the line numbers of the call stack, and has `inspect` read the source around
 every frame for it: 9 ms for each operation and host, two thirds of the CPU of a run on a fake host (62 operations,
@@ -84,14 +84,14 @@ class Now:
 
 
 def attribute(proxy: ContextObject, name: str) -> Any:
-    """What pyinfra's `host`, `state` and the like have of that name, with one look at what they stand for now."""
+    """The attribute of the object behind pyinfra's `host` or `state`, resolved in a single step."""
     target = proxy._container.module
     return getattr(proxy._base_cls if target is None else target, name)
 
 
 def pop_global_arguments(state: State, host: Host, keywords: dict[str, Any]) -> Any:
-    """What pyinfra's own returns. Of an operation that is given a name alone it is kept, until what it comes from
-    changes: pyinfra's settings, or the data of a host that the run itself sets."""
+    """Same result as pyinfra's own. The result for an operation with nothing but a name is cached until pyinfra's
+    settings or the host data that the run itself sets change."""
     is_plain = _kept_names().isdisjoint(keywords) and isinstance(keywords.get("name", ""), str)
     if not is_plain or host.current_deploy_kwargs or host.get_deploy_data():
         return _popped(state, host, keywords)
@@ -114,7 +114,7 @@ def _kept_names() -> frozenset[str]:
 
 
 def _popped(state: State, host: Host, keywords: dict[str, Any]) -> Any:
-    """What pyinfra's own returns: it gets those of a host's data that it asks for, and no more layers of data."""
+    """Same result as pyinfra's own, which gets a flat copy of the host data that it reads."""
     layers = list(extract_callable_datas(host.data.datas))
     host_data = {
         key: copy(layer[key])

@@ -1,4 +1,4 @@
-"""The one operation most roles are made of: what was seen, what is wanted, and the commands between the two.
+"""The operation of most roles: from a fact and the wanted state to the commands for the difference.
 
 pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host
 are some two hundred round trips that find nothing. Here a role asks one fact (`CachedFact`), pure functions turn the
@@ -40,7 +40,7 @@ host may not act now, and then the step's commands do not run. A host with nothi
 
 
 class Fact(Protocol[Answer]):
-    """What a pyinfra fact has, by the type of its answer: mypy sees `FactBase[T]` as Any, and loses T.
+    """Members of a pyinfra fact, by the type of its answer: mypy sees `FactBase[T]` as Any, and loses T.
 
     Without `default`: in some facts it is a class, in others a static method, and a protocol can name only one of them.
     """
@@ -53,7 +53,7 @@ class Fact(Protocol[Answer]):
 
 
 class Answers(Protocol[Answer]):
-    """What a step reads: a `CachedFact`, or what gives answers as one does."""
+    """Source of a step's answers: a `CachedFact`, or an object with the same two methods."""
 
     def now(self) -> Answer:
         """The answer, no older than the last change made through it."""

@@ -1,6 +1,6 @@
-"""Questions to a host in one command, where several are known; each role still reads its own typed answer.
+"""All known facts of a host in a single command; each role still reads its own typed answer.
 
-pyinfra pays 5.7 ms of CPU for a question, and a finished host was asked 27 (3.10.0, 2026-11-22). A question is noted
+pyinfra pays 5.7 ms of CPU for a fact, and a finished host was asked 27 (3.10.0, 2026-11-22). A fact is noted
 when a role makes its `CachedFact`, before anything is asked. The first one that is asked brings the answers of all that
 are noted. An answer stands for no longer than FRESH_SECONDS, one phase of pyinfra, and until the run changes the host.
 """
@@ -47,7 +47,7 @@ class FactCall:
 
 
 class Script(StringCommand):
-    """One command of bash that asks `calls` side by side and prints the answers in their order.
+    """A command of bash that asks `calls` side by side and prints the answers in their order.
 
     All questions but the first come after the words `prefix`.
     """
@@ -100,7 +100,7 @@ class Together(FactBase[dict[int, list[str]]]):
 
 @dataclass
 class FactCache:
-    """What one host is asked in this run, and what it has answered lately."""
+    """Facts to ask of a host in this run, and its recent answers."""
 
     wants_nothing: bool = False
     """No step would change the host, so while it executes too its questions go together."""
@@ -182,7 +182,7 @@ class FactCache:
 
 
 def of(host: Host) -> FactCache:
-    """Those of a host; `host` may be pyinfra's own name for whichever host is being worked on."""
+    """The cache of a host; `host` may be pyinfra's own name for whichever host is being worked on."""
     return _caches.setdefault(host.state.inventory.get_host(host.name), FactCache())
 
 
@@ -198,7 +198,7 @@ def early(fact: Any) -> None:
 
 
 def early_calls() -> list[FactCall]:
-    """What has to be asked before the steps of a host can be named."""
+    """Facts that are needed before the steps of a host can be named."""
     return [FactCall(fact, {}) for fact in _early]
 
 

@@ -68,7 +68,7 @@ def installed() -> OperationMeta:
 
 
 def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:
-    """The reading of a role's texts on a host, and of units that wait to be confirmed: what `put_watched` needs."""
+    """The fact that `put_watched` needs: a role's texts on a host, and units that wait to be confirmed."""
     return CachedFact(InstalledTexts, {"paths": (*(text.path for text in wanted), _kept(role))})
 
 
@@ -101,7 +101,7 @@ def _kept(role: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedChange:
-    """One kind of change that may shut us out: the files it changes, and what to run once they are put back.
+    """A kind of change that may shut us out: the files it changes, and the commands to run once they are put back.
 
     `after` stand between double quotes: what `$(…)` in them says is that of the moment when the files are kept.
     `seconds` begin when the change is made, because a line or a host that is slow says nothing against the change.

@@ -1,4 +1,4 @@
-"""What a person sees of a run: with many hosts a few lines for each operation and wave, and every failure whole.
+"""Output of a run for a person: with many hosts a few lines for each operation and wave, and every failure whole.
 
 pyinfra says a line for each host and operation: 117,000 for 200 hosts in 21 waves, 100,000 of them "Skipped" (3.10.0,
 2026-11-22). With up to FEW hosts all but those is shown. With more, a host's line is shown where something is wrong
@@ -67,7 +67,7 @@ def plain(text: str) -> str:
 
 
 def _nothing(**_: Any) -> None:
-    """Nobody asked for events."""
+    """Writer of events for a run without `--data events=FILE`."""
 
 
 class View(logging.Filter):

@@ -26,7 +26,7 @@ SOURCES = "/etc/apt/sources.list.d"
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """One apt source and the key that signs it. `path` follows the base URL and may hold apt's own $(ARCH)."""
+    """An apt source and the key that signs it. `path` follows the base URL and may hold apt's own $(ARCH)."""
 
     name: str
     url: str

@@ -27,7 +27,7 @@ STATE = "what serves goes on"
 
 @dataclass(frozen=True, kw_only=True)
 class Certified:
-    """What a host is to have: `path` with private key and certificate, `authority` with who is trusted.
+    """Wanted certificate of a host: `path` for private key and certificate, `authority` for the trusted issuers.
 
     `then` is said to whoever has read the files before. `owner` is USER:GROUP, `mode` four octal digits, of both files.
     """
@@ -50,7 +50,7 @@ class Certified:
 
 
 def authority_folder(host: Host) -> Path:
-    """Where the control machine keeps the fleet's authority."""
+    """Directory of the fleet's authority on the control machine."""
     return Path(overridden(host, "mutual", known_settings()["mutual"]()).authority).expanduser()
 
 

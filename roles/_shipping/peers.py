@@ -1,4 +1,4 @@
-"""Files that come from other hosts of the run: those that have them give them, for a bounded time, to those without.
+"""Peer-to-peer file sharing between the hosts of a run, for a bounded time.
 
 A host that wants files starts the hosts that give, over the connections that the run has to them, because a finished
 host has no step of its own. What it needs to know of the others, each host has noted on the board of the run. The
@@ -45,7 +45,7 @@ _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_ar
 
 
 class Patience(Protocol):
-    """What a role's Defaults say of its files; `roles.model_store.defaults` says what each is."""
+    """Settings of a role for its files; `roles.model_store.defaults` describes them."""
 
     @property
     def fetch_seconds(self) -> int: ...
@@ -61,7 +61,7 @@ class Patience(Protocol):
 
 @dataclass(frozen=True)
 class Files:
-    """One set of files: the directory `path` on every host."""
+    """A set of files: the directory `path` on every host."""
 
     name: str
     revision: str
@@ -83,12 +83,12 @@ class Files:
 
     @property
     def key(self) -> Key:
-        """What names them on every host."""
+        """The name of the files on every host."""
         return self.name, self.revision
 
 
 class Board:
-    """What the hosts of one run have said: who has which files; and the offer of those that are being given."""
+    """State of sharing in a run: the hosts that have each set of files, and the offers of those that share them."""
 
     def __init__(self) -> None:
         self.having: defaultdict[Key, set[str]] = defaultdict(set)
@@ -118,7 +118,7 @@ _boards: WeakKeyDictionary[State, Board] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Sharing:
-    """One set of files as one host of the run shares it."""
+    """A set of files as a host of the run shares it."""
 
     name: str
     files: Files
@@ -147,7 +147,7 @@ class Sharing:
         return self.hosts(state)[:1] == [self.name] and not (state.is_executing and self.has_a_giver(state))
 
     def places(self) -> dict[str, str]:
-        """Where each host gives and gets the files, by its name."""
+        """Address and port at which each host shares the files, by its name."""
         return {self.name: self.shared.here, **{peer.host: peer.place for peer in self.shared.peers}}
 
     def text(self, name: str, others: list[str], offer: Mapping[str, Any] | None) -> str:
@@ -184,7 +184,7 @@ class Giving:
         self.all = [*self.givers, *(name for name in hosts if name not in having)]
 
     def begun(self) -> dict[str, Any] | None:
-        """What they offer, once the first of them has read its files; None where none can."""
+        """Their offer, as soon as the first of them has read its files; None if no host can."""
         pool = Pool(AT_ONCE)
         going = [name for name, ok in zip(self.givers, pool.imap(self._start, self.givers), strict=True) if ok]
         until = time.monotonic() + self.sharing.settings.offer_seconds

@@ -1,4 +1,4 @@
-"""Where things lie on a host: the paths that roles, host programs, units and smoke tests agree on."""
+"""Paths on a host that roles, host programs, units and smoke tests agree on."""
 
 from __future__ import annotations
 

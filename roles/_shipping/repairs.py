@@ -26,7 +26,7 @@ CACHE = Path("~/.cache/enginehouse/wheels")
 
 @dataclass(frozen=True)
 class Wheel:
-    """One pure-Python wheel; `digest` is its sha256, checked by pip and again when it is unpacked."""
+    """A pure-Python wheel; `digest` is its sha256, checked by pip and again when it is unpacked."""
 
     name: str
     version: str

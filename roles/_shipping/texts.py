@@ -30,7 +30,7 @@ UNREAD = "daemon-reload"
 
 @dataclass(frozen=True)
 class Text:
-    """What a path must hold. `mode` is four octal digits, the owner always root."""
+    """Wanted content of a path. `mode` is four octal digits, the owner always root."""
 
     path: str
     content: str
@@ -43,7 +43,7 @@ class Text:
 
 
 class InstalledTexts(FactBase[dict[str, str]]):
-    """What each path holds, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
+    """Content of each path, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
 
     Of units also whether systemd has read them: a run that was killed before its `daemon-reload` leaves them right on
     disk and unread.

@@ -28,7 +28,7 @@ GOING = ("activating", "active", "reloading", "deactivating")
 
 @dataclass(frozen=True)
 class UnitState:
-    """What systemd says of a unit; a unit it has never heard of is inactive."""
+    """State of a unit in systemd; an unknown unit is inactive."""
 
     active: str = "inactive"
     sub: str = ""

@@ -80,7 +80,7 @@ def everything(mine: BalancerSlice) -> Checked:
 
 
 def until_all_have_them(mine: BalancerSlice, now: Checked) -> Checked:
-    """What is checked while hosts are brought over: models that are checked `now` and stay; of a new pool, all.
+    """Models to check while hosts are brought over: those that are checked `now` and stay; for a new pool, all.
 
     A model that only some of the hosts have yet, or no longer have, would take the others out.
     """
@@ -96,7 +96,7 @@ def hold() -> str:
 
 
 def line(member: MemberSlice, grpc: bool) -> str:
-    """What follows `server` in the file, and what `add server` is told: both have to say everything."""
+    """Arguments of `server` in the file and of the command `add server`: both need all of them."""
     port = f"{member.grpc_port} proto h2" if grpc else str(member.http_port)
     return (
         f"{member.name} {_bracketed(member.address)}:{port} check check-proto h1 port {member.http_port} {CHECKS}"

@@ -1,4 +1,4 @@
-"""What the balancer role asks a host, in one command."""
+"""Facts of a host for the balancer role, asked in one command."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MODE = "0600"
 
 
 def map_path(pool: str, places: Places = PLACES) -> str:
-    """Where the keys of a pool lie on the balancer."""
+    """Path of a pool's keys on the balancer."""
     return f"{places.settings}/keys-{pool}.map"
 
 

@@ -21,14 +21,14 @@ KEY_SEEN = "600 root"
 
 
 def certificate_path(mine: BalancerSlice) -> str:
-    """Where the certificate lies on the balancer; a new one has a new name, so that nothing is replaced in use."""
+    """Path of the certificate on the balancer; a new certificate has a new name, so that nothing is replaced in use."""
     if not mine.certificate:
         return ""
     return f"{PLACES.settings}/tls-{_digest(mine.certificate)}.pem"
 
 
 def clients_path(mine: BalancerSlice) -> str:
-    """Where the authorities of clients' certificates lie on the balancer; empty where nobody is asked for one."""
+    """Path of the authorities of clients' certificates on the balancer; empty if no client needs a certificate."""
     return f"{PLACES.settings}/clients-{_digest(mine.clients)}.pem" if mine.clients else ""
 
 

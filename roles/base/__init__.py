@@ -1,5 +1,4 @@
-"""What every later role stands on: a clock that is kept, a few tools, our directories, a bounded journal, the data
-disk.
+"""Base of all later roles: a synchronised clock, a few tools, our directories, a bounded journal, the data disk.
 
 Nothing is tuned for its own sake: limits of the service belong to its container, and no kernel setting is changed. Of
 the tools, python3 runs the helper programs, curl asks health endpoints, rsync receives weights.

@@ -1,4 +1,4 @@
-"""What the base role asks a host, in one command."""
+"""Facts of a host for the base role, asked in one command."""
 
 from __future__ import annotations
 

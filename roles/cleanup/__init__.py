@@ -1,4 +1,4 @@
-"""What no server of the host will ask for any more is gone: weights, engines, images, failed builds, stale caches.
+"""Removes files that no server of the host needs any more: weights, engines, images, failed builds, stale caches.
 
 Comes last in a deploy, where every wave has passed its gate; the host's own program looks once more whether everything
 serves. What the current and the previous release use always stays, so that rollback.py has what it needs; so does what

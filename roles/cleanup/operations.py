@@ -1,4 +1,4 @@
-"""What the program is told to keep, and the command that runs it."""
+"""Names of files to keep, and the command that runs the program."""
 
 from __future__ import annotations
 

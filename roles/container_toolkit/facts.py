@@ -1,4 +1,4 @@
-"""What the toolkit role asks a host, in one command."""
+"""Facts of a host for the toolkit role, asked in one command."""
 
 from __future__ import annotations
 

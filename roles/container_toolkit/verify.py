@@ -15,7 +15,7 @@ STATE = "packages of the container toolkit are in place; no container was starte
 
 
 def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Nothing when `nvidia.com/gpu=all` and every planned MIG instance are described for the loaded driver."""
+    """A refusal unless `nvidia.com/gpu=all` and every planned MIG instance are described for the loaded driver."""
     if is_current(facts, mine):
         return
     is_cut = sorted(facts.value("instances").split()) == sorted(instances(mine))

@@ -21,7 +21,7 @@ def docker_version(facts: HostFacts) -> str:
 
 
 def judge(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
-    """Nothing when the daemon runs and reads the toolkit's CDI schema; otherwise a refusal."""
+    """A refusal unless the daemon runs and reads the toolkit's CDI schema."""
     version = docker_version(facts)
     if not at_least(version, chosen.engine_floor):
         yield Refuse(_too_old(version or "no Docker", chosen))

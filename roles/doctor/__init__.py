@@ -1,4 +1,4 @@
-"""What is wrong on a host, and what to type: each host is asked one command, and nothing on it is changed.
+"""Findings about a host with commands that mend them: each host is asked one command, and nothing on it is changed.
 
 There is no operation: the questions are asked while pyinfra prepares, so `--dry` says as much. The last host that has
 answered tells the findings of all of them (deploy/doctor judges), and a listener gets those of each
@@ -81,7 +81,7 @@ def _report_once_all(state: State, by_host: Mapping[str, tuple[Finding, ...] | N
 
 
 def _archived(state: State) -> str:
-    """Where the archive was put that the run asked for, and its size; the run has said both before it is there."""
+    """Path and size of the archive that `--data report=FILE` asks for; printed before it is written."""
     if not (path := host.data.get("report")):
         return ""
     archive = archive_of(_read.get(state, {}), time.time())

@@ -1,4 +1,4 @@
-"""What the doctor asks a host: everything, in one command."""
+"""Facts of a host for the doctor: everything, in one command."""
 
 from __future__ import annotations
 

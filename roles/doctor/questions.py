@@ -119,7 +119,7 @@ collect() {
 
 @dataclass(frozen=True)
 class About:
-    """What the questions are about; short in pyinfra's log, which prints a fact's arguments."""
+    """Argument of the fact; short in pyinfra's log, which prints a fact's arguments."""
 
     mine: Slice | BalancerSlice | MonitorSlice
 

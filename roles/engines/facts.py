@@ -25,7 +25,7 @@ def build_unit(model: str) -> str:
 
 @dataclass(frozen=True)
 class EngineState:
-    """One engine's directory. `problem` is what the host's own check says of it, empty where it would load it."""
+    """An engine's directory. `problem` is what the host's own check says of it, empty where it would load it."""
 
     is_there: bool = False
     is_sealed: bool = False
@@ -49,7 +49,7 @@ class EngineState:
 
 @dataclass(frozen=True)
 class BuildState:
-    """One model's build unit, and the fingerprint it was last told to build."""
+    """A model's build unit, and the fingerprint it was last told to build."""
 
     unit: UnitState = field(default_factory=UnitState)
     fingerprint: str = ""

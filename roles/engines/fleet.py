@@ -1,4 +1,4 @@
-"""What all hosts of a run say about engines, asked once a phase and again of a host that changed something.
+"""Facts about engines of all hosts of a run, asked once a phase and again of a host that changed something.
 
 An engine one host has is not built by another, so a step on one host needs the answers of the others. pyinfra prepares
 hosts side by side: who comes first asks everybody, the rest wait for it and read.
@@ -27,7 +27,7 @@ AT_ONCE = 32
 
 
 class Board:
-    """One run's answers; `now` is what a role's `CachedFact` is: fresh in each phase, asked again after `forget`."""
+    """A run's answers, cached as in `CachedFact`: fresh in each phase, asked again after `forget`."""
 
     def __init__(self, slices: tuple[Slice, ...]) -> None:
         self.slices = slices
@@ -93,13 +93,13 @@ class Asking:
 
 
 def about(planned: Slice) -> dict[str, tuple[str, ...]]:
-    """What a host is asked about its engines."""
+    """Arguments of the fact `Having` for a host."""
     models = dict.fromkeys(engine.model for engine in planned.engines)
     return {"paths": tuple(engine.path for engine in planned.engines), "models": tuple(models)}
 
 
 def board(slices: tuple[Slice, ...]) -> Board:
-    """The one board of this run."""
+    """The board of this run."""
     if host.state not in _boards:
         _boards[host.state] = Board(slices)
     return _boards[host.state]

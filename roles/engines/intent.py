@@ -1,4 +1,4 @@
-"""Who builds an engine, who signs it, who hands it on: pure, from what all hosts said of it.
+"""The host that builds, signs and hands on an engine: pure, from all hosts' facts about it.
 
 Per fingerprint there is one source. A host that has the engine, signed and whole, is one; else the copy kept on the
 control machine or in the store; else a host that has it unsigned, or is building it; else the first in the order of
@@ -16,7 +16,7 @@ from roles.engines.facts import Kind, Present
 
 @dataclass(frozen=True)
 class Intent:
-    """What is to happen for one engine. `source` is empty where the kept copy is the source."""
+    """Planned action for an engine. `source` is empty where the kept copy is the source."""
 
     source: str
     kinds: Mapping[str, Kind]

@@ -1,4 +1,4 @@
-"""What monitors read of a host: node-exporter, dcgm-exporter where its image is given, and the one port they come to.
+"""Metrics of a host for monitors: node-exporter, dcgm-exporter where its image is given, and the one port they come to.
 
 Every exporter, Triton and the gateway listen where they did; our own program passes their pages on, to the monitors'
 addresses alone (files/host/metrics.py), behind the firewall. Nothing here interrupts a server. A host that no monitor

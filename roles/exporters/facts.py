@@ -1,4 +1,4 @@
-"""What the exporters role asks a host, in one command."""
+"""Facts of a host for the exporters role, asked in one command."""
 
 from __future__ import annotations
 

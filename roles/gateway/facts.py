@@ -1,4 +1,4 @@
-"""What the gateway role asks a host, in one command."""
+"""Facts of a host for the gateway role, asked in one command."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def rendered(mine: Slice, gateway: GatewaySlice) -> str:
 
 
 def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
-    """What the file says, as plain values."""
+    """Content of the settings file, as plain values."""
     limits = gateway.limits
     return {
         "fingerprint": gateway.fingerprint,
@@ -57,7 +57,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
 
 
 def listen(gateway: GatewaySlice) -> dict[str, Any]:
-    """Where the processes listen: what a process reads when it starts, and not again."""
+    """Addresses at which the processes listen, which a process reads only when it starts."""
     return {
         "address": gateway.address,
         "ports": list(gateway.ports),
@@ -67,7 +67,7 @@ def listen(gateway: GatewaySlice) -> dict[str, Any]:
 
 
 def full_name(mine: Slice, server: str) -> str:
-    """What the audit calls a server."""
+    """Name of a server in the audit."""
     return f"{mine.host}/{server}"
 
 

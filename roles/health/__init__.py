@@ -1,4 +1,4 @@
-"""What looks after a host while nobody does: a watchdog for each server, the GPUs' state as metric and as gate.
+"""Supervision of a host between deploys: a watchdog for each server, the GPUs' state as metric and as gate.
 
 Programs and timers only; they interrupt nothing. The gate hangs on the swap's unit, so it also stands before
 rollback.py and before whoever starts that unit by hand.

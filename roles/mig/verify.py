@@ -15,7 +15,7 @@ LEFT_ALONE = "driver and GPUs are as they were; no container was started with a 
 
 
 def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Nothing when every GPU has exactly the planned instances, in their order; otherwise a refusal."""
+    """A refusal unless every GPU has exactly the planned instances, in their order."""
     if is_cut(facts, mine):
         return
     wrong = next((gpu for gpu in gpus(facts) if not gpu.is_cut(mine.mig)), None)
@@ -30,7 +30,7 @@ def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def not_managed(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Nothing when GPUs that somebody else looks after are cut as declared; otherwise refusals."""
+    """Refusals unless GPUs that somebody else looks after are cut as declared."""
     yield from map(Refuse, not_ours_to_cut(facts, mine, LEFT_ALONE))
 
 

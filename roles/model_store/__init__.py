@@ -81,7 +81,7 @@ def _tools(facts: HostFacts) -> Iterator[str | PyinfraCommand]:
 
 
 def _noted(mine: Slice) -> Decide:
-    """What the other hosts of the run may count on is noted; nothing is refused."""
+    """Notes for the other hosts of the run whether this host has the files; refuses nothing."""
 
     def judge(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:
@@ -104,7 +104,7 @@ def _is_direct(mine: Slice, weights: WeightsSlice, settings: Defaults) -> bool:
 
 
 def _itself(weights: WeightsSlice, mine: Slice, settings: Defaults) -> Decide:
-    """What the host fetches or is sent; what it has is looked at."""
+    """Fetches or receives the weights that are missing; checks those that are there."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         facts = store.get(weights.model, StoreState())
@@ -123,7 +123,7 @@ def _followed(weights: WeightsSlice, settings: Defaults) -> Iterator[PyinfraComm
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:
-    """What this host lacks and another one has."""
+    """Gets from other hosts the weights that this host lacks."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         lacking = [weights for weights in mine.weights if not store.get(weights.model, StoreState()).manifest]

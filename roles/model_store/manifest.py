@@ -117,7 +117,7 @@ def _sha1s(path: Path) -> tuple[str, str]:
 
 
 def _beside(work: Callable[[Path], T], paths: Iterable[Path]) -> list[T]:
-    """What a thread makes of each file, while connections go on."""
+    """Result of `work` for each path, computed in a thread so that connections go on."""
     return list(gevent.get_hub().threadpool.spawn(lambda: [work(path) for path in paths]).get())
 
 

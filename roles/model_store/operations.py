@@ -77,7 +77,7 @@ def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
 
 
 class Send:
-    """One model's files from the control machine to the host."""
+    """Transfer of a model's files from the control machine to the host."""
 
     def __init__(self, weights: WeightsSlice, hub: Hub, settings: Defaults) -> None:
         self.weights, self.hub, self.settings = weights, hub, settings
@@ -85,7 +85,7 @@ class Send:
         self.staging = f"{WEIGHTS}/{weights.model}/.{weights.revision}.partial"
 
     def commands(self, facts: StoreState) -> Iterator[PyinfraCommand]:
-        """Nothing when the published manifest is the right one; a refusal when another one is published."""
+        """No commands if the published manifest is the right one; a refusal if another is published."""
         if self.weights.repository and facts.manifest:
             return  # a pinned commit was published and checked: it cannot have changed
         if self.weights.repository and not state.is_executing:

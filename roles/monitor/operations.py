@@ -62,7 +62,7 @@ def unit(name: str, mine: MonitorSlice) -> Text:
 
 
 def listen(name: str, mine: MonitorSlice) -> str:
-    """Where a program answers; blackbox-exporter, which asks whatever it is told to ask, on loopback alone."""
+    """Address of a program; loopback for blackbox-exporter, which probes any address that it gets."""
     ports = {PROMETHEUS: mine.prometheus_port, ALERTMANAGER: mine.alertmanager_port}
     return in_address(mine.listen, ports[name]) if name in ports else f"127.0.0.1:{BLACKBOX_PORT}"
 

@@ -22,7 +22,7 @@ UNIT = unit(UNIT_NAME)
 
 @dataclass(frozen=True)
 class Defaults:
-    """Where the fleet's authority is kept."""
+    """The place of the fleet's authority."""
 
     authority: str = AUTHORITY_FOLDER
     """Folder of the control machine with the key that signs certificates; keep a copy, and out of the clone."""

@@ -1,4 +1,4 @@
-"""What stands in the way of the driver, and whether it is right in the end; judged from the facts read anyway."""
+"""Obstacles to the driver, and the check at the end; judged from facts that are read anyway."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def obstacles(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Nothing when the three versions are one, new enough, and the driver sees every declared GPU."""
+    """A refusal unless the three versions agree, are new enough, and the driver sees every declared GPU."""
     driver, gpus = HostDriver.of(facts), len(facts.value("gpus").splitlines())
     if driver.state is not State.HEALTHY:
         yield Refuse(_unhealthy(driver, facts, mine))

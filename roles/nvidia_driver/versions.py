@@ -17,7 +17,7 @@ from roles._pyinfra.facts import HostFacts
 
 
 class State(Enum):
-    """What the three versions say must be done."""
+    """Action that follows from the three versions."""
 
     HEALTHY = "healthy"
     ABSENT = "no driver is installed"
@@ -30,7 +30,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class HostDriver:
-    """One host's driver; versions as NVIDIA writes them (580.178.04), empty where there is none."""
+    """A host's driver; versions as NVIDIA writes them (580.178.04), empty where there is none."""
 
     on_disk: str = ""
     loaded: str = ""

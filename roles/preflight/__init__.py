@@ -49,10 +49,10 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
 
 
 def _entered(about: About | None) -> dict[str, str]:
-    """Who the user is that logs in, asked without sudo. With it goes what is asked next, as root; that is kept.
+    """The login user's name. The same command also asks the facts that follow, as root; those answers are cached.
 
-    Where sudo wants a password, only the first has an answer, and nobody is asked for one. Where the inventory says how
-    to become root otherwise, it is asked alone.
+    If sudo wants a password, only the name is answered, and no person is prompted. If the inventory becomes root in
+    another way, the name is asked alone.
     """
     if has_failed(host) or any(host.data.get(name) for name in OTHERWISE):
         return ask(host, Login, _sudo=False)

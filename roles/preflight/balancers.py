@@ -63,7 +63,7 @@ def findings(
 
 
 def _spec(mine: BalancerSlice | MonitorSlice) -> str:
-    """What the inventory calls it."""
+    """Name of the specification in the inventory."""
     return "Balancer" if isinstance(mine, BalancerSlice) else "Monitor"
 
 

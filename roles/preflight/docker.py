@@ -23,7 +23,7 @@ TOGETHER = {"docker-ce": "docker-ce docker-ce-cli containerd.io", "moby-engine":
 
 
 def questions() -> list[str]:
-    """Questions to a host: packages, a snap, a dockerd that belongs to no package."""
+    """Fact commands: packages, a snap, a dockerd that belongs to no package."""
     stray = 'd=$(command -v dockerd) && ! dpkg -S "$(readlink -f "$d")" >/dev/null && echo "$d"'
     return [
         ask_packages(*PACKAGES),

@@ -1,4 +1,4 @@
-"""What preflight asks a host: who we are there, and everything about the machine, in one command each.
+"""Facts of a host for preflight: the login user, and everything about the machine, in one command each.
 
 Bash, coreutils and procfs only: nothing is installed yet. What needs a program that may be missing is asked, not relied
 on.
@@ -37,7 +37,7 @@ _NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$
 
 @dataclass(frozen=True)
 class About:
-    """What the questions are about; short in pyinfra's log, which prints a fact's arguments."""
+    """Argument of the fact; short in pyinfra's log, which prints a fact's arguments."""
 
     mine: Slice
     timeout_seconds: int

@@ -1,4 +1,4 @@
-"""What preflight saw against what the slice believes. Pure; every finding is a Refusal, none hides another."""
+"""Preflight's facts compared with the slice. Pure; every finding is a Refusal, none hides another."""
 
 from __future__ import annotations
 

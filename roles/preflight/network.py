@@ -42,7 +42,7 @@ def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 def _of_gateway(
     facts: HostFacts, mine: Slice, listening: list[tuple[IPv4Address | IPv6Address, int]]
 ) -> Iterator[Refusal]:
-    """Where a process of the gateway runs, ports may be its own, and what is not shows when they begin anew."""
+    """Ports that a running process of the gateway may hold; other holders show when the processes restart."""
     if mine.gateway is None or any(name.startswith("enginehouse-gateway@") for name in facts.value("serving").split()):
         return
     for port in mine.gateway.ports:

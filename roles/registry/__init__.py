@@ -73,7 +73,7 @@ def _is_shared(mine: Slice) -> bool:
 
 
 def _noted(mine: Slice) -> Decide:
-    """What the other hosts of the run may count on is noted; nothing is refused."""
+    """Notes for the other hosts of the run whether this host has the files; refuses nothing."""
 
     def judge(pull: PullState) -> Iterator[PyinfraCommand]:
         peers.board(host.state).note(mine.host, peers.Files.of(mine.image), pull.has_blobs)

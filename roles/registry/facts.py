@@ -1,4 +1,4 @@
-"""Where the pull of an image stands."""
+"""Fact: progress of the pull of an image."""
 
 from __future__ import annotations
 

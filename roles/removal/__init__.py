@@ -29,7 +29,7 @@ def remember() -> OperationMeta:
 
 
 def apply(agreed: bool) -> None:
-    """Nothing of ours is on the host. Unless `agreed`, it is only said what would go."""
+    """Removes everything of ours from the host. Unless `agreed`, only lists what would go."""
     logged: set[str] = set()  # once, although both phases decide
 
     def decide(present: list[str]) -> Iterator[StringCommand]:

@@ -51,7 +51,7 @@ PutBack = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]
 def gate(
     wave: Collection[str], state_then: str = BEGUN, attempt: str = AGAIN, may_be_lost: int = 0
 ) -> Generator[Refuse, None, None]:
-    """Nothing while no more than `may_be_lost` of `wave` are lost; else this host goes no further, and says who is.
+    """No change if at most `may_be_lost` of `wave` are lost; else this host stops and names the lost hosts.
 
     `state_then` is what the message says of the fleet: `UNTOUCHED` at a gate that comes before anything acts; `attempt`
     is what to type next.
@@ -64,7 +64,7 @@ def gate(
 
 
 def all_there(plan: Plan) -> None:
-    """Nothing has acted yet; every host of the run could be asked and is what the plan believes."""
+    """Gate before anything acts: every host of the run answers and is as planned."""
     may_be_lost = plan.rollout.may_be_lost
     gate(plan.hosts, UNTOUCHED, may_be_lost=may_be_lost, name="Gate | Every host is what the plan believes")
 
@@ -99,7 +99,7 @@ def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None
 
 @operation()
 def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
-    """Nothing while no more hosts are lost than may be; the machine knows who is here, and who never served."""
+    """No commands if at most `may_be_lost` hosts failed. Registers the others with the rollout state machine."""
     plan = following.plan
     if not state.is_executing:
         yield from _missing(plan.hosts, plan.rollout.may_be_lost, STAGED)
@@ -173,7 +173,7 @@ def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -
 
 @operation()
 def _judged(following: Following, wave: Collection[str]) -> Generator[Refuse, None, None]:
-    """Nothing while the run goes on; else this host goes no further, and says what was found."""
+    """No change while the run goes on; else this host stops with the refusal of the gate."""
     if not state.is_executing:
         yield from _missing(wave, following.plan.rollout.may_be_lost, BEGUN)
         return
@@ -183,7 +183,7 @@ def _judged(following: Following, wave: Collection[str]) -> Generator[Refuse, No
 
 
 def _missing(wave: Collection[str], may_be_lost: int, state_then: str) -> Iterator[Refuse]:
-    """What `--dry` says of hosts that cannot be reached."""
+    """Output of `--dry` for hosts that cannot be reached."""
     missing = lost(state, wave)
     if len(missing) > may_be_lost:
         yield Refuse(stopped(missing, len(wave), state_then))

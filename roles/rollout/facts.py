@@ -22,9 +22,9 @@ ASKED_SECONDS = 5
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """One server: the release it serves, systemd's state and number of its start, its last swap's verdict.
+    """State of a server: the release it serves, systemd's state and number of its start, its last swap's verdict.
 
-    `problem`: what is wrong with its answers, where it was asked for them.
+    `problem`: the fault of its answers, if it was asked for them.
     """
 
     server: str
@@ -36,7 +36,7 @@ class ServerFacts:
 
 
 class RolloutFacts(FactBase[dict[str, ServerFacts]]):
-    """What each server serves, by its name; with `asks` every model of it is asked its question."""
+    """State of each server, by its name; with `asks` every model of it is asked its question."""
 
     default = dict
 
@@ -47,7 +47,7 @@ class RolloutFacts(FactBase[dict[str, ServerFacts]]):
 
     def process(self, output: list[str]) -> dict[str, ServerFacts]:
         """A line that is no JSON is none of ours."""
-        known = {record.name for record in fields(ServerFacts)}
+        known = {field.name for field in fields(ServerFacts)}
         records = [json.loads(line) for line in output if line.startswith("{")]
         return {
             record["server"]: ServerFacts(**{key: record[key] for key in known & set(record)}) for record in records

@@ -1,4 +1,4 @@
-"""What a gate finds of a host, and the message of a gate that stays shut. Pure."""
+"""Judgement of a gate on a host, and the message of a gate that stays shut. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def finding(
     rollout: Rollout,
     floor_seconds: float,
 ) -> tuple[Failure | None, str]:
-    """What a gate finds of a host's servers, worst first, and how it says so; None where they are as they should be."""
+    """The worst failure of a host's servers and a sentence for it; None if they are as they should be."""
     servers = [server.name for server in mine.servers]
     all_facts = [now.get(name, ServerFacts(name)) for name in servers]
     idle = [f"{facts.server} is {facts.active or 'not there'}" for facts in all_facts if facts.active != "active"]

@@ -1,4 +1,4 @@
-"""What the traffic role asks a host."""
+"""Facts of a host for the traffic role."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def unit() -> Text:
 
 
 def settings(traffic: TrafficSlice) -> Text:
-    """What the service and each server's stop read.
+    """Settings for the service and for each server's stop.
 
     `programs` is read by nobody. It makes the text another one when the programs of the host are, so that the service
     does not run on with an old one, and with the directory of that one.

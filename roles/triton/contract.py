@@ -1,4 +1,4 @@
-"""What the models of one engine take and give: the contract between the image's code and the config.pbtxt we write.
+"""Inputs and outputs of an engine's models: the contract between the image's code and the config.pbtxt we write.
 
 The models ask each other for every tensor by name, and Triton refuses a name that a configuration does not have, so
 the inner models declare all their TensorRT-LLM knows (tensor_tables.py); what nobody outside can use (logits of an
@@ -15,7 +15,7 @@ from roles.triton import tensor_tables as tables
 
 @dataclass(frozen=True)
 class Tensor:
-    """One input or output; a `scalar` reaches the model without its dimension of 1, a `bls_scalar` the BLS model."""
+    """An input or output; a `scalar` reaches the model without its dimension of 1, a `bls_scalar` the BLS model."""
 
     name: str
     type: str
@@ -34,7 +34,7 @@ class Logits:
     generation: bool = False
 
     def offered(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those of the tensors that a public model has."""
+        """The tensors that a public model has."""
         return [
             tensor
             for tensor in tensors
@@ -53,7 +53,7 @@ class Tensors:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the ensemble: its model's role, and (the step's name, the ensemble's name) of its tensors."""
+    """A step of the ensemble: its model's role, and (the step's name, the ensemble's name) of its tensors."""
 
     role: str
     inputs: list[tuple[str, str]]

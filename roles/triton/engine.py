@@ -38,7 +38,7 @@ KEPT = "Triton wants a version directory; what is served lies elsewhere.\n"
 
 
 def engine(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
-    """What Triton loads for a planned LLM of the engine path; `trtllm` is the image's TensorRT-LLM."""
+    """Triton's models for a planned LLM of the engine path; `trtllm` is the image's TensorRT-LLM."""
     roles = [role for role in (*PYTHON_ROLES, *ENGINE_ROLES) if role in model.settings]
     agreed = contract(trtllm, Logits(**_settings(model, "logits")), "tensorrt_llm_draft" in model.settings)
     files = {f"{model.name}/config.pbtxt": _ensemble(model, agreed), f"{model.name}/1/kept": KEPT.encode()}
@@ -55,7 +55,7 @@ def engine(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
 
 
 def model_name(model: ModelSlice, role: str) -> str:
-    """What Triton calls the model of this role."""
+    """Triton's name for the model of this role."""
     return f"{model.name}_{role}"
 
 
@@ -109,7 +109,7 @@ def _config(model: ModelSlice, role: str, tensors: Tensors, settings: Defaults) 
 
 
 def _completion(model: ModelSlice, tensors: Tensors) -> dict[str, object]:
-    """What the model of the contract is told: whom it asks for tokens, what it may ask, and its bound."""
+    """Parameters of the contract's model: the models that it calls for tokens, allowed options, and limits."""
     queue, engine = _settings(model, "queue"), _settings(model, "tensorrt_llm")
     names = {tensor.name for tensor in tensors.inputs}
     adapters = {

@@ -1,4 +1,4 @@
-"""What each Triton server of a host serves now, and whether CUDA has been proven for it."""
+"""Facts: the release of each Triton server of a host, and whether CUDA has been proven for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roles._shipping.places import PROBES, RELEASES, SERVERS, UNITS
 
 @dataclass(frozen=True)
 class ServerState:
-    """One server: its releases by name, its unit and that of its swap as systemd says it."""
+    """State of a server: its releases by name, its unit and that of its swap as systemd says it."""
 
     current: str = ""
     previous: str = ""
@@ -58,7 +58,7 @@ class TritonServers(FactBase[TritonState]):
     def command(self) -> str:
         link = 'basename "$(readlink "$d/{0}" 2>/dev/null)"'
         unit = 'systemctl {0} "{1}@$s.service" 2>/dev/null || true'
-        pairs = " ".join(
+        lines = " ".join(
             [
                 f'echo "current=$({link.format("current")})";',
                 f'echo "previous=$({link.format("previous")})";',
@@ -72,7 +72,7 @@ class TritonServers(FactBase[TritonState]):
         )
         releases = f'for r in {RELEASES}/*/server.json; do test -f "$r" && echo "release=$(basename "${{r%/*}}")"; done'
         servers = (
-            f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {pairs} }}; done'
+            f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {lines} }}; done'
         )
         listed = "docker ps --all --filter label=enginehouse.server --format '{{.Label \"enginehouse.server\"}}'"
         orphans = (

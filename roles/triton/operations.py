@@ -22,7 +22,7 @@ Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
 def texts(releases: Sequence[ServerRelease]) -> list[Text]:
-    """What prepares a start, both unit templates, what Docker does for them, each server's own times as a drop-in."""
+    """The start's program, both unit templates, Docker's drop-in, and a drop-in with each server's times."""
     return [
         shipped("files/shell/guard.sh", places.program("guard.sh"), "0755"),
         shipped("files/shell/prepare.sh", places.program("prepare.sh"), "0755"),

@@ -1,4 +1,4 @@
-"""What runs have changed on hosts, as their histories tell it, and what it takes to take one of them back. Pure."""
+"""Changes of earlier runs, from the hosts' histories, and the way to take a run back. Pure."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ class Changes(FactBase[tuple[Change, ...]]):
 
 @dataclass(frozen=True)
 class Past:
-    """What one host remembers, and what it serves now."""
+    """A host's history, and its servers' state now."""
 
     changes: tuple[Change, ...] = ()
     serving: TritonState = field(default_factory=TritonState)
 
     def of(self, run: str) -> dict[str, Change]:
-        """What a run changed in the end, by server."""
-        by_key: dict[str, Change] = {}
+        """Net changes of a run, by server."""
+        by_server: dict[str, Change] = {}
         for change in self.changes:
             if change.run == run:
-                before = by_key[change.server].before if change.server in by_key else change.before
-                by_key[change.server] = Change(run, change.server, before, change.release)
-        return {name: change for name, change in by_key.items() if change.before != change.release}
+                before = by_server[change.server].before if change.server in by_server else change.before
+                by_server[change.server] = Change(run, change.server, before, change.release)
+        return {name: change for name, change in by_server.items() if change.before != change.release}
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
         return "nothing served there before that run"
     now = past.serving.server(change.server).current
     if since := changed_since(change, now):
-        later = [key.run for key in past.changes if key.server == change.server and key.release == now]
+        later = [earlier.run for earlier in past.changes if earlier.server == change.server and earlier.release == now]
         return since + (f", which run {later[-1]} brought" if later else "")
     if change.before not in past.serving.releases:
         return f"release {change.before} is no longer on the host"
@@ -150,19 +150,19 @@ def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
 
 
 def changed_since(change: Change, current: str) -> str:
-    """What else became current since; empty where the change still stands, or is taken back."""
+    """The release that became current since; empty if the change still stands, or is taken back."""
     return "" if current in (change.release, change.before) else f"since then {current or 'nothing'} is current"
 
 
 def lines_of(pasts: Mapping[str, Past]) -> dict[str, str]:
     """A line about each run that changed something, newest first."""
-    by_key: dict[str, list[tuple[str, Change]]] = {}
+    by_run: dict[str, list[tuple[str, Change]]] = {}
     for name, past in pasts.items():
         for change in past.changes:
-            by_key.setdefault(change.run, []).append((name, change))
+            by_run.setdefault(change.run, []).append((name, change))
     lines = {}
-    for run in sorted(by_key, reverse=True):
-        hosts, latest = sorted({name for name, _ in by_key[run]}), by_key[run][0][1]
+    for run in sorted(by_run, reverse=True):
+        hosts, latest = sorted({name for name, _ in by_run[run]}), by_run[run][0][1]
         lines[run] = f"{run}  {latest.who}, {shown(hosts)}" + (
             f"; took back {latest.back}" if latest.back else f", plan {latest.plan}"
         )

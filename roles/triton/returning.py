@@ -42,7 +42,7 @@ def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
             here = {peer.name for peer in state.active_hosts}
             reached = [planned.host for planned in slices if planned.host in here]
             gevent.joinall([pool.spawn(_ask, name, pasts) for name in reached], raise_error=True)
-            planned = {change.host: [server.name for server in change.servers] for change in slices}
+            planned = {mine.host: [server.name for server in mine.servers] for mine in slices}
             _outcomes[host.state] = outcome = way_back(run_id, dict(sorted(pasts.items())), planned)
             for line in [] if isinstance(outcome, list) else announcement(outcome):
                 logger.info(line)
@@ -54,7 +54,7 @@ def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
 
 
 def announcement(back: Back) -> Iterator[str]:
-    """What is going to happen, and what taking a run back does not undo, for whoever typed it."""
+    """Lines for the operator: the changes to come, and the changes that taking a run back does not undo."""
     if not back.changes:
         yield f"run {back.run} is taken back on {shown(back.done)} already: there is nothing to do"
         yield "--data run=ID takes back another one:"
@@ -112,10 +112,10 @@ def _returned(change: Change, asking: Asking, settings: Defaults, seconds: int) 
 
 
 def _ask(name: str, pasts: dict[str, Past]) -> None:
-    run_id = state.inventory.get_host(name)
-    with ctx_host.use(run_id):
-        past = Past(ask(run_id, Changes), ask(run_id, TritonServers))
-    if run_id in state.active_hosts:
+    target = state.inventory.get_host(name)
+    with ctx_host.use(target):
+        past = Past(ask(target, Changes), ask(target, TritonServers))
+    if target in state.active_hosts:
         pasts[name] = past
 
 

@@ -21,7 +21,7 @@ from roles.triton.defaults import Defaults
 
 @dataclass(frozen=True)
 class Asking:
-    """Who asks for a swap, as the host's history tells it."""
+    """Origin of a swap, as the host's history records it."""
 
     plan: str
     run: str
@@ -37,7 +37,7 @@ class Asking:
         return cls(plan, run.id, wave, run.who, back)
 
     def to_json(self) -> dict[str, str | int]:
-        """What goes into the history."""
+        """Record for the history."""
         record: dict[str, str | int] = {"plan": self.plan, "run": self.run, "wave": self.wave, "who": self.who}
         return record | ({"back": self.back} if self.back else {})
 

@@ -6,5 +6,5 @@ from roles._shipping.templates import template
 
 
 def rendered(file: str, /, **variables: object) -> bytes:
-    """One template, filled."""
+    """A template, filled."""
     return template("triton", file).render(**variables).encode()
