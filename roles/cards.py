@@ -49,7 +49,7 @@ class GpuState:
         return {ON: "MIG on, no instances", OFF: "MIG off"}.get(self.current, "no MIG mode")
 
 
-def questions() -> list[str]:
+def fact_commands() -> list[str]:
     """Fact commands: modes and instances of every GPU, and the boot unit. A host without a driver has no GPUs."""
     return [
         ask_units(BOOT_UNIT),

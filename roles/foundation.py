@@ -35,7 +35,6 @@ class Serving(FactBase[list[str]]):
         )
 
     def process(self, output: list[str]) -> list[str]:
-        """Unit names."""
         return [line.strip() for line in output if line.strip()]
 
 

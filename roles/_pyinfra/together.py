@@ -49,7 +49,7 @@ class FactCall:
 class Script(StringCommand):
     """A command of bash that asks `calls` side by side and prints the answers in their order.
 
-    All questions but the first come after the words `prefix`.
+    All commands but the first come after the words `prefix`.
     """
 
     def __init__(self, calls: Sequence[FactCall], prefix: str = "") -> None:
@@ -66,7 +66,7 @@ class Script(StringCommand):
 
 @dataclass(frozen=True)
 class Batch:
-    """Questions that go together; short in pyinfra's log, which prints a fact's arguments."""
+    """Facts that go together; short in pyinfra's log, which prints a fact's arguments."""
 
     calls: tuple[FactCall, ...]
     prefix: str = ""
@@ -76,7 +76,7 @@ class Batch:
 
 
 class Together(FactBase[dict[int, list[str]]]):
-    """The lines that each of these questions printed, by its number; those that ended badly are left out."""
+    """The lines that each of these facts printed, by its number; those that ended badly are left out."""
 
     default = dict
     shell_executable = "bash"  # the lock wants it too, and every Debian and Ubuntu has it
@@ -103,7 +103,7 @@ class FactCache:
     """Facts to ask of a host in this run, and its recent answers."""
 
     wants_nothing: bool = False
-    """No step would change the host, so while it executes too its questions go together."""
+    """No step would change the host, so while it executes too its facts go together."""
     _noted: list[FactCall] = field(default_factory=list)
     _answers: list[tuple[FactCall, Any]] = field(default_factory=list)
     _tried: list[FactCall] = field(default_factory=list)
@@ -118,7 +118,7 @@ class FactCache:
             self._noted.append(call)
 
     def forget(self) -> None:
-        """The run has changed the host: what it answered may not be true any more, and questions go alone."""
+        """The run has changed the host: what it answered may not be true any more, and facts are asked alone."""
         self.wants_nothing = False
         self._answers.clear()
 
@@ -154,7 +154,7 @@ class FactCache:
         return any(known == call for known, _ in self._answers)
 
     def _load(self, load: Callable[..., Any]) -> None:
-        """As many of the noted questions as one command can hold are answered, or tried."""
+        """As many of the noted facts as one command can hold are answered, or tried."""
         batch, size = list[FactCall](), 0
         for call in self._noted:
             if self._known(call) or call in self._tried:

@@ -55,7 +55,7 @@ def installed() -> OperationMeta:
 
     def decide(facts: dict[str, str]) -> Iterator[Command]:
         unit_first = list(put([switch], facts))
-        is_missing = facts.get(docker_back.path) != docker_back.seen_when_right
+        is_missing = facts.get(docker_back.path) != docker_back.wanted_fact
         yield from unit_first
         if unit_first or is_missing:
             yield f"systemctl enable {UNIT}"
@@ -76,7 +76,7 @@ def put_watched(role: str, wanted: Sequence[Text], facts: Mapping[str, str], *mo
     """Commands of `put`, then `more`; where present units change, the host keeps the old ones until a new SSH login."""
     commands = [*put(wanted, facts), *more]
     units = [text for text in wanted if is_unit(text.path)]
-    changed = [text for text in units if text.path in facts and facts[text.path] != text.seen_when_right]
+    changed = [text for text in units if text.path in facts and facts[text.path] != text.wanted_fact]
     if changed or _kept(role) in facts:
         yield from units_of(role, units).around(commands)
     else:

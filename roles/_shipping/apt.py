@@ -56,15 +56,14 @@ class Repository:
 
     @property
     def list_path(self) -> str:
-        """The source list on the host."""
         return f"{SOURCES}/{self.name}.list"
 
     @property
     def content(self) -> str:
-        """The source list's one line."""
+        """The line of the source list."""
         return f"deb [signed-by={self.key_path}] {self.url}/{self.path}\n"
 
-    def questions(self) -> tuple[str, str]:
+    def fact_commands(self) -> tuple[str, str]:
         """For the role's fact: this repository's files, and other source files that name the same address."""
         # apt compares addresses without the scheme's difference in mind; two files that sign one repository with two
         # keys make every apt command fail ("Conflicting values set for option Signed-By").

@@ -44,7 +44,7 @@ class Certified:
     mode: str = "0600"
 
     @property
-    def seen_when_right(self) -> str:
+    def wanted_fact(self) -> str:
         """Mode and owner as `ask_certificate` has them."""
         return f"{int(self.mode, 8):o} {self.owner}"
 
@@ -89,7 +89,7 @@ def certified(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
     else:
         pem = facts.value("certificate")
         why = why_anew(pem, authority.trusted, wanted.use, wanted.name, wanted.address, now())
-        if not why and facts.value("certificate-mode") != wanted.seen_when_right:
+        if not why and facts.value("certificate-mode") != wanted.wanted_fact:
             why = "others may read it, or its reader may not"
         if why:
             yield Certify(wanted, why)

@@ -109,7 +109,7 @@ class Board:
 
 
 def board(state: State) -> Board:
-    """The one board of this run."""
+    """The board of this run."""
     return _boards.setdefault(state, Board())
 
 

@@ -44,7 +44,6 @@ class Version(FactBase[str]):
         return digest_command(LINK)
 
     def process(self, output: list[str]) -> str:
-        """The digest."""
         return output[0].split()[0] if output and output[0] else ""
 
 

@@ -34,7 +34,6 @@ class Wheel:
 
     @property
     def file(self) -> str:
-        """The wheel's file name."""
         return f"{self.name}-{self.version}-py3-none-any.whl"
 
 

@@ -37,7 +37,7 @@ class Text:
     mode: str = "0644"
 
     @property
-    def seen_when_right(self) -> str:
+    def wanted_fact(self) -> str:
         """The fact's answer for this path when nothing needs doing."""
         return f"{hashlib.sha256(self.content.encode()).hexdigest()} {int(self.mode, 8):o} root"
 
@@ -91,7 +91,7 @@ def _content(source: str) -> str:
 
 def put(wanted: Iterable[Text], facts: Mapping[str, str]) -> Iterator[StringCommand]:
     """Commands that write what differs, and one `daemon-reload` after them if a unit was among it, or is unread."""
-    changed = [text for text in wanted if facts.get(text.path) != text.seen_when_right]
+    changed = [text for text in wanted if facts.get(text.path) != text.wanted_fact]
     yield from (write(text.path, text.content, text.mode) for text in changed)
     if any(is_unit(text.path) for text in changed) or UNREAD in facts:
         yield StringCommand("systemctl daemon-reload")

@@ -33,7 +33,6 @@ class BalancerHost(FactBase[HostFacts]):
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 

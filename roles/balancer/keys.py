@@ -41,7 +41,7 @@ def maps(mine: BalancerSlice, keys: Iterable[GatewayKey], places: Places = PLACE
 
 
 def map_texts(mine: BalancerSlice) -> CachedFact[dict[str, str]]:
-    """The reading of the maps on a balancer."""
+    """The fact of the maps on a balancer."""
     return CachedFact(InstalledTexts, {"paths": tuple(text.path for text in maps(mine, ()))})
 
 
@@ -54,7 +54,7 @@ def written(mine: BalancerSlice, facts: Mapping[str, str]) -> Iterator[Command]:
         return
     for text in maps(mine, keys or ()):
         is_kept = keys is None and text.path in facts
-        if not is_kept and facts.get(text.path) != text.seen_when_right:
+        if not is_kept and facts.get(text.path) != text.wanted_fact:
             yield write(text.path, text.content, text.mode)
 
 

@@ -31,7 +31,6 @@ class BaseHost(FactBase[HostFacts]):
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 

@@ -19,5 +19,4 @@ class SpareFiles(FactBase[list[str]]):
         return f"test -e {PROGRAMS}/host && {command('clean-up')} list {shlex.quote(kept)}; true"
 
     def process(self, output: list[str]) -> list[str]:
-        """The lines."""
         return [line for line in output if line.strip()]

@@ -31,5 +31,4 @@ def kept(mine: Slice, chosen: Defaults) -> str:
 
 
 def remove(arguments: str) -> StringCommand:
-    """The command that removes what is spare."""
     return StringCommand(f"{command('clean-up')} remove {shlex.quote(arguments)}")

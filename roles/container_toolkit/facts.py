@@ -20,7 +20,7 @@ class ToolkitHost(FactBase[HostFacts]):
         return script(
             ask_packages(*defaults.PACKAGES),
             ask_files(defaults.UPGRADES, defaults.PROVE),
-            *repository.questions(),
+            *repository.fact_commands(),
             ask_units(*defaults.UNITS),
             ask_value("old-lists", f"ls {old}"),
             "cdi=$(nvidia-ctk cdi list 2>/dev/null)",
@@ -37,5 +37,4 @@ class ToolkitHost(FactBase[HostFacts]):
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)

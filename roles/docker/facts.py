@@ -30,7 +30,7 @@ class DockerHost(FactBase[HostFacts]):
         return script(
             ask_packages(*PACKAGES),
             ask_files(defaults.UPGRADES, defaults.NEEDRESTART),
-            *(repository.questions() if repository else ()),
+            *(repository.fact_commands() if repository else ()),
             ask_units("docker.service", "docker.socket", "containerd.service"),
             ask_value("daemon", f"base64 -w0 {defaults.DAEMON}"),
             ask_value("containerd", f"base64 -w0 {defaults.CONTAINERD}"),
@@ -46,7 +46,6 @@ class DockerHost(FactBase[HostFacts]):
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 

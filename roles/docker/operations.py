@@ -73,7 +73,6 @@ def repository(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def packages(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
-    """Commands that install Docker."""
     yield from apt.install(
         wanted.packages,
         facts.packages,

@@ -18,5 +18,4 @@ class DoctorFacts(FactBase[Readings]):
         return script(about)
 
     def process(self, output: list[str]) -> Readings:
-        """Parsed, not judged."""
         return Readings.parse(output)

@@ -125,7 +125,6 @@ class About:
 
     @classmethod
     def of(cls, mine: Slice | BalancerSlice | MonitorSlice) -> About:
-        """The questions of this host."""
         return cls(mine)
 
     def __str__(self) -> str:

@@ -19,7 +19,6 @@ CANNOT_CHECK = 2
 
 
 def build_unit(model: str) -> str:
-    """The unit that builds a model's engine."""
     return f"enginehouse-build@{model}.service"
 
 

@@ -33,7 +33,7 @@ class Kept:
         self.store, self.trust = store, trust
 
     def cached(self, engine: EngineSlice) -> Path:
-        """Its directory in the cache, there or not."""
+        """Path of its directory in the cache, which may be missing."""
         return CACHE.expanduser() / engine.name
 
     def has(self, engine: EngineSlice) -> bool:

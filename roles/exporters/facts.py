@@ -23,7 +23,6 @@ class ExportersHost(FactBase[HostFacts]):
         return script(ask_packages(PACKAGE), ask_units(*ALL), ask_stale(*ALL))
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 
@@ -36,7 +35,6 @@ class ExportersLeft(FactBase[list[str]]):
         return f"ls -d {' '.join([*map(unit_path, ALL), PAGES, COUNTERS])} 2>/dev/null; true"
 
     def process(self, output: list[str]) -> list[str]:
-        """Their paths."""
         return [line for line in output if line.startswith("/")]
 
 

@@ -33,7 +33,6 @@ class GatewayHost(FactBase[HostFacts]):
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 
@@ -46,7 +45,6 @@ class GatewayCertificate(FactBase[HostFacts]):
         return script(ask_certificate(CERTIFICATE, AUTHORITY))
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 
@@ -59,7 +57,6 @@ class NotInForce(FactBase[list[str]]):
         return f"[ ! -e {PROGRAMS}/host ] || {command('gateway')} differs || echo asked"
 
     def process(self, output: list[str]) -> list[str]:
-        """The lines."""
         return [line for line in output if line.strip()]
 
 

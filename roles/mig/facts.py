@@ -27,12 +27,11 @@ class CutHost(FactBase[HostFacts]):
         """The script with all questions; there may be no driver yet."""
         return script(
             ask_files(defaults.UNIT, defaults.CUT),
-            *cards.questions(),
+            *cards.fact_commands(),
             ask_units(defaults.REFRESH),
             ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
             ask_value("users", _USERS),
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)

@@ -93,7 +93,6 @@ def _noted(mine: Slice) -> Decide:
 
 
 def _note_now(mine: Slice, published: CachedFact[Store]) -> None:
-    """The same, of a host that is being prepared."""
     list(_noted(mine)(published.now()))
 
 

@@ -37,7 +37,6 @@ LATER = ("chat_template.jinja",)
 
 
 def fetch_unit(weights: WeightsSlice) -> str:
-    """The unit that fetches a model."""
     return f"enginehouse-weights@{weights.model}.service"
 
 

@@ -26,7 +26,6 @@ class MutualHost(FactBase[HostFacts]):
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 

@@ -12,7 +12,6 @@ from roles.mutual.defaults import CONFIG, FOLDER, UNIT, UNIT_NAME
 
 
 def unit() -> Text:
-    """The unit file."""
     return shipped(f"files/units/{UNIT_NAME}", UNIT)
 
 

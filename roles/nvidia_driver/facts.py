@@ -28,7 +28,7 @@ class DriverHost(FactBase[HostFacts]):
         return script(
             ask_packages(*packages.PATTERNS),
             ask_files(defaults.RELOAD, defaults.NOUVEAU, defaults.PERSISTENCE, defaults.UPGRADES),
-            *(repository.questions() if repository else ()),
+            *(repository.fact_commands() if repository else ()),
             ask_units("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
             ask_value("kernel", "uname -r"),
             ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
@@ -48,5 +48,4 @@ class DriverHost(FactBase[HostFacts]):
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)

@@ -32,7 +32,6 @@ class WantedDriver:
 
     @classmethod
     def of(cls, mine: Slice, chosen: Defaults) -> WantedDriver:
-        """From one host's slice."""
         return cls(mine=mine, repository=_repository(mine, chosen) if mine.driver.source == "nvidia" else None)
 
 

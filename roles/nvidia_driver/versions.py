@@ -42,7 +42,6 @@ class HostDriver:
 
     @classmethod
     def of(cls, facts: HostFacts) -> HostDriver:
-        """From the role's fact."""
         return cls(
             on_disk=facts.value("on-disk").split("\n")[0].strip(),
             loaded=facts.value("loaded").strip(),

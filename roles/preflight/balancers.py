@@ -31,7 +31,6 @@ class BalancerMachine(FactBase[HostFacts]):
     shell_executable = "bash"
 
     def command(self) -> str:
-        """The script with all questions."""
         return script(
             ask_value("os", '. /etc/os-release && echo "$ID-$VERSION_ID"'),
             ask_value("systemd", "[ -d /run/systemd/system ] && echo yes"),
@@ -45,7 +44,6 @@ class BalancerMachine(FactBase[HostFacts]):
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 
@@ -63,7 +61,6 @@ def findings(
 
 
 def _spec(mine: BalancerSlice | MonitorSlice) -> str:
-    """Name of the specification in the inventory."""
     return "Balancer" if isinstance(mine, BalancerSlice) else "Monitor"
 
 

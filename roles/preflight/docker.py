@@ -22,7 +22,7 @@ TOGETHER = {"docker-ce": "docker-ce docker-ce-cli containerd.io", "moby-engine":
 """Packages that have to be purged together, by the package that is found."""
 
 
-def questions() -> list[str]:
+def fact_commands() -> list[str]:
     """Fact commands: packages, a snap, a dockerd that belongs to no package."""
     stray = 'd=$(command -v dockerd) && ! dpkg -S "$(readlink -f "$d")" >/dev/null && echo "$d"'
     return [

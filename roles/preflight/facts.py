@@ -52,11 +52,9 @@ class Login(FactBase[dict[str, str]]):
     default = dict
 
     def command(self) -> str:
-        """Prints key=value lines."""
         return 'echo "user=$(id -un)"; echo "uid=$(id -u)"; sudo -n true 2>/dev/null && echo sudo=yes; true'
 
     def process(self, output: list[str]) -> dict[str, str]:
-        """The lines as a dictionary."""
         return dict(line.split("=", 1) for line in output if "=" in line)
 
 
@@ -67,7 +65,7 @@ class MachineHost(FactBase[HostFacts]):
     shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
 
     def command(self, about: About) -> str:
-        """The script with all questions; the addresses are tried side by side."""
+        """The script with all commands; the addresses are tried side by side."""
         mine = about.mine
         return script(
             ask_value("os", '. /etc/os-release && echo "$ID-$VERSION_ID"'),
@@ -84,14 +82,13 @@ class MachineHost(FactBase[HostFacts]):
             ask_value("seccomp", _NO_FILTER),
             *_ask_room(mine),
             *_ask_driver(),
-            *(() if mine.driver.manage else cards.questions()),
-            *docker.questions(),
+            *(() if mine.driver.manage else cards.fact_commands()),
+            *docker.fact_commands(),
             *_ask_service(mine),
             *_ask_network(mine, about.timeout_seconds),
         )
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)
 
 
@@ -184,15 +181,15 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
     url = mirrors.toolkit.url if mirrors.toolkit else "https://nvidia.github.io"
     sources.append(("toolkit-packages", url, "command -v nvidia-ctk >/dev/null"))
     image = f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null"
-    if not _is_given(mine, mine.image.files_name, mine.image.digest):
+    if not _has_peers(mine, mine.image.files_name, mine.image.digest):
         sources.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))
     for weights in mine.weights:
-        if weights.fetch_on == "host" and not _is_given(mine, weights.model, weights.revision):
+        if weights.fetch_on == "host" and not _has_peers(mine, weights.model, weights.revision):
             sources.append((f"weights-of-{weights.model}", mine.hub.endpoint, f"[ -d {quote(weights_path(weights))} ]"))
     return [(what, _place(url), have) for what, url, have in sources]
 
 
-def _is_given(mine: Slice, name: str, revision: str) -> bool:
+def _has_peers(mine: Slice, name: str, revision: str) -> bool:
     """True if other hosts of the plan share these files."""
     return bool(mine.sharing and mine.sharing.of(name, revision))
 

@@ -83,7 +83,6 @@ def _noted(mine: Slice) -> Decide:
 
 
 def _note_now(mine: Slice, pull: CachedFact[PullState]) -> None:
-    """Notes it of a host that is being prepared."""
     list(_noted(mine)(pull.now()))
 
 

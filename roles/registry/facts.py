@@ -22,7 +22,6 @@ class PullState:
 
     @property
     def is_going(self) -> bool:
-        """True if a pull is under way."""
         return self.unit.is_going
 
 

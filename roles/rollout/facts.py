@@ -54,7 +54,7 @@ class RolloutFacts(FactBase[dict[str, ServerFacts]]):
         }
 
 
-def seen_by(balancers: Iterable[SeenBySlice]) -> str:
+def readiness_command(balancers: Iterable[SeenBySlice]) -> str:
     """The shell command that prints the name of each balancer that can be asked, and what it knows of its servers."""
     commands = (
         f"if seen=$(curl -fsS --max-time {ASKED_SECONDS} {shlex.quote(balancer.metrics)} 2>/dev/null); then"
@@ -68,7 +68,7 @@ def seen_by(balancers: Iterable[SeenBySlice]) -> str:
 def ready_hosts(output: Iterable[str], pools: Iterable[Pool]) -> dict[str, bool]:
     """By host of the pools that some balancer knows: True where every balancer sends to all of the host's servers.
 
-    `output` is that of `seen_by`. A host that stands in a pool's backends with no line is not ready there.
+    `output` is that of `readiness_command`. A host that stands in a pool's backends with no line is not ready there.
     """
     known = list(pools)
     ready: dict[str, bool] = {}

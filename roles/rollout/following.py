@@ -22,7 +22,7 @@ from deploy.slices.host import Slice
 from roles._pyinfra.events import tell
 from roles._pyinfra.steps import Refuse
 from roles._shipping import units
-from roles.rollout.facts import ServerFacts, ready_hosts, seen_by
+from roles.rollout.facts import ServerFacts, readiness_command, ready_hosts
 from roles.rollout.judge import no_room
 
 AGAIN_SECONDS = 2
@@ -73,7 +73,9 @@ class Following:
     def look_for_room(self, mine: Slice, host: Host, arguments: ConnectorArguments) -> Hold | None:
         """Why the host may not be drained now, by what its balancers say of its pool; None where it may."""
         if mine.traffic and mine.traffic.balancers:
-            self.run.see(ready_hosts(units.run(host, seen_by(mine.traffic.balancers), arguments), self.plan.pools))
+            self.run.see(
+                ready_hosts(units.run(host, readiness_command(mine.traffic.balancers), arguments), self.plan.pools)
+            )
         return self.run.hindrance(host.name)
 
 

@@ -17,5 +17,4 @@ class Service(FactBase[HostFacts]):
         return script(ask_units(UNIT), ask_value("user", f"id -u {USER}"))
 
     def process(self, output: list[str]) -> HostFacts:
-        """Parsed, not judged."""
         return HostFacts.parse(output)

@@ -18,7 +18,6 @@ SHOWN = f"{{ journalctl -q -u {UNIT} -n 5 -o cat >&2; false; }}"
 
 
 def unit() -> Text:
-    """The unit file."""
     return shipped(f"files/units/{UNIT}", f"{UNITS}/{UNIT}")
 
 
@@ -56,9 +55,9 @@ def install(wanted: Text, facts: Mapping[str, str]) -> Iterator[Command]:
     """
     again = f"{{ systemctl try-restart {UNIT} || {SHOWN}; }}"
     more: list[Command] = []
-    if facts.get(wanted.path) != wanted.seen_when_right:
+    if facts.get(wanted.path) != wanted.wanted_fact:
         more = [write(wanted.path, wanted.content, wanted.mode, then=again)]
-    elif facts.get(unit().path) != unit().seen_when_right:
+    elif facts.get(unit().path) != unit().wanted_fact:
         more = [again]
     yield from undo.put_watched("traffic", [unit()], facts, *more)
 

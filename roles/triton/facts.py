@@ -48,7 +48,7 @@ class TritonState:
     orphans: frozenset[str] = frozenset()
 
     def server(self, name: str) -> ServerState:
-        """A server the host has never had serves nothing."""
+        """The state of a server; empty if the host never had it."""
         return self.servers.get(name, ServerState())
 
 

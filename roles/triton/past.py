@@ -58,7 +58,6 @@ class Changes(FactBase[tuple[Change, ...]]):
         return f"""grep -F '"result": "serves"' {ROOT}/history.jsonl 2>/dev/null | tail -n {REMEMBERED}; true"""
 
     def process(self, output: list[str]) -> tuple[Change, ...]:
-        """The lines of runs."""
         return tuple(change for line in output for change in Change.of(line))
 
 

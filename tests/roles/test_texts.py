@@ -40,7 +40,7 @@ def test_two_processes_tell_of_all_files_and_of_nothing_else(tmp_path: Path) -> 
     ran = subprocess.run(["sh", "-c", InstalledTexts().command(tuple(map(str, paths)))], capture_output=True, text=True)
     wanted = [Text(str(path), path.read_text(), mode) for path, mode in zip(paths, ("644", "644", "600"), strict=False)]
     seen = InstalledTexts().process(ran.stdout.splitlines())
-    assert (ran.returncode, seen) == (0, {text.path: text.seen_when_right for text in wanted})
+    assert (ran.returncode, seen) == (0, {text.path: text.wanted_fact for text in wanted})
 
 
 @pytest.mark.parametrize(("needs", "seen"), [("yes", {UNREAD: "due - -"}), ("no", {})])
@@ -54,7 +54,7 @@ def test_systemd_is_asked_whether_it_has_read_them(tmp_path: Path, needs: str, s
 
 
 def test_what_is_right_on_disk_and_unread_is_read() -> None:
-    seen = {UNIT.path: UNIT.seen_when_right}
+    seen = {UNIT.path: UNIT.wanted_fact}
     assert [list(map(str, put([UNIT], found))) for found in (seen, seen | {UNREAD: "due - -"})] == [
         [],
         ["systemctl daemon-reload"],

@@ -57,7 +57,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def placed(gateway: Gateway) -> str:
     """The texts of the role, as they are on a host that is done."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in operations.texts(*h100(gateway)))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(*h100(gateway)))
 
 
 def play(*seen: str, texts: str | None = None, differs: str = "", gateway: Gateway = WITH_KEYS, **how: Any) -> Ran:

@@ -67,7 +67,7 @@ class Comes:
 
 def host_that(store: Any, awaited: Any = CAME, gives: Any = GIVES, mine: Slice | None = None) -> Mapping[str, Any]:
     """A host's answers: of what is published, of its unit while it gets the model, and while it gives it."""
-    placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine or mine_of("a")))
+    placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine or mine_of("a")))
     return {
         "%n %a %U": placed,
         "id -u": "value\tenginehouse-fetch\t990\nvalue\tenginehouse-share\t991",

@@ -71,7 +71,7 @@ def play(*seen: str, unit: bool = True, **how: Any) -> Ran:
     text = operations.unit()
     answers = {
         "dpkg-query": list(seen),
-        "%n %a %U": f"{text.seen_when_right} {text.path}" if unit else "",
+        "%n %a %U": f"{text.wanted_fact} {text.path}" if unit else "",
         "openssl req": request().splitlines(),
     }
     return run(lambda: mutual.apply(BACK), answers=answers, **how)

@@ -9,7 +9,7 @@ import pytest
 from deploy.slices.traffic import SeenBySlice
 from deploy.spec import Rollout
 from deploy.topology.waves import pools_of
-from roles.rollout.facts import RolloutFacts, ServerFacts, ready_hosts, seen_by
+from roles.rollout.facts import RolloutFacts, ServerFacts, readiness_command, ready_hosts
 from roles.rollout.judge import finding, slower, unchanged
 from tests.roles.slices import a_slice
 
@@ -51,7 +51,7 @@ def test_two_balancers_have_to_agree_that_a_host_is_ready() -> None:
 
 
 def test_each_balancer_is_asked_for_what_is_up() -> None:
-    asked = seen_by([SeenBySlice(name="edge", metrics="http://10.0.0.5:8405/metrics")])
+    asked = readiness_command([SeenBySlice(name="edge", metrics="http://10.0.0.5:8405/metrics")])
     assert "--max-time 5 http://10.0.0.5:8405/metrics" in asked and "echo balancer=edge" in asked
 
 

@@ -30,7 +30,7 @@ TRAFFIC = TrafficSlice(
 )
 MINE = replace(a_slice(), traffic=TRAFFIC)
 WANTED = settings(TRAFFIC)
-PLACED = "\n".join(f"{text.seen_when_right} {text.path}" for text in (unit(), WANTED))
+PLACED = "\n".join(f"{text.wanted_fact} {text.path}" for text in (unit(), WANTED))
 RUNS = ["unit\tId=enginehouse-traffic.service", "unit\tLoadState=loaded", "unit\tActiveState=active",
         "unit\tUnitFileState=enabled", "unit\t", "value\tuser\t998"]  # fmt: skip
 RUN = "systemctl enable --now enginehouse-traffic.service"
@@ -65,13 +65,13 @@ def test_a_service_that_was_stopped_or_disabled_runs_again() -> None:
 
 
 def test_other_settings_are_written_and_taken_up_in_one_command() -> None:
-    ran = play(PLACED.replace(WANTED.seen_when_right, f"{'0' * 64} 644 root"), RUNS)
+    ran = play(PLACED.replace(WANTED.wanted_fact, f"{'0' * 64} 644 root"), RUNS)
     assert len(ran.commands) == 1
     assert f"/etc/enginehouse/traffic.json && {{ {TRIED}" in ran.commands[0]
 
 
 def test_another_unit_is_put_under_the_dead_mans_switch_and_started_anew() -> None:
-    ran = play(PLACED.replace(unit().seen_when_right, f"{'0' * 64} 644 root"), RUNS)
+    ran = play(PLACED.replace(unit().wanted_fact, f"{'0' * 64} 644 root"), RUNS)
     assert ran.commands[-1] == "confirm units-traffic over a new connection"
     assert any(TRIED in command for command in ran.commands)
 
