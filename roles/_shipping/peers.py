@@ -201,9 +201,8 @@ class Giving:
     def _start(self, name: str) -> bool:
         giver = self.state.inventory.get_host(name)
         try:
-            return self.sharing.started(
-                self.state, giver, host_arguments(giver), self.sharing.text(name, self.all, None)
-            )
+            text = self.sharing.text(name, self.all, None)
+            return self.sharing.started(self.state, giver, host_arguments(giver), text)
         except NO_LINE:
             return False
 
@@ -267,13 +266,11 @@ class Await(PyinfraCommand):
         question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"
         while self.ask.is_under_way and (elapsed := time.monotonic() - began) < self.sharing.settings.fetch_seconds:
             lines = units.run(host, f"{units.ask(self.unit)}; {question}; true", connector_arguments)
-            unit_state, status = (
-                units.UnitState.of(lines),
-                next((line[15:] for line in lines if "MainStatus" in line), ""),
-            )
+            unit_state = units.UnitState.of(lines)
             if "published=1" in lines:
                 return True
             if lines and not unit_state.is_going:
+                status = next((line[15:] for line in lines if "MainStatus" in line), "")
                 return self._told_why(host, connector_arguments, status)
             is_silent = elapsed - float(reported_at or 0) > units.LONGEST_SILENCE_SECONDS
             if unit_state.status not in ("", last) and is_silent:
