@@ -24,7 +24,7 @@ elif not plan.gateway_only:  # --data only=gateway: nothing but the gateway, bel
     stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
     health.apply(mine)  # the watchdog of each server, and the gate before each swap
     traffic.apply(mine)  # says to balancers who is ready; a server that stops is drained by its own unit
-quiet.look()  # a host that wants nothing is only looked at, here and below
+quiet.recheck()  # a host that wants nothing is only looked at, here and below
 rollout.all_staged(mine, plan)  # nothing below stops a server before every host of the run has come this far
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):
@@ -32,7 +32,7 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
         based = foundation.apply(mine, drained=True)  # now a serving host may lose its driver or daemon for a while
         swapped = triton.apply(mine, plan.digest, number)  # one transaction on the host: swap and prove, or put back
         quiet.once_known(traffic.tell, mine, [*based, *swapped])
-        quiet.look()
+        quiet.recheck()
     rollout.end_of_wave(mine, plan, number, triton.put_back)
 
 closing.apply(mine, edge, plan)  # every wave has passed its gate: balancers check all models, gateways offer them

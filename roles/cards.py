@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from deploy.catalog.mig import PROFILES, MigProfile, places
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import Seen, ask_units, ask_value
+from roles._pyinfra.facts import HostFacts, ask_units, ask_value
 
 ON, OFF, NEVER = "Enabled", "Disabled", "[N/A]"
 BOOT_UNIT = "enginehouse-mig.service"
@@ -25,8 +25,8 @@ _DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 
 
 @dataclass(frozen=True)
-class FoundGpu:
-    """One GPU: its mode now and after the next reset, and its instances in the order CDI numbers them."""
+class GpuState:
+    """A GPU of the host: its mode now and after the next reset, and its instances in the order CDI numbers them."""
 
     index: int
     current: str
@@ -49,8 +49,8 @@ class FoundGpu:
         return {ON: "MIG on, no instances", OFF: "MIG off"}.get(self.current, "no MIG mode")
 
 
-def questions() -> list[str]:
-    """Questions to a host: modes and instances of every GPU, and the boot unit. A host without a driver has no GPUs."""
+def fact_commands() -> list[str]:
+    """Fact commands: modes and instances of every GPU, and the boot unit. A host without a driver has no GPUs."""
     return [
         ask_units(BOOT_UNIT),
         ask_value("modes", f"{_LOADED} && {_MODES} | grep '^[0-9]'"),
@@ -58,25 +58,25 @@ def questions() -> list[str]:
     ]
 
 
-def gpus(seen: Seen) -> tuple[FoundGpu, ...]:
+def gpus(facts: HostFacts) -> tuple[GpuState, ...]:
     """Every GPU the driver shows; none without a driver."""
     listed, number = dict[int, list[str]](), -1
-    for line in seen.value("listed").splitlines():
+    for line in facts.value("listed").splitlines():
         if match := _GPU.match(line):
             number = int(match[1])
         elif match := _DEVICE.match(line):
             listed.setdefault(number, []).append(match[1])
-    rows = [[field.strip() for field in line.split(",")] for line in seen.value("modes").splitlines()]
+    rows = [[field.strip() for field in line.split(",")] for line in facts.value("modes").splitlines()]
     return tuple(
-        FoundGpu(int(row[0]), row[1], row[2], tuple(listed.get(int(row[0]), ())))
+        GpuState(int(row[0]), row[1], row[2], tuple(listed.get(int(row[0]), ())))
         for row in rows
         if len(row) == 3 and row[0].isdigit()
     )
 
 
-def is_cut(seen: Seen, mine: Slice) -> bool:
+def is_cut(facts: HostFacts, mine: Slice) -> bool:
     """True if every GPU is as planned; a GPU that is to be cut has to be there."""
-    present = gpus(seen)
+    present = gpus(facts)
     return all(gpu.is_cut(mine.mig) for gpu in present) and (not mine.mig or len(present) == mine.machine.gpus)
 
 
@@ -85,15 +85,15 @@ def planned_cut(mine: Slice) -> str:
     return " + ".join(mine.mig) or "whole GPUs, MIG off"
 
 
-def not_ours_to_cut(seen: Seen, mine: Slice, state: str) -> Iterator[Refusal]:
+def not_ours_to_cut(facts: HostFacts, mine: Slice, state: str) -> Iterator[Refusal]:
     """Refusals where nobody here may cut: GPUs that are not as declared, and a boot unit of ours that would cut them.
 
     Only for `Driver(manage=False)`. What they offer to type is for the inventory, or for the owner of the GPUs.
     """
-    present = gpus(seen)
+    present = gpus(facts)
     if any(not gpu.is_cut(mine.mig) for gpu in present):
         yield _other_cut(present, mine, state)
-    if seen.unit(BOOT_UNIT).starts_at_boot:
+    if facts.unit(BOOT_UNIT).starts_at_boot:
         yield Refusal(
             "a unit of an earlier deploy cuts the GPUs at every boot, and their driver is not managed",
             facts={
@@ -107,7 +107,7 @@ def not_ours_to_cut(seen: Seen, mine: Slice, state: str) -> Iterator[Refusal]:
         )
 
 
-def _other_cut(present: tuple[FoundGpu, ...], mine: Slice, state: str) -> Refusal:
+def _other_cut(present: tuple[GpuState, ...], mine: Slice, state: str) -> Refusal:
     wrong = [gpu for gpu in present if not gpu.is_cut(mine.mig)]
     return Refusal(
         "the GPUs are not cut as declared, and a driver that is not managed is left as it is",
@@ -124,7 +124,7 @@ def _other_cut(present: tuple[FoundGpu, ...], mine: Slice, state: str) -> Refusa
     )
 
 
-def _declared(present: tuple[FoundGpu, ...], mine: Slice) -> Iterator[str]:
+def _declared(present: tuple[GpuState, ...], mine: Slice) -> Iterator[str]:
     """The declaration of what is there, where every GPU is cut alike into profiles that the catalog knows."""
     cuts = {gpu.instances if gpu.is_cut(gpu.instances) else None for gpu in present}
     (cut, *others) = cuts
@@ -132,8 +132,8 @@ def _declared(present: tuple[FoundGpu, ...], mine: Slice) -> Iterator[str]:
         yield f"mig={cut} in its Machine, and servers that fit there"
 
 
-def _by_their_owner(wrong: list[FoundGpu], mine: Slice) -> Iterator[str]:
-    """What the owner types to give `wrong` the declared cut; nothing where a GPU has no MIG mode."""
+def _by_their_owner(wrong: list[GpuState], mine: Slice) -> Iterator[str]:
+    """The command with which the owner gives `wrong` the declared cut; none if a GPU has no MIG mode."""
     if any(gpu.current == NEVER for gpu in wrong):
         return
     wanted = ON if mine.mig else OFF
@@ -143,14 +143,14 @@ def _by_their_owner(wrong: list[FoundGpu], mine: Slice) -> Iterator[str]:
     commands = []
     if used := _numbers(gpu for gpu in wrong if gpu.instances):  # to destroy none is an error of nvidia-smi
         commands += [f"nvidia-smi mig -i {used} -dci", f"nvidia-smi mig -i {used} -dgi"]
-    if other := _numbers(gpu for gpu in wrong if {gpu.current, gpu.pending} != {wanted}):
-        commands.append(f"nvidia-smi -i {other} -mig {int(bool(mine.mig))}")
+    if to_switch := _numbers(gpu for gpu in wrong if {gpu.current, gpu.pending} != {wanted}):
+        commands.append(f"nvidia-smi -i {to_switch} -mig {int(bool(mine.mig))}")
     if mine.mig:
         commands.append(f"nvidia-smi mig -i {_numbers(wrong)} -cgi {_placed(mine)} -C")
     yield f"their owner types {' && '.join(commands)}"
 
 
-def _numbers(present: Iterable[FoundGpu]) -> str:
+def _numbers(present: Iterable[GpuState]) -> str:
     return ",".join(str(gpu.index) for gpu in present)
 
 

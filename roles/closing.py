@@ -1,5 +1,4 @@
-"""What follows the last wave, once each has passed its gate: balancers, gateways, monitors and what they
-read, and what nobody asks for any more.
+"""Steps after the last wave, once each has passed its gate: balancers, gateways, monitors, exporters and cleanup.
 
 Nothing here stops a server, so nobody is drained for it.
 """
@@ -28,5 +27,5 @@ def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: P
     if mine and not plan.gateway_only:
         exporters.apply(mine.exporters)
         cleanup.apply(mine)
-    quiet.look()
+    quiet.recheck()
     quiet.settle()

@@ -1,4 +1,4 @@
-"""What a host needs before it can serve: tools, Docker, driver, MIG, toolkit; told apart by who serves.
+"""Preconditions of serving: tools, Docker, driver, MIG, toolkit; in two calls, by whether the host serves.
 
 Everything in here may interrupt a container: a driver is reloaded, Docker restarted, the host rebooted. So
 `deploy.py` calls it twice. Before the waves it acts on hosts where nothing serves; inside a wave, after the drain, on
@@ -35,7 +35,6 @@ class Serving(FactBase[list[str]]):
         )
 
     def process(self, output: list[str]) -> list[str]:
-        """Unit names."""
         return [line.strip() for line in output if line.strip()]
 
 

@@ -1,4 +1,4 @@
-"""What every host of ours has before anything is changed on it."""
+"""First steps on every host, before anything is changed on it."""
 
 from __future__ import annotations
 

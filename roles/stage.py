@@ -1,4 +1,4 @@
-"""What can be brought to a host while it serves: image, weights, engines. Started early, awaited late.
+"""Downloads to a host while it serves: image, weights, engines. Started early, awaited late.
 
 A host that serves nothing yet has image and weights started by `foundation`, as soon as it has Python and Docker, so
 that they run beside the driver's installation. On one that serves they start here, where they interrupt nothing. An

@@ -1,4 +1,4 @@
-"""What makes a host a balancer or a monitor, in place of `foundation` and what follows on other hosts.
+"""Steps of a balancer or a monitor, in place of `foundation` and what follows on other hosts.
 
 Neither is in a wave. Hosts join and leave a balancer before the first wave, and nothing of it is reloaded while one is
 out. A monitor learns of what is new after the last wave: before, nobody would answer it.

@@ -6,10 +6,10 @@ import roles._pyinfra.connections
 from benchmarks.side_by_side.looks import Looked
 from benchmarks.side_by_side.operations import operations
 from roles._pyinfra import quiet
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 
 roles._pyinfra.connections.install(host)
 for each in operations(host.name):
-    step(Reading(Looked, {"shell": each.look}), each.decide, name=f"Side | {each.name}")
-quiet.look()
+    step(CachedFact(Looked, {"shell": each.look}), each.decide, name=f"Side | {each.name}")
+quiet.recheck()
 quiet.settle()

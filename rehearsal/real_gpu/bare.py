@@ -20,16 +20,16 @@ from rehearsal.real_gpu.served import kernels
 
 def main() -> None:
     """Serves what the first line of standard input says, until that is closed."""
-    told = json.loads(sys.stdin.readline())
+    request = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory(prefix="bare-") as folder:
         repository, run, compiled = (Path(folder, name) for name in ("repository", "run", "compiled"))
-        for path, text in told["files"].items():
+        for path, text in request["files"].items():
             (repository / path).parent.mkdir(parents=True, exist_ok=True)
             (repository / path).write_text(text, "utf-8")
-        with triton.serving(repository, run, compiled, told["flags"]) as server:
-            said = {"grpc": server.grpc, "http": server.http, "pid": server.process.pid}
-            said |= {"kernels": kernels(server.log.read_text()), "seconds": round(server.seconds_to_ready, 1)}
-            print(json.dumps(said), flush=True)
+        with triton.serving(repository, run, compiled, request["flags"]) as server:
+            answer = {"grpc": server.grpc, "http": server.http, "pid": server.process.pid}
+            answer |= {"kernels": kernels(server.log.read_text()), "seconds": round(server.seconds_to_ready, 1)}
+            print(json.dumps(answer), flush=True)
             sys.stdin.read()
 
 

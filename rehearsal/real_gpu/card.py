@@ -1,4 +1,4 @@
-"""What a GPU says of its memory: nvidia-smi on its machine, read until it stands still, or all the while."""
+"""Memory of a GPU: nvidia-smi on its machine, read until it stands still, or all the while."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def filled(
         readings = passes.drive(deployed, list(passes.workloads), seconds)
         generated = seen.tokens - began
     after = deployed.metrics()
-    found = {
+    results = {
         "planned_tokens": model.kv_cache_tokens,
         "goal_tokens": goal,
         "sequences": len(shape.prompts),
@@ -59,14 +59,14 @@ def filled(
     }
     most_mib = max(int(sample["used_mib"]) for sample in samples)
     used = {"before": before_mib, "most": most_mib, "usable": usable_mib, "looks": len(samples)}
-    return found | {"used_mib": used} | verdict(samples[first:], most_mib <= usable_mib, least, found)
+    return results | {"used_mib": used} | verdict(samples[first:], most_mib <= usable_mib, least, results)
 
 
 def look(deployed: Deployed, seen: Generation) -> card.Sample:
     """Memory in use, and tokens held: as the LLM says (0 where it says nothing), and as its clients count."""
-    said = deployed.metrics().get(ENGINE % deployed.model("llm").name, 0.0)
+    held_tokens = deployed.metrics().get(ENGINE % deployed.model("llm").name, 0.0)
     used = float(card.used_mib(deployed.machine))
-    return {"used_mib": used, "held_tokens": said, "held_by_clients": float(seen.held_tokens)}
+    return {"used_mib": used, "held_tokens": held_tokens, "held_by_clients": float(seen.held_tokens)}
 
 
 def loaded(
@@ -87,14 +87,14 @@ def loaded(
     }
 
 
-def verdict(samples: list[card.Sample], fits: bool, least: int, found: Mapping[str, Any]) -> dict[str, Any]:
+def verdict(samples: list[card.Sample], fits: bool, least: int, results: Mapping[str, Any]) -> dict[str, Any]:
     """Tokens held beside the encoders' passes, and whether all went well: filled, within the card, all answered."""
     held, by_clients = ([int(sample[name]) for sample in samples] for name in ("held_tokens", "held_by_clients"))
     filled_share = sum(tokens >= least for tokens in held) / len(held)
-    is_well = fits and not (found["llm"]["errors"] or found["complaints"] or found["restarted"])
+    is_well = fits and not (results["llm"]["errors"] or results["complaints"] or results["restarted"])
     return {
         "held_tokens": {"most": max(held), "least": min(held), "share_of_time_filled": round(filled_share, 3)},
         "held_by_clients": {"most": max(by_clients), "least": min(by_clients)},
-        "held_percent": round(100 * max(held) / found["goal_tokens"], 2),
+        "held_percent": round(100 * max(held) / results["goal_tokens"], 2),
         "passed": is_well and max(held) >= least,
     }

@@ -102,7 +102,7 @@ class Running:
 
 @dataclass
 class Generation:
-    """What the clients of one LLM have seen so far."""
+    """State of the clients of an LLM so far."""
 
     running: list[Running]
     answers: int = 0
@@ -184,7 +184,7 @@ def _client(
 def _answered(
     http: str, model: str, text: str, most: int, mine: Running, seen: Generation, ended: threading.Event
 ) -> str:
-    """What is wrong with the answer to `text`; empty where it came, or was no longer wanted."""
+    """The fault of the answer to `text`; empty if it came, or was no longer wanted."""
     question = {
         "text_input": text,
         "sampling_param_max_tokens": most,

@@ -1,4 +1,4 @@
-"""What happens to the machine with the GPU, from the first deploy to the removal; a step a function (steps.py)."""
+"""Steps on the machine with the GPU, from the first deploy to the removal; a step a function (steps.py)."""
 
 from __future__ import annotations
 
@@ -11,97 +11,97 @@ from collections.abc import Callable
 
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
-from rehearsal.real_gpu.report import Found
+from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import INVENTORY, READY_SECONDS, REPORT, card, machine, real, settings, tell
 from rehearsal.real_gpu.untouched import touches_card
 
 
-def deploy(found: Found) -> None:
+def deploy(results: StepResults) -> None:
     """Three models answer where nothing was."""
-    deploy_as("one", found, "deploy")
+    deploy_as("one", results, "deploy")
 
 
-def deploy_as(layout: str, found: Found, name: str) -> None:
+def deploy_as(layout: str, results: StepResults, name: str) -> None:
     """The servers of this layout (inventory.py) answer; the log is NAME.log."""
     tell(layout=layout)
     run = _pyinfra("deploy.py", name)
-    found["seconds"] = round(run.seconds, 1)
-    found["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
-    found["totals"] = run.totals
+    results["seconds"] = round(run.seconds, 1)
+    results["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
+    results["totals"] = run.totals
     _require_good(run)
-    found["units"] = _unit_seconds()
+    results["units"] = _unit_seconds()
     servers = ("main",) if layout != "one_per_gpu" else tuple(f"main-{gpu}" for gpu in range(settings()["gpus"]))
     loads = {server: _loads(server) for server in servers}
-    found["models"] = loads if len(loads) > 1 else loads["main"]
-    found["memory"] = card()
+    results["models"] = loads if len(loads) > 1 else loads["main"]
+    results["memory"] = card()
 
 
-def deploy_again(found: Found) -> None:
+def deploy_again(results: StepResults) -> None:
     """A second run changes nothing."""
     run = _pyinfra("deploy.py", "deploy-again")
-    found["seconds"], found["totals"], found["silent"] = round(run.seconds, 1), run.totals, run.is_silent
+    results["seconds"], results["totals"], results["silent"] = round(run.seconds, 1), run.totals, run.is_silent
     _require_good(run)
     if not run.is_silent:
         raise RehearsalRefused("the second run changed something")
 
 
-def doctor(found: Found) -> None:
+def doctor(results: StepResults) -> None:
     """The doctor finds nothing on a healthy machine; its answer is doctor.json."""
     command = [sys.executable, "-m", "deploy", "doctor", INVENTORY, "--json"]
     began = time.monotonic()
-    told = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True)
-    found["seconds"], found["code"] = round(time.monotonic() - began, 1), told.returncode
-    (REPORT / "doctor.json").write_text(told.stdout)
-    if told.returncode:
-        raise RehearsalRefused(f"{told.stdout}\n{told.stderr}"[-4000:])
-    found["said"] = json.loads(told.stdout)
+    ran = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True)
+    results["seconds"], results["code"] = round(time.monotonic() - began, 1), ran.returncode
+    (REPORT / "doctor.json").write_text(ran.stdout)
+    if ran.returncode:
+        raise RehearsalRefused(f"{ran.stdout}\n{ran.stderr}"[-4000:])
+    results["said"] = json.loads(ran.stdout)
 
 
-def smoke(found: Found, name: str = "smoke") -> None:
+def smoke(results: StepResults, name: str = "smoke") -> None:
     """The smoke tests of the repository pass; the log is NAME.log."""
     command = [sys.executable, "-m", "pytest", "tests/smoke", "--inventory", INVENTORY, "-q", "-p", "no:cacheprovider"]
-    told = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True)
-    said = told.stdout + told.stderr
-    (REPORT / f"{name}.log").write_text(said)
-    found["said"] = (told.stdout.strip().splitlines() or [""])[-1]
-    if told.returncode:
-        raise RehearsalRefused("\n".join(said.splitlines()[-40:]))
+    ran = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True)
+    output = ran.stdout + ran.stderr
+    (REPORT / f"{name}.log").write_text(output)
+    results["said"] = (ran.stdout.strip().splitlines() or [""])[-1]
+    if ran.returncode:
+        raise RehearsalRefused("\n".join(output.splitlines()[-40:]))
 
 
-def change(found: Found) -> None:
+def change(results: StepResults) -> None:
     """A changed release is swapped in."""
     tell(changed=True)
-    _swapped(found, "deploy.py", "change")
+    _swapped(results, "deploy.py", "change")
 
 
-def rollback(found: Found) -> None:
+def rollback(results: StepResults) -> None:
     """The release that served before serves again."""
-    _swapped(found, "rollback.py", "rollback")
+    _swapped(results, "rollback.py", "rollback")
 
 
-def forward(found: Found) -> None:
+def forward(results: StepResults) -> None:
     """The changed release is forward again."""
-    _swapped(found, "deploy.py", "forward")
+    _swapped(results, "deploy.py", "forward")
 
 
-def _swapped(found: Found, verb: str, name: str) -> None:
+def _swapped(results: StepResults, verb: str, name: str) -> None:
     before = _release()
     run = _pyinfra(verb, name)
-    found["seconds"], found["from"], found["to"] = round(run.seconds, 1), before, _release()
-    found["models"], found["stages"] = _loads(), {key: round(value, 1) for key, value in run.stages.items()}
-    found["swap"] = json.loads(machine().run("tail -n 1 /var/lib/enginehouse/history.jsonl").stdout)
-    found["memory"] = card()
+    results["seconds"], results["from"], results["to"] = round(run.seconds, 1), before, _release()
+    results["models"], results["stages"] = _loads(), {key: round(value, 1) for key, value in run.stages.items()}
+    results["swap"] = json.loads(machine().run("tail -n 1 /var/lib/enginehouse/history.jsonl").stdout)
+    results["memory"] = card()
     _require_good(run)
-    if found["to"] == before:
+    if results["to"] == before:
         raise RehearsalRefused(f"{before} serves as before")
-    found["answers"] = _ask()
+    results["answers"] = _ask()
 
 
-def kills(found: Found) -> None:
+def kills(results: StepResults) -> None:
     """A killed container, and a killed unit, are served again without anybody's help."""
     container = machine().run("docker ps --quiet --filter label=enginehouse.server=main").stdout.strip()
-    ways = {"container": f"docker kill {container}", "unit": "systemctl kill --signal=KILL triton@main.service"}
-    for name, command in ways.items():
+    commands = {"container": f"docker kill {container}", "unit": "systemctl kill --signal=KILL triton@main.service"}
+    for name, command in commands.items():
         before = machine().run("systemctl show -P ActiveEnterTimestampMonotonic triton@main").stdout
         began = time.monotonic()
         machine().run(command)
@@ -112,31 +112,35 @@ def kills(found: Found) -> None:
                 and _is_ready()
             )
         )
-        found[name] = {"seconds_until_ready": round(time.monotonic() - began, 1), "answers": _ask(), "models": _loads()}
+        results[name] = {
+            "seconds_until_ready": round(time.monotonic() - began, 1),
+            "answers": _ask(),
+            "models": _loads(),
+        }
 
 
-def daemon_reload(found: Found) -> None:
+def daemon_reload(results: StepResults) -> None:
     """The running container still has the GPU after systemd wrote its device rules anew."""
     machine().run("systemctl daemon-reload")
     container = machine().run("docker ps --quiet --filter label=enginehouse.server=main").stdout.strip()
-    told = machine().run(f"docker exec {container} nvidia-smi -L", check=False)
-    found["said"], found["answers"] = (told.stdout + told.stderr).strip(), _ask()
-    if told.returncode or "GPU 0" not in found["said"]:
-        raise RehearsalRefused(f"the container lost the GPU: {found['said']}")
+    ran = machine().run(f"docker exec {container} nvidia-smi -L", check=False)
+    results["said"], results["answers"] = (ran.stdout + ran.stderr).strip(), _ask()
+    if ran.returncode or "GPU 0" not in results["said"]:
+        raise RehearsalRefused(f"the container lost the GPU: {results['said']}")
 
 
-def watchdog(found: Found) -> None:
+def watchdog(results: StepResults) -> None:
     """The metrics of Triton and of the host say what nvidia-smi says."""
     metrics = machine().run(f"curl -sS --max-time 10 http://{machine().address}:8002/metrics").stdout
-    found["triton"] = [line for line in metrics.splitlines() if line.startswith("nv_gpu_")]
-    found["watchdog"] = machine().run("systemctl list-timers --all --no-pager 'enginehouse-*'", check=False).stdout
-    found["textfiles"] = machine().run("find /var/lib -name '*.prom' -exec cat {} +", check=False).stdout.splitlines()
-    found["card"] = card()
-    if real() and not found["triton"]:
+    results["triton"] = [line for line in metrics.splitlines() if line.startswith("nv_gpu_")]
+    results["watchdog"] = machine().run("systemctl list-timers --all --no-pager 'enginehouse-*'", check=False).stdout
+    results["textfiles"] = machine().run("find /var/lib -name '*.prom' -exec cat {} +", check=False).stdout.splitlines()
+    results["card"] = card()
+    if real() and not results["triton"]:
         raise RehearsalRefused("Triton publishes no nv_gpu_ metric although there is a GPU")
     if real():
-        found["wrong"] = wrong_metrics(found["triton"], card())
-        found["passed"] = not found["wrong"]
+        results["wrong"] = wrong_metrics(results["triton"], card())
+        results["passed"] = not results["wrong"]
 
 
 def wrong_metrics(lines: list[str], seen: dict[str, str]) -> list[str]:
@@ -153,22 +157,22 @@ def wrong_metrics(lines: list[str], seen: dict[str, str]) -> list[str]:
     return wrong
 
 
-def remove(found: Found) -> None:
-    """Nothing of the deploy is left, and the GPU is free."""
+def remove(results: StepResults) -> None:
+    """Removes the deploy; the GPU is free afterwards."""
     run = _pyinfra("remove.py", "remove", "--data", "remove=yes")
-    found["seconds"], found["totals"] = round(run.seconds, 1), run.totals
+    results["seconds"], results["totals"] = round(run.seconds, 1), run.totals
     ours = "/var/lib/enginehouse /etc/enginehouse /usr/local/lib/enginehouse /etc/systemd/system/triton@.service"
-    found["left"] = machine().run(f"ls -d {ours} 2>/dev/null", check=False).stdout.split()
-    found["memory"] = card()
+    results["left"] = machine().run(f"ls -d {ours} 2>/dev/null", check=False).stdout.split()
+    results["memory"] = card()
     _require_good(run)
 
 
-def untouched(found: Found) -> None:
+def untouched(results: StepResults) -> None:
     """No log of the run has a command that changes a card."""
     logs = sorted(REPORT.glob("*.log"))
-    found["logs"] = [path.name for path in logs]
-    found["touching"] = [line for path in logs for line in touches_card(path.read_text(errors="replace"))]
-    found["passed"] = bool(logs) and not found["touching"]
+    results["logs"] = [path.name for path in logs]
+    results["touching"] = [line for path in logs for line in touches_card(path.read_text(errors="replace"))]
+    results["passed"] = bool(logs) and not results["touching"]
 
 
 def _pyinfra(verb: str, name: str, *more: str) -> Run:
@@ -200,12 +204,12 @@ def _wait(is_so: Callable[[], bool]) -> None:
 
 def _ask() -> list[str]:
     """Which models answered what, asked as an operator would (`enginehouse ask`)."""
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-m", "deploy", "ask", INVENTORY], cwd=REPOSITORY, text=True, capture_output=True
     )
-    if told.returncode:
-        raise RehearsalRefused(f"a model gave no answer\n{told.stdout[-1500:]}{told.stderr[-1500:]}")
-    return [line.removeprefix("# ")[:100] for line in told.stdout.splitlines() if line.startswith("# ")]
+    if ran.returncode:
+        raise RehearsalRefused(f"a model gave no answer\n{ran.stdout[-1500:]}{ran.stderr[-1500:]}")
+    return [line.removeprefix("# ")[:100] for line in ran.stdout.splitlines() if line.startswith("# ")]
 
 
 def _unit_seconds() -> dict[str, float]:
@@ -220,6 +224,6 @@ def _unit_seconds() -> dict[str, float]:
 
 def _loads(server: str = "main") -> dict[str, float]:
     """Seconds of each model's load at the last start, as the server's unit told them."""
-    asked = f"journalctl -u triton@{server} --no-pager -o cat | grep '^serving ' | tail -n 1"
-    told = machine().run(asked, check=False)
-    return {name: float(seconds) for name, seconds in re.findall(r"(\S+) \(([0-9.]+) s\)", told.stdout)}
+    query = f"journalctl -u triton@{server} --no-pager -o cat | grep '^serving ' | tail -n 1"
+    ran = machine().run(query, check=False)
+    return {name: float(seconds) for name, seconds in re.findall(r"(\S+) \(([0-9.]+) s\)", ran.stdout)}

@@ -31,24 +31,24 @@ UNREAD = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/shar
 ASK = """
 import importlib.metadata as m, json, re, sys, sysconfig
 def closed(names):
-    found, left = {}, list(names)
+    answer, left = {}, list(names)
     while left:
         name = re.sub(r"[-_.]+", "-", left.pop()).lower()
-        if name in found or name == "numpy":
+        if name in answer or name == "numpy":
             continue
         try:
-            found[name] = m.distribution(name)
+            answer[name] = m.distribution(name)
         except m.PackageNotFoundError:
             continue  # required elsewhere, by another system or Python
-        left += [re.match(r"[\\w.-]+", line)[0] for line in found[name].requires or () if "extra ==" not in line]
-    return found
+        left += [re.match(r"[\\w.-]+", line)[0] for line in answer[name].requires or () if "extra ==" not in line]
+    return answer
 site = sysconfig.get_path("purelib")
 # torch names its libraries as extras of another package: all that are there are taken.
-libraries = [found.name for found in m.distributions() if (found.name or "").lower().startswith("nvidia-")]
+libraries = [answer.name for answer in m.distributions() if (answer.name or "").lower().startswith("nvidia-")]
 names = closed([*sys.argv[1:], *libraries])
-files = [str(path) for found in names.values() for path in found.files or () if not str(path).startswith("..")]
+files = [str(path) for answer in names.values() for path in answer.files or () if not str(path).startswith("..")]
 print(json.dumps({"python": "%d.%d" % sys.version_info[:2], "site": site, "files": files,
-                  "versions": {name: found.version for name, found in names.items()}}))
+                  "versions": {name: answer.version for name, answer in names.items()}}))
 """
 
 
@@ -58,16 +58,16 @@ def make_image(into: Path, outer: Path, torch_python: str, triton: Path, network
     `triton` holds what benchmarks.bring_triton packed; `network` are files of the LLM slot and their folders in the
     image's Python packages.
     """
-    asked = ask_python(outer, torch_python)
-    version = asked["python"]
+    python_facts = ask_python(outer, torch_python)
+    version = python_facts["python"]
     site = f"usr/local/lib/python{version}/dist-packages"
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=into, prefix=".layers-") as scratch, ThreadPoolExecutor(4) as pool:
         work = Path(scratch)
         tars = {
             "system": system_layer(outer, version, work),
-            "libraries": python_layer(outer, asked, site, work, "nvidia/"),
-            "packages": python_layer(outer, asked, site, work),
+            "libraries": python_layer(outer, python_facts, site, work, "nvidia/"),
+            "packages": python_layer(outer, python_facts, site, work),
             "triton": triton_layer(outer, triton, version, site, work),
         }
         for name in tars:
@@ -76,23 +76,23 @@ def make_image(into: Path, outer: Path, torch_python: str, triton: Path, network
         more = {path: f"{site}/{folder}" for path, folder in network.items()}
         triton_image.write_image(into, [work / name for name in tars], triton_image.stand_in_tar(site, more))
         sizes = {name: (work / name / "layer.tar.gz").stat().st_size >> 20 for name in tars}
-    return {"python": version, "packages": asked["versions"], "layers_mib": sizes}
+    return {"python": version, "packages": python_facts["versions"], "layers_mib": sizes}
 
 
 def ask_python(outer: Path, torch_python: str) -> dict[str, Any]:
     """Version, folder, files and versions of the Python packages that serving imports, told by that Python itself."""
     command = ["chroot", str(outer), torch_python, "-I", "-c", ASK, *DISTRIBUTIONS]
-    told = subprocess.run(command, text=True, capture_output=True)
-    found: dict[str, Any] = json.loads(told.stdout) if told.returncode == 0 else {"versions": {}}
+    ran = subprocess.run(command, text=True, capture_output=True)
+    answer: dict[str, Any] = json.loads(ran.stdout) if ran.returncode == 0 else {"versions": {}}
     # A torch for CPUs brings no Triton language; the encoders have kernels in it for a GPU alone.
-    lacking = [name for name in DISTRIBUTIONS if name not in found["versions"] and name != "triton"]
+    lacking = [name for name in DISTRIBUTIONS if name not in answer["versions"] and name != "triton"]
     if lacking:
         raise RehearsalRefused(
             f"{torch_python} cannot serve\n  missing {', '.join(lacking)}\n"
-            f"  said    {(told.stderr.strip().splitlines() or ['nothing'])[-1]}\n"
+            f"  said    {(ran.stderr.strip().splitlines() or ['nothing'])[-1]}\n"
             "  try     ENGINEHOUSE_TORCH=/path/to/python3 with torch and transformers\n  state   no image was made"
         )
-    return found
+    return answer
 
 
 def system_layer(outer: Path, python: str, work: Path) -> list[str]:
@@ -142,14 +142,14 @@ def _names(field: str) -> list[str]:
 
 def _closed(names: list[str], known: Mapping[str, dict[str, str]]) -> set[str]:
     """Real names of these packages and of all that is installed and they depend on."""
-    found, left = set[str](), list(names)
+    closed, left = set[str](), list(names)
     while left:
         fields = known.get(left.pop())
-        if fields is None or fields["Package"] in found:
+        if fields is None or fields["Package"] in closed:
             continue
-        found.add(fields["Package"])
+        closed.add(fields["Package"])
         left += _names(fields.get("Depends", "")) + _names(fields.get("Pre-Depends", ""))
-    return found
+    return closed
 
 
 def _files(outer: Path, package: str) -> Iterator[str]:
@@ -164,10 +164,10 @@ def _files(outer: Path, package: str) -> Iterator[str]:
             yield path
 
 
-def python_layer(outer: Path, asked: Mapping[str, Any], site: str, work: Path, prefix: str = "") -> list[str]:
+def python_layer(outer: Path, python_facts: Mapping[str, Any], site: str, work: Path, prefix: str = "") -> list[str]:
     """Words of tar for the Python packages: those whose path begins with `prefix`, or all the others."""
-    source = outer / str(asked["site"]).lstrip("/")
-    chosen = {path for path in asked["files"] if path.startswith("nvidia/") == (prefix == "nvidia/")}
+    source = outer / str(python_facts["site"]).lstrip("/")
+    chosen = {path for path in python_facts["files"] if path.startswith("nvidia/") == (prefix == "nvidia/")}
     listed = work / f"python-{prefix.strip('/') or 'others'}.files"
     listed.write_text("".join(f"{path}\n" for path in sorted(chosen) if _is_there(source / path)))
     return ["-C", str(source), f"--transform=s,^,{site}/,S", "--no-recursion", "-T", str(listed), "-c"]
@@ -205,10 +205,10 @@ def _remember_driver(outer: Path, tree: Path) -> None:
     gcc = ["chroot", str(outer), "gcc", "-shared", "-nostdlib", "-Wl,-soname,libcuda.so.1", "-x", "c", "-", "-o"]
     with tempfile.TemporaryDirectory(dir=outer / "tmp", prefix="libcuda-") as scratch:
         made = Path(scratch) / "libcuda.so.1"
-        told = subprocess.run([*gcc, f"/{made.relative_to(outer)}"], input="", text=True, capture_output=True)
-        if told.returncode:
+        ran = subprocess.run([*gcc, f"/{made.relative_to(outer)}"], input="", text=True, capture_output=True)
+        if ran.returncode:
             raise RehearsalRefused(
-                f"this machine's compiler makes no library\n  said    {told.stderr.strip()[-300:]}\n"
+                f"this machine's compiler makes no library\n  said    {ran.stderr.strip()[-300:]}\n"
                 "  wanted  gcc, for kernels that are compiled at a model's load\n  state   no image was made"
             )
         shutil.copy(made, folder)

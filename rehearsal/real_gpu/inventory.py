@@ -33,8 +33,8 @@ from deploy.spec import (
 _state = _Path(".rehearsal")
 _machine = _json.loads((_state / "machines/gpu/machine.json").read_text())
 _services = _json.loads((_state / "services/services.json").read_text())
-_told = _json.loads((_state / "real-gpu.json").read_text())
-_is_real, _gpus = _told["real"], _told.get("gpus", 1)
+_settings = _json.loads((_state / "real-gpu.json").read_text())
+_is_real, _gpus = _settings["real"], _settings.get("gpus", 1)
 
 
 def _weights(name: str) -> Weights:
@@ -101,7 +101,7 @@ _llm = LLM(
     checkpoint="llama-3.1-8b-instruct" if _is_real else _small["llm"],
     weights=_weights("llama-3.1-8b-instruct"),
     kv_cache=KVCache(tokens=131_072 if _is_real else 16_384),
-    max_batch_size=8 if _told["changed"] else 16,
+    max_batch_size=8 if _settings["changed"] else 16,
     max_seq_len=8192 if _is_real else 2048,
     max_num_tokens=8192 if _is_real else 2048,
 )
@@ -130,7 +130,7 @@ real_gpu = (
             {
                 "ssh_config_file": str(_state / "ssh_config"),
                 "_sudo": True,
-                "machine": Machine(os="debian-13", gpu=_told["gpu"], gpus=_gpus),
+                "machine": Machine(os="debian-13", gpu=_settings["gpu"], gpus=_gpus),
                 **({"driver": Driver(manage=False)} if _is_real else {}),
                 "release": Release(
                     name="real-gpu",
@@ -138,7 +138,7 @@ real_gpu = (
                     image=_services["image"],
                     digest=_services["image_digest"],
                     triton_core="2.51.0",
-                    size_mib=_told["image_mib"],
+                    size_mib=_settings["image_mib"],
                 ),
                 "registry": Registry(
                     key=Secret.command("cat", str(_state / "secrets/ngc_key")), ca_file=_services["registry_ca_file"]
@@ -151,7 +151,7 @@ real_gpu = (
                     docker=_mirror("linux"),
                     toolkit=_mirror("libnvidia-container/stable/deb"),
                 ),
-                "servers": _servers[_told.get("layout", "one")],
+                "servers": _servers[_settings.get("layout", "one")],
                 "firewall": Firewall(allow=("10.213.0.0/24",)),
                 "gateway": None,  # nothing here reaches a package index
                 "own_random_weights": ("bge-reranker-large", "nomic-embed-text-v2-moe"),

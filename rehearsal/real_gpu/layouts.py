@@ -47,10 +47,10 @@ def one_per_gpu(servers: Sequence[Deployed], load: Load, work: Path) -> Record:
     since, before = [server.now() for server in servers], [server.identity() for server in servers]
     with ExitStack() as stack:
         shares = [stack.enter_context(_passes(load, work, number)) for number, _ in enumerate(servers)]
-        one = throughput(servers[:1], shares[:1], load)
+        first_server = throughput(servers[:1], shares[:1], load)
         every = throughput(servers, shares, load)
-    found = {"one_server": one, "two_servers": every, "two_servers_for_one": ratios(every, one)}
-    return found | judged([one, every], servers, since, before)
+    results = {"one_server": first_server, "two_servers": every, "two_servers_for_one": ratios(every, first_server)}
+    return results | judged([first_server, every], servers, since, before)
 
 
 def over_all(server: Deployed, gpus: int, load: Load, work: Path, split: Record | None) -> Record:
@@ -58,14 +58,14 @@ def over_all(server: Deployed, gpus: int, load: Load, work: Path, split: Record 
     since, before = [server.now()], [server.identity()]
     with ExitStack() as stack:
         shares = [stack.enter_context(_passes(load, work, number)) for number in range(gpus)]
-        found: Record = {"one_server_over_both": (every := throughput([server] * gpus, shares, load))}
+        results: Record = {"one_server_over_both": (every := throughput([server] * gpus, shares, load))}
     if split:
-        found["two_servers_for_it"] = ratios(split, every)
-    return found | judged([every], [server], since, before)
+        results["two_servers_for_it"] = ratios(split, every)
+    return results | judged([every], [server], since, before)
 
 
 def throughput(servers: Sequence[Deployed], shares: Sequence[Passes], load: Load) -> Record:
-    """What all models gave at once, a share of the load for each of `servers`; one that is named twice gets two."""
+    """Rates of all models at once, a share of the load for each of `servers`; one that is named twice gets two."""
     with ExitStack() as stack, ThreadPoolExecutor() as pool:
         seen = [
             stack.enter_context(generating(server.http, server.model("llm"), load.shape, load.prompts))
@@ -78,11 +78,11 @@ def throughput(servers: Sequence[Deployed], shares: Sequence[Passes], load: Load
                 pool.submit(share.drive, server, list(share.workloads), seconds)
                 for server, share in zip(servers, shares, strict=True)
             ]
-            readings = [each.result() for each in running]
+            readings = [clients.result() for clients in running]
             llm = (_tokens(seen) - tokens) / (time.monotonic() - began)
     sums = {kind: sum(reading[kind].documents_per_second for reading in readings) for kind in readings[0]}
     figures: Record = {f"{kind}_documents_per_second": round(value, 1) for kind, value in sums.items()}
-    errors = [error for each in seen for error in each.errors]
+    errors = [error for clients in seen for error in clients.errors]
     return {"shares": len(servers), **figures, "llm_tokens_per_second": round(llm, 1), "errors": errors}
 
 
@@ -90,21 +90,21 @@ def wait_for_tokens(seen: Sequence[Generation], count: int) -> None:
     """So many tokens have come in all. Raises: AssertionError where that takes too long, or a prompt failed."""
     end = time.monotonic() + BEGIN_SECONDS
     while _tokens(seen) < count:
-        errors = [error for each in seen for error in each.errors]
+        errors = [error for clients in seen for error in clients.errors]
         assert not errors, f"a prompt was answered with: {errors[0]}"
         assert time.monotonic() < end, f"{_tokens(seen)} tokens of {count} had come after {BEGIN_SECONDS} s"
         time.sleep(POLL_SECONDS)
 
 
-def ratios(over: Record, under: Record) -> Record:
-    """Each rate of `over` as a multiple of the one of `under`."""
-    return {rate: round(over[rate] / under[rate], 2) for rate in RATES if under.get(rate)}
+def ratios(numerator: Record, denominator: Record) -> Record:
+    """Each rate of `numerator` as a multiple of the one of `denominator`."""
+    return {rate: round(numerator[rate] / denominator[rate], 2) for rate in RATES if denominator.get(rate)}
 
 
 def judged(
     readings: Sequence[Record], servers: Sequence[Deployed], since: Sequence[str], before: Sequence[Mapping[str, str]]
 ) -> Record:
-    """What went wrong meanwhile; passed where nothing did and every model answered."""
+    """Faults meanwhile; passed if there were none and every model answered."""
     complaints = [line for server, moment in zip(servers, since, strict=True) for line in server.complaints(moment)]
     restarted = [server.server.name for server, was in zip(servers, before, strict=True) if server.identity() != was]
     is_well = all(reading[rate] > 0 and not reading["errors"] for reading in readings for rate in RATES)
@@ -135,4 +135,4 @@ def _passes(load: Load, work: Path, number: int) -> AbstractContextManager[Passe
 
 
 def _tokens(seen: Sequence[Generation]) -> int:
-    return sum(each.tokens for each in seen)
+    return sum(clients.tokens for clients in seen)

@@ -33,7 +33,7 @@ from rehearsal.real_gpu.filled import filled
 from rehearsal.real_gpu.generating import Prompts, Shape, generating
 from rehearsal.real_gpu.memory import memory_by_model
 from rehearsal.real_gpu.passes import full_passes
-from rehearsal.real_gpu.report import Found
+from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import planned
 from rehearsal.real_gpu.served import Deployed, plain
 
@@ -101,7 +101,7 @@ def directory(model: ModelSlice) -> str:
 
 
 def memory(setting: Setting, work: Path, tell: Tell) -> Record:
-    """What each model takes, beside the plan; see memory.py."""
+    """Memory of each model, beside the plan; see memory.py."""
     deployed, tokenizers = setting.deployed, {kind: setting.tokenizer(kind) for kind in setting.encoders}
     with full_passes(tokenizers, work, setting.small) as passes:
 
@@ -161,30 +161,30 @@ def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
 
 def kernel_problems(sides: Mapping[str, Mapping[str, list[str]]], models: Sequence[str]) -> list[str]:
     """Why the sides (container, bare) cannot be compared, or do not show what the encoders can: plain steps, others."""
-    found = []
+    results = []
     for side, chosen in sides.items():
         for model in models:
             if model not in chosen:
-                found.append(f"{side}, {model}: its log names no kernels")
-            found += [f"{side}, {model}: {choice}" for choice in plain(chosen.get(model, []))]
+                results.append(f"{side}, {model}: its log names no kernels")
+            results += [f"{side}, {model}: {choice}" for choice in plain(chosen.get(model, []))]
     first, *others = ([chosen.get(model) for model in models] for chosen in sides.values())
     if any(other != first for other in others):
-        found.append("the encoders run other kernels in the container than without one")
-    return found
+        results.append("the encoders run other kernels in the container than without one")
+    return results
 
 
 MEASURES = {"memory": memory, "filled": fill, "encoders": encoders}
 
 
-def take(name: str, setting: Setting, found: Found) -> None:
-    """`found` has what the step of this name finds, as far as it came. Raises: what kept it from ending."""
+def take(name: str, setting: Setting, results: StepResults) -> None:
+    """`results` has what the step of this name finds, as far as it came. Raises: what kept it from ending."""
     if setting.deployed.revive():
-        found["revived"] = True
+        results["revived"] = True
     with tempfile.TemporaryDirectory(prefix="measure-") as work:
-        result = MEASURES[name](setting, Path(work), found.update)
+        result = MEASURES[name](setting, Path(work), results.update)
     if setting.small:
         result["passed"] = True  # nothing is judged by figures of a stand-in
-    found.update(result)
+    results.update(result)
 
 
 def facts(setting: Setting) -> Record:
@@ -231,9 +231,9 @@ def main(words: list[str] | None = None) -> int:
     )
     passed = True
     for step in options.steps:
-        with report.step(step, options.into, facts(setting)) as found:
-            take(step, setting, found)
-        passed = passed and found.get("passed", True)
+        with report.step(step, options.into, facts(setting)) as results:
+            take(step, setting, results)
+        passed = passed and results.get("passed", True)
     return 0 if passed else 1
 
 

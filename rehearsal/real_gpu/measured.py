@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from deploy.slices.host import Slice
 from rehearsal.real_gpu import happenings
-from rehearsal.real_gpu.report import Found
+from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import CHECKPOINTS, REPORT, machine, outer_python, planned, real, settings, tell
 
 if TYPE_CHECKING:
     from rehearsal.real_gpu import measure
 
 
-def measured(name: str) -> Callable[[Found], None]:
+def measured(name: str) -> Callable[[StepResults], None]:
     """The step that takes this measure of the one server of the layout `one` (measure.py)."""
 
-    def take(found: Found) -> None:
+    def take(results: StepResults) -> None:
         from rehearsal.real_gpu import measure
 
         tell(layout="one")
-        measure.take(name, _setting(planned()), found)
+        measure.take(name, _setting(planned()), results)
 
     return take
 
@@ -50,7 +50,7 @@ def _setting(host: Slice) -> measure.Setting:
     )
 
 
-def slot(found: Found) -> None:
+def slot(results: StepResults) -> None:
     """Streamed answers of the LLM bring what the contract promises, and who leaves ends his own."""
     from rehearsal.real_gpu import slot as streams
     from rehearsal.real_gpu.served import Deployed
@@ -58,34 +58,34 @@ def slot(found: Found) -> None:
     deployed = Deployed(planned().servers[0], machine(), machine().address)
     model = deployed.model("llm")
     running = f'enginehouse_llm_running_requests{{model="{model.name}"}}'
-    found["streamed"] = streams.counted(deployed.grpc, model, 200 if real() else 48, 16)
-    found["left"] = streams.left(deployed.grpc, model, 100 if real() else 10, lambda: deployed.metrics()[running])
-    found["passed"] = found["streamed"]["passed"] and found["left"]["passed"]
+    results["streamed"] = streams.counted(deployed.grpc, model, 200 if real() else 48, 16)
+    results["left"] = streams.left(deployed.grpc, model, 100 if real() else 10, lambda: deployed.metrics()[running])
+    results["passed"] = results["streamed"]["passed"] and results["left"]["passed"]
 
 
-def deployed_as(layout: str, name: str) -> Callable[[Found], None]:
+def deployed_as(layout: str, name: str) -> Callable[[StepResults], None]:
     """The step that deploys the machine's GPUs in this layout (layouts.py); NAME is of its log."""
 
-    def deploy(found: Found) -> None:
-        happenings.deploy_as(layout, found, name)
+    def deploy(results: StepResults) -> None:
+        happenings.deploy_as(layout, results, name)
 
     return deploy
 
 
-def smoked_as(layout: str, name: str) -> Callable[[Found], None]:
+def smoked_as(layout: str, name: str) -> Callable[[StepResults], None]:
     """The step that runs the smoke tests against this layout."""
 
-    def smoke(found: Found) -> None:
+    def smoke(results: StepResults) -> None:
         tell(layout=layout)
-        happenings.smoke(found, name)
+        happenings.smoke(results, name)
 
     return smoke
 
 
-def loaded_as(layout: str) -> Callable[[Found], None]:
+def loaded_as(layout: str) -> Callable[[StepResults], None]:
     """The step that loads all servers of this layout at once, and says what they gave."""
 
-    def load(found: Found) -> None:
+    def load(results: StepResults) -> None:
         from rehearsal.real_gpu import layouts
         from rehearsal.real_gpu.served import Deployed
 
@@ -99,40 +99,40 @@ def loaded_as(layout: str) -> Callable[[Found], None]:
             small=setting.small,
         )
         servers = [Deployed(server, machine(), machine().address) for server in host.servers]
-        found["revived"] = [server.server.name for server in servers if server.revive()]
+        results["revived"] = [server.server.name for server in servers if server.revive()]
         if real():
-            found["cards"] = layouts.cards(machine(), host)
+            results["cards"] = layouts.cards(machine(), host)
         with tempfile.TemporaryDirectory(prefix="load-") as work:
             if layout == "one_per_gpu":
                 result = layouts.one_per_gpu(servers, share, Path(work))
             else:
                 split = found_by("split-load").get("two_servers")
                 result = layouts.over_all(servers[0], settings()["gpus"], share, Path(work), split)
-        result["passed"] = result["passed"] and all(row["placed"] for row in found.get("cards", ()))
-        found.update(result)
+        result["passed"] = result["passed"] and all(row["placed"] for row in results.get("cards", ()))
+        results.update(result)
 
     return load
 
 
 def found_by(name: str) -> dict[str, Any]:
-    """What a step has found; nothing where it has not run here."""
+    """Results of a step; empty if it has not run here."""
     file = REPORT / f"step-{name}.json"
     return dict(json.loads(file.read_text())["found"]) if file.exists() else {}
 
 
 def empty_mib() -> int | None:
     """MiB in use before anything was deployed, as the step `machine` read; None where it read none."""
-    said = found_by("machine").get("memory_before", {})
-    return int(said["memory.used"]) if "memory.used" in said else None
+    memory = found_by("machine").get("memory_before", {})
+    return int(memory["memory.used"]) if "memory.used" in memory else None
 
 
-def workspaces(found: Found) -> None:
-    """What an empty card gives: a bare context, and each encoder at three budgets of tokens."""
+def workspaces(results: StepResults) -> None:
+    """Measures on an empty card: a bare context, and each encoder at three budgets of tokens."""
     words = [*outer_python(), "-m", "rehearsal.real_gpu.workspaces", str(CHECKPOINTS)]
     words += [] if real() else ["--device", "cpu", "--tokens", "512", "1024"]
-    with subprocess.Popen(words, text=True, stdout=subprocess.PIPE) as told:
-        assert told.stdout is not None
-        for line in told.stdout:
-            found.update(json.loads(line))
-    if told.returncode:
-        raise subprocess.CalledProcessError(told.returncode, words)
+    with subprocess.Popen(words, text=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            results.update(json.loads(line))
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words)

@@ -33,7 +33,7 @@ def memory_by_model(
     tell: Callable[[Record], None] = lambda _: None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Record:
-    """What each model takes, by the step of used memory around its load, and what it takes while it works.
+    """Memory of each model: the step of used memory around its load, and the further use while it works.
 
     All models are unloaded and loaded again in their order; then the server serves. `empty_mib` is what is used while
     nothing runs on the card; unless it is given, the server is stopped for it and started first.

@@ -1,4 +1,4 @@
-"""What travels to a machine with a GPU and nothing else, in parts small enough for one transfer each.
+"""Files for a machine with a GPU and nothing else, in parts small enough for one transfer each.
 
     python -m rehearsal.real_gpu.parts [--python 3.12] [--into build/real-gpu]
 

@@ -27,24 +27,24 @@ Segment = tuple[str, int, int, str, str]
 
 def svg(step: Record) -> str:
     """The picture of what the step `memory` found."""
-    found = step["found"]
-    parts, usable = segments(found), found["sum"]["usable_mib"]
+    results = step["found"]
+    parts, usable = segments(results), results["sum"]["usable_mib"]
     below = TOP + 2 * (BAR + GAP) + LINE
     height = below + LINE * (len(parts) + 2) + 30
     lines = [*_head(step, height)]
     for number, (label, column) in enumerate((("plan", 1), ("measured", 2))):
         lines += _bar(label, [(part[column], part[3]) for part in parts], usable, TOP + number * (BAR + GAP))
-    lines += _table(parts, found["sum"], below)
+    lines += _table(parts, results["sum"], below)
     machine = step["machine"]
     where = ", ".join(str(machine[key]) for key in ("gpu", "driver") if key in machine) or machine["cpu"]
     return "\n".join([*lines, words(12, height - 10, f"{step['began'][:10]} · {where}"), "</svg>", ""])
 
 
-def segments(found: Record) -> list[Segment]:
+def segments(results: Record) -> list[Segment]:
     """tritonserver, each model, and the LLM's workspace; the plan's figures are allowances where the remark says so."""
-    own = found["tritonserver"]
+    own = results["tritonserver"]
     parts: list[Segment] = [("tritonserver", own["planned_mib"], own["measured_mib"], OWN, "allowance")]
-    for row, colour in zip(found["models"], MODELS, strict=False):
+    for row, colour in zip(results["models"], MODELS, strict=False):
         parts.append((row["model"], row["planned_mib"], row["measured_mib"], colour, f"{row['off_percent']:+.1f} %"))
         if "workspace" in row:
             taken = row["workspace"]["taken_by_the_stand_in_mib"]

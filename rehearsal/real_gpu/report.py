@@ -34,8 +34,8 @@ CUT = "cut off before it ended"
 SMI = "nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader,nounits --id=0"
 
 
-class Found(dict[str, Any]):
-    """What a step has found so far. Each item is kept at once: a sitting that is cut loses none of them."""
+class StepResults(dict[str, Any]):
+    """Results of a step so far. Each item is kept at once: a sitting that is cut loses none of them."""
 
     def __init__(self, keep: Callable[[], None]) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Found(dict[str, Any]):
 
 
 @contextmanager
-def step(name: str, folder: Path, machine: Mapping[str, Any] | None = None) -> Iterator[Found]:
+def step(name: str, folder: Path, machine: Mapping[str, Any] | None = None) -> Iterator[StepResults]:
     """`folder` has step-NAME.json: begin, seconds, ok, what was found, and the problem of a body that raised.
 
     A step is ok when its body has ended and has not found `passed` false. `machine` is `this_machine()` unless given.
@@ -63,13 +63,13 @@ def step(name: str, folder: Path, machine: Mapping[str, Any] | None = None) -> I
 
     def keep() -> None:
         record = {"step": name, "began": began, "seconds": round(time.monotonic() - clock, 1)}
-        record |= {"ok": ended and bool(found.get("passed", True)), "found": dict(found), "machine": facts}
+        record |= {"ok": ended and bool(results.get("passed", True)), "found": dict(results), "machine": facts}
         _replace(folder / f"step-{name}.json", record | ({"problem": problem} if problem else {}))
 
-    found = Found(keep)
+    results = StepResults(keep)
     keep()
     try:
-        yield found
+        yield results
         problem, ended = "", True
     except BaseException as raised:
         problem = described(raised)
@@ -131,8 +131,8 @@ def text(report: Record) -> str:
     rows = [("step", "ok", "seconds", "found")]
     for record in report["steps"]:
         is_ok = "yes" if record["ok"] else "NO"
-        told = record["problem"].splitlines()[0] if "problem" in record else _figures(record["found"])
-        rows.append((record["step"], is_ok, f"{record['seconds']:.1f}", told))
+        outcome = record["problem"].splitlines()[0] if "problem" in record else _figures(record["found"])
+        rows.append((record["step"], is_ok, f"{record['seconds']:.1f}", outcome))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{a.ljust(widths[0])}  {b.ljust(widths[1])}  {c.rjust(widths[2])}  {d}" for a, b, c, d in rows]
     missing = ", ".join(report["missing"]) or "none"
@@ -140,9 +140,9 @@ def text(report: Record) -> str:
     return "\n".join([*(line.rstrip() for line in lines), f"missing: {missing}", *below])
 
 
-def _figures(found: Mapping[str, Any]) -> str:
+def _figures(results: Mapping[str, Any]) -> str:
     """Numbers, claims and short words, without what is nested."""
-    plain = {name: value for name, value in found.items() if isinstance(value, (int, float)) or is_short(value)}
+    plain = {name: value for name, value in results.items() if isinstance(value, (int, float)) or is_short(value)}
     return ", ".join(f"{name} {value}" for name, value in plain.items())
 
 

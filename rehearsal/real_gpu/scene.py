@@ -1,4 +1,4 @@
-"""Where the run on a real GPU happens: folders, the machine, its card, and what the inventory is told."""
+"""Scene of a run on a real GPU: folders, the machine, its card, and the settings of the inventory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ sys.stdout.buffer.write(pickle.dumps(load_plan(sys.argv[1]).for_host(sys.argv[2]
 
 
 def places() -> Places:
-    """Where this run keeps its machine."""
+    """State directory of this run's machine."""
     return Places.here()
 
 
@@ -47,10 +47,17 @@ def real() -> bool:
 
 
 def settings() -> dict[str, Any]:
-    """What the inventory is told, from real-gpu.json."""
+    """Settings of the inventory, from real-gpu.json."""
     file = places().root / "real-gpu.json"
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    return {"real": real(), "gpu": "h100-80", "gpus": 1, "changed": False, "layout": "one", "image_mib": 512} | found
+    overrides: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return {
+        "real": real(),
+        "gpu": "h100-80",
+        "gpus": 1,
+        "changed": False,
+        "layout": "one",
+        "image_mib": 512,
+    } | overrides
 
 
 def tell(**changes: Any) -> None:
@@ -65,15 +72,15 @@ def machine() -> Machine:
 
 
 def planned(inventory: str = INVENTORY, host: str = NAME) -> Slice:
-    """What the inventory plans for the host, worked out by another process.
+    """The host's part of the plan, worked out by another process.
 
     pyinfra brings gevent, which would change this process's sockets: pipes to client processes break by it.
     """
     command = [sys.executable, "-c", PLAN, inventory, host]
-    told = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY)
-    found = pickle.loads(told.stdout)  # of our own making
-    assert isinstance(found, Slice)
-    return found
+    output = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY)
+    mine = pickle.loads(output.stdout)  # of our own making
+    assert isinstance(mine, Slice)
+    return mine
 
 
 def given_hardware() -> Hardware:
@@ -83,8 +90,8 @@ def given_hardware() -> Hardware:
     """
     if not real():
         return hardware.h100(DRY_GPUS)
-    told = subprocess.run([*SMI, "--query-gpu=pci.device_id"], text=True, capture_output=True, check=True).stdout
-    return hardware.real_gpus(catalog_name(told.split()[0]))
+    output = subprocess.run([*SMI, "--query-gpu=pci.device_id"], text=True, capture_output=True, check=True).stdout
+    return hardware.real_gpus(catalog_name(output.split()[0]))
 
 
 def catalog_name(device_id: str) -> str:
@@ -98,7 +105,7 @@ def catalog_name(device_id: str) -> str:
 
 
 def card() -> dict[str, str]:
-    """What nvidia-smi says of the first GPU, asked from outside the machine; empty in a dry pass."""
+    """Facts of nvidia-smi about the first GPU, asked from outside the machine; empty in a dry pass."""
     if not real():
         return {}
     names = (
@@ -110,15 +117,15 @@ def card() -> dict[str, str]:
         "temperature.gpu",
         "power.draw",
     )
-    told = subprocess.run([*SMI, f"--query-gpu={','.join(names)}"], text=True, capture_output=True, check=True).stdout
-    return dict(zip(names, told.splitlines()[0].split(", "), strict=True))
+    output = subprocess.run([*SMI, f"--query-gpu={','.join(names)}"], text=True, capture_output=True, check=True).stdout
+    return dict(zip(names, output.splitlines()[0].split(", "), strict=True))
 
 
-def gpus_of(given: Hardware) -> int:
+def gpus_of(machine_hardware: Hardware) -> int:
     """How many GPUs the machine has."""
-    if not given.is_real:
-        return len(given.pci)
-    return sum(1 for node in given.nodes if node.removeprefix("/dev/nvidia").isdigit())
+    if not machine_hardware.is_real:
+        return len(machine_hardware.pci)
+    return sum(1 for node in machine_hardware.nodes if node.removeprefix("/dev/nvidia").isdigit())
 
 
 def outer_python() -> tuple[str, ...]:

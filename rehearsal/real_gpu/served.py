@@ -31,12 +31,12 @@ OWN = ("steps", "attention", "products", "experts")
 
 def kernels(log: str) -> dict[str, list[str]]:
     """Which kernels each encoder of the log runs, by its last start there."""
-    found = filter(None, map(STARTED.search, log.splitlines()))
-    return {line["model"]: line["kernels"].strip('"').split(", ") for line in found}
+    matches = filter(None, map(STARTED.search, log.splitlines()))
+    return {line["model"]: line["kernels"].strip('"').split(", ") for line in matches}
 
 
 def plain(chosen: list[str]) -> list[str]:
-    """Those of an encoder's choices that are plain torch where it has a kernel of its own."""
+    """An encoder's choices that are plain torch where it has a kernel of its own."""
     return [choice for choice in chosen if choice.startswith(("plain steps", *(f"{step} plain" for step in OWN)))]
 
 
@@ -130,7 +130,7 @@ class Deployed:
         return int(words[words.index("usage_usec") + 1]) / 1e6 if "usage_usec" in words else 0.0
 
     def identity(self) -> dict[str, str]:
-        """What changes when container, unit or one of the model processes was started again."""
+        """Identity of container, unit and model processes: it changes when any of them starts again."""
         container = f"docker inspect --format '{{{{.Id}}}} {{{{.State.StartedAt}}}}' {self.container}"
         unit = f"systemctl show --property InvocationID,NRestarts {self.unit}"
         return {
@@ -145,13 +145,13 @@ class Deployed:
 
     def complaints(self, since: str) -> list[str]:
         """Lines of its journal since then that tell of memory or a CUDA error."""
-        asked = f"journalctl --quiet --output cat --unit {self.unit} --since '{since}'"
-        return self.machine.run(f"{asked} | grep -Ei '{OUT_OF_MEMORY}'", check=False).stdout.splitlines()[:20]
+        query = f"journalctl --quiet --output cat --unit {self.unit} --since '{since}'"
+        return self.machine.run(f"{query} | grep -Ei '{OUT_OF_MEMORY}'", check=False).stdout.splitlines()[:20]
 
     def kernels(self) -> dict[str, list[str]]:
         """Which kernels each encoder runs, as it logged when it was loaded last."""
-        asked = f"journalctl --quiet --output cat --unit {self.unit} --grep 'MiB held; '"
-        return kernels(self.machine.run(asked, check=False).stdout)
+        query = f"journalctl --quiet --output cat --unit {self.unit} --grep 'MiB held; '"
+        return kernels(self.machine.run(query, check=False).stdout)
 
     @property
     def _timer(self) -> str:
@@ -176,8 +176,8 @@ class Deployed:
 
     def _cgroup(self, file: str) -> str:
         """A file of the container's cgroup; empty where it cannot be read."""
-        asked = f"docker inspect --format '{{{{.State.Pid}}}}' {self.container}"
-        path = f"/sys/fs/cgroup$(sed -n s/^0:://p /proc/$({asked})/cgroup)/{file}"
+        query = f"docker inspect --format '{{{{.State.Pid}}}}' {self.container}"
+        path = f"/sys/fs/cgroup$(sed -n s/^0:://p /proc/$({query})/cgroup)/{file}"
         return self.machine.run(f"cat {path}", check=False).stdout
 
     def _names(self, model: ModelSlice) -> list[str]:
@@ -185,7 +185,7 @@ class Deployed:
         return next(list(entry["loads"]) for entry in self._release()["models"] if entry["name"] == model.name)
 
     def _release(self) -> dict[str, Any]:
-        """What the release that serves says of itself."""
+        """Record of the release that serves."""
         file = f"{places.server(self.server.name)}/current/server.json"
         return dict(json.loads(self.machine.run(f"cat {file}").stdout))
 

@@ -26,7 +26,7 @@ WORDS = ("river", "stone", "seven", "paper", "window", "garden", "north", "silve
 
 @dataclass
 class Streamed:
-    """What the events of one answer brought."""
+    """Content of the events of an answer."""
 
     texts: list[str] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
@@ -49,7 +49,7 @@ def prompt(number: int) -> str:
 
 
 def faults(answer: Streamed, most: int, events: range) -> list[str]:
-    """What is wrong with an answer of at most `most` tokens that may have so many events; empty if nothing is."""
+    """Faults of an answer of at most `most` tokens that may have so many events; empty if nothing is."""
     wrong = []
     if not 0 < len(answer.ids) == answer.output_tokens <= most:
         wrong.append(f"{len(answer.ids)} ids, {answer.output_tokens} counted, {most} asked for")
@@ -71,7 +71,7 @@ async def _counted(address: str, name: str, answers: int, at_once: int) -> dict[
     places, wrong = asyncio.Semaphore(at_once), list[str]()
     events, same, tokens = list[int](), 0, 0
 
-    async def one(client: triton.InferenceServerClient, number: int) -> None:
+    async def client_loop(client: triton.InferenceServerClient, number: int) -> None:
         nonlocal same, tokens
         most = 1 + number % 48
         async with places:
@@ -80,12 +80,12 @@ async def _counted(address: str, name: str, answers: int, at_once: int) -> dict[
         events.append(len(streamed.texts))
         tokens += len(streamed.ids)
         same += (streamed.text, streamed.ids) == (whole.text, whole.ids)
-        found = faults(streamed, most, range(2 if most > 8 else 1, most + 2)) + faults(whole, most, range(1, 2))
-        wrong.extend(f"answer {number} of {most} tokens: {fault}" for fault in found)
+        problems = faults(streamed, most, range(2 if most > 8 else 1, most + 2)) + faults(whole, most, range(1, 2))
+        wrong.extend(f"answer {number} of {most} tokens: {fault}" for fault in problems)
 
     began = time.monotonic()
     async with triton.InferenceServerClient(address) as client:
-        await asyncio.gather(*(one(client, number) for number in range(answers)))
+        await asyncio.gather(*(client_loop(client, number) for number in range(answers)))
     return {
         "answers": len(events),
         "events": sum(events),
@@ -120,31 +120,31 @@ async def _left(address: str, name: str, most: int, times: int, running: Callabl
     return waits
 
 
-async def collected(client: triton.InferenceServerClient, name: str, asked: list[InferInput]) -> Streamed:
+async def collected(client: triton.InferenceServerClient, name: str, inputs: list[InferInput]) -> Streamed:
     """All events of one answer. Raises: InferenceServerException as Triton says it, TimeoutError after a minute."""
-    found = Streamed()
+    streamed_answer = Streamed()
     async with asyncio.timeout(ANSWER_SECONDS):
-        async for result in stream(client, name, asked):
+        async for result in stream(client, name, inputs):
             parameters = result.get_response().parameters
-            found.finals += parameters["triton_final_response"].bool_param
+            streamed_answer.finals += parameters["triton_final_response"].bool_param
             text = result.as_numpy("text_output")
             if text is None or not text.size:
                 continue
-            found.late += bool(found.reasons)
-            found.texts.append(text.reshape(-1)[0].decode())
-            found.ids.extend(map(int, result.as_numpy("token_ids").reshape(-1)))
+            streamed_answer.late += bool(streamed_answer.reasons)
+            streamed_answer.texts.append(text.reshape(-1)[0].decode())
+            streamed_answer.ids.extend(map(int, result.as_numpy("token_ids").reshape(-1)))
             reason = result.as_numpy("finish_reason").reshape(-1)[0].decode()
             if reason:
-                found.reasons.append(reason)
-                found.output_tokens = int(result.as_numpy("num_output_tokens").reshape(-1)[0])
-    return found
+                streamed_answer.reasons.append(reason)
+                streamed_answer.output_tokens = int(result.as_numpy("num_output_tokens").reshape(-1)[0])
+    return streamed_answer
 
 
-async def stream(client: triton.InferenceServerClient, name: str, asked: list[InferInput]) -> AsyncIterator[Any]:
+async def stream(client: triton.InferenceServerClient, name: str, inputs: list[InferInput]) -> AsyncIterator[Any]:
     """Responses of one request on a stream of its own; closing the iterator closes the stream."""
 
     async def requests() -> AsyncIterator[dict[str, Any]]:
-        yield {"model_name": name, "inputs": asked, "enable_empty_final_response": True}
+        yield {"model_name": name, "inputs": inputs, "enable_empty_final_response": True}
 
     answers = client.stream_infer(requests())
     try:

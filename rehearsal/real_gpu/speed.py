@@ -61,17 +61,28 @@ def encoder_speed(
     """
     rows: list[Record] = []
     is_room = usable_mib - card.used_mib(deployed.machine) >= needed_mib(deployed.server)
-    with deployed.unwatched(), without_llm(deployed, is_room), bare() as other:
-        tell({"seconds_to_start_bare": other.seconds})
-        rivals = {"bare": other.server, "container": container(deployed)}
+    with deployed.unwatched(), without_llm(deployed, is_room), bare() as bare_server:
+        tell({"seconds_to_start_bare": bare_server.seconds})
+        rivals = {"bare": bare_server.server, "container": container(deployed)}
         for workload in workloads:
             readings = runs.in_turn(how, workload, rivals, crowd)
-            rows.append(compared(workload, {name: runs.summary(workload, found) for name, found in readings.items()}))
+            rows.append(
+                compared(
+                    workload,
+                    {name: runs.summary(workload, rows_of) for name, rows_of in readings.items()},
+                )
+            )
             tell({"cases": list(rows)})
     losses = [row["container_loses_percent"] for row in rows]
     llm = "idle" if is_room else "unloaded"
     passed = max(losses) <= WITHIN_PERCENT
-    return {"cases": rows, "llm_meanwhile": llm, "kernels": other.kernels, "most_lost": max(losses), "passed": passed}
+    return {
+        "cases": rows,
+        "llm_meanwhile": llm,
+        "kernels": bare_server.kernels,
+        "most_lost": max(losses),
+        "passed": passed,
+    }
 
 
 def beside_llm(
@@ -167,9 +178,9 @@ def bare_server(
         try:
             process.stdin.write(json.dumps(release(server, weights, device)) + "\n")
             process.stdin.flush()
-            said = process.stdout.readline()
-            assert said, f"{' '.join(command)} ended with {process.wait()} before it served"
-            started = json.loads(said)
+            first_line = process.stdout.readline()
+            assert first_line, f"{' '.join(command)} ended with {process.wait()} before it served"
+            started = json.loads(first_line)
             server = Elsewhere(started["grpc"], started["http"], names, lambda: cpu_seconds(started["pid"]))
             yield Bare(server, started["kernels"], started["seconds"])
         finally:

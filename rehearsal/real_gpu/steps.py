@@ -28,7 +28,7 @@ from rehearsal import apt_repository, machines, services
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.real_gpu import happenings, image
 from rehearsal.real_gpu.measured import deployed_as, loaded_as, measured, slot, smoked_as, workspaces
-from rehearsal.real_gpu.report import Found, described, step
+from rehearsal.real_gpu.report import StepResults, described, step
 from rehearsal.real_gpu.scene import (
     CHECKPOINTS,
     IMAGE,
@@ -50,16 +50,16 @@ GRACE_SECONDS = 20
 """For a step whose time is up: it puts back what it changed for its measuring."""
 
 
-def artefacts(found: Found) -> None:
+def artefacts(results: StepResults) -> None:
     """Image and checkpoints are made, side by side: nothing of them travelled."""
     with ThreadPoolExecutor() as pool:
         weights = pool.submit(_timed, _make_checkpoints)
         made = pool.submit(_timed, _make_image)
-        found["image"], found["seconds_image"] = made.result()
-        _, found["seconds_checkpoints"] = weights.result()
+        results["image"], results["seconds_image"] = made.result()
+        _, results["seconds_checkpoints"] = weights.result()
     blobs = sum(path.stat().st_size for path in IMAGE.glob("sha256-*"))
-    found["image_mib"] = blobs >> 20
-    found["checkpoints_mib"] = sum(path.stat().st_size for path in CHECKPOINTS.rglob("*") if path.is_file()) >> 20
+    results["image_mib"] = blobs >> 20
+    results["checkpoints_mib"] = sum(path.stat().st_size for path in CHECKPOINTS.rglob("*") if path.is_file()) >> 20
     tell(image_mib=blobs >> 20)
 
 
@@ -88,37 +88,39 @@ def _make_checkpoints() -> None:
     (CHECKPOINTS / "made").touch()
 
 
-def up(found: Found) -> None:
+def up(results: StepResults) -> None:
     """The services answer, and the machine has booted with the GPU in it."""
     snapshot = places().snapshots / "bare"
     if not snapshot.exists():
         (snapshot / "volumes").mkdir(parents=True)
         (snapshot / "machine.json").write_text(json.dumps({"debian": "13", "lowers": [str(TRAVELLED / "machine")]}))
-    given = given_hardware()
-    tell(gpu=given.gpu, gpus=gpus_of(given), changed=False, layout="one")
+    machine_hardware = given_hardware()
+    tell(gpu=machine_hardware.gpu, gpus=gpus_of(machine_hardware), changed=False, layout="one")
     began = time.monotonic()
-    (booted,) = machines.up([NAME], "13", given, snapshot="bare")
-    found["seconds_boot"] = round(time.monotonic() - began, 1)
+    (booted,) = machines.up([NAME], "13", machine_hardware, snapshot="bare")
+    results["seconds_boot"] = round(time.monotonic() - began, 1)
     (places().root / "services").mkdir(exist_ok=True)
     (places().root / "services/large-bytes-per-second").write_text("0")  # as fast as it goes: minutes are borrowed
     services.services_up(served=services.Artefacts(TRAVELLED / "packages", IMAGE, CHECKPOINTS))
-    found["seconds_services"] = round(time.monotonic() - began - found["seconds_boot"], 1)
+    results["seconds_services"] = round(time.monotonic() - began - results["seconds_boot"], 1)
     debian = f"{apt_repository.URL}/debian"
     booted.put("/usr/share/keyrings/rehearsal.asc", (TRAVELLED / "packages/debian/key.asc").read_text())
     source = f"Types: deb\nURIs: {debian}\nSuites: ./\nSigned-By: /usr/share/keyrings/rehearsal.asc\n"
     booted.put("/etc/apt/sources.list.d/debian.sources", source)
-    found["state"] = booted.run("systemctl is-system-running", check=False).stdout.strip()
-    found["gpu_inside"] = booted.run("nvidia-smi -L", check=False).stdout.strip() if real() else "stand-in"
-    found["memory_before"] = card()
-    if real() and "GPU 0" not in found["gpu_inside"]:
-        raise RehearsalRefused(f"the machine does not see the GPU: {found['gpu_inside'] or 'nvidia-smi says nothing'}")
+    results["state"] = booted.run("systemctl is-system-running", check=False).stdout.strip()
+    results["gpu_inside"] = booted.run("nvidia-smi -L", check=False).stdout.strip() if real() else "stand-in"
+    results["memory_before"] = card()
+    if real() and "GPU 0" not in results["gpu_inside"]:
+        raise RehearsalRefused(
+            f"the machine does not see the GPU: {results['gpu_inside'] or 'nvidia-smi says nothing'}"
+        )
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a step does, the steps that it needs done, and the seconds that it takes on an H100, about."""
+    """A step's action, the steps that it needs done, and the seconds that it takes on an H100, about."""
 
-    body: Callable[[Found], None]
+    body: Callable[[StepResults], None]
     needs: tuple[str, ...] = ()
     seconds: float = 30
 
@@ -175,7 +177,7 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end)
     if options.alone:
         return alone(options.alone)
-    named = [each for word in options.steps or ["first"] for each in SITTINGS.get(word, (word,))]
+    named = [name for word in options.steps or ["first"] for name in SITTINGS.get(word, (word,))]
     failed, end = list[str](), time.monotonic() + options.within
     for name in named:
         if options.rest and is_done(name):
@@ -238,14 +240,15 @@ def alone(name: str) -> int:
     """The step has run in this process; 0 when it is ok."""
     began = time.monotonic()
     try:
-        with step(name, REPORT) as found:
-            STEPS[name].body(found)
+        with step(name, REPORT) as results:
+            STEPS[name].body(results)
     except Exception as problem:
         print(f"{name} failed after {time.monotonic() - began:.1f} s\n{described(problem)[-4000:]}", file=sys.stderr)
         return 1
-    is_ok = found.get("passed", True)
+    is_ok = results.get("passed", True)
     print(
-        f"    {time.monotonic() - began:.1f} s  {'' if is_ok else 'NOT PASSED '}{json.dumps(found)[:1500]}", flush=True
+        f"    {time.monotonic() - began:.1f} s  {'' if is_ok else 'NOT PASSED '}{json.dumps(results)[:1500]}",
+        flush=True,
     )
     return 0 if is_ok else 1
 

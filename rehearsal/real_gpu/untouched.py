@@ -80,12 +80,16 @@ def touches_card(text: str) -> list[str]:
 
 def _changes(line: str) -> bool:
     words = re.sub(r"""["',\[\]\\]+""", " ", line)
-    return bool(SAID.search(line)) or any(map(_sets, _asked(words))) or any(each.search(words) for each in COMMANDS)
+    return (
+        bool(SAID.search(line))
+        or any(map(_sets, _queries(words)))
+        or any(pattern.search(words) for pattern in COMMANDS)
+    )
 
 
-def _asked(words: str) -> Iterator[list[str]]:
-    for found in _SMI.finditer(words):
-        yield found[1].split()
+def _queries(words: str) -> Iterator[list[str]]:
+    for match in _SMI.finditer(words):
+        yield match[1].split()
 
 
 def _sets(arguments: list[str]) -> bool:
@@ -98,10 +102,10 @@ def _sets(arguments: list[str]) -> bool:
 
 def main(paths: list[str]) -> int:
     """1 if a log has such a line."""
-    found = [(path, line) for path in paths for line in touches_card(Path(path).read_text(errors="replace"))]
-    for path, line in found:
+    match = [(path, line) for path in paths for line in touches_card(Path(path).read_text(errors="replace"))]
+    for path, line in match:
         print(f"{path}: {line[:400]}")
-    return 1 if found else 0
+    return 1 if match else 0
 
 
 if __name__ == "__main__":

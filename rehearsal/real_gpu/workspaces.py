@@ -34,7 +34,7 @@ Record = dict[str, Any]
 
 
 def main(words: list[str] | None = None) -> Record:
-    """What is also printed in the last line."""
+    """The record that the last line prints as well."""
     options = parser().parse_args(words)
     if not options.measure:
         return workspaces(options.weights, options.tokens, options.device, options.uncapped)
@@ -64,7 +64,12 @@ def workspaces(weights: Path, tokens: list[int], device: str, uncapped: bool = F
     """
     context = _in_a_process(weights, "context", device)
     rows: list[Record] = []
-    found = {"bare_context_mib": context["taken_mib"], "machine": context["machine"], "encoders": rows, "passed": True}
+    results = {
+        "bare_context_mib": context["taken_mib"],
+        "machine": context["machine"],
+        "encoders": rows,
+        "passed": True,
+    }
     for kind in MODELS:
         for budget in tokens:
             row: Record = {"kind": kind, "max_batch_tokens": budget, "planned": planned(kind, budget)}
@@ -73,16 +78,16 @@ def workspaces(weights: Path, tokens: list[int], device: str, uncapped: bool = F
                 row |= _in_a_process(weights, "encoder", device, *more)
                 row |= judged(sum(row["planned"].values()), row["after_full_passes"]["taken_mib"])
                 kept = row["budget_after_warm_up"] == budget and row["graphs"] > 0
-                found["passed"] &= device == "cpu" or (row["within"] and kept)
+                results["passed"] &= device == "cpu" or (row["within"] and kept)
             except (subprocess.SubprocessError, ValueError, IndexError) as problem:  # the next one may fit
-                row["problem"], found["passed"] = f"{type(problem).__name__}: {problem}", False
+                row["problem"], results["passed"] = f"{type(problem).__name__}: {problem}", False
             rows.append(row)
-            print(json.dumps(found), flush=True)
-    return found
+            print(json.dumps(results), flush=True)
+    return results
 
 
 def planned(kind: str, budget: int) -> Record:
-    """What the plan has for the published encoder of this kind in float16, MiB."""
+    """Memory of the plan for the published encoder of this kind in float16, MiB."""
     shape = CHECKPOINTS[MODELS[kind]].shape
     return {
         "weights_mib": memory.encoder_weights_mib(shape, "float16"),
@@ -148,8 +153,8 @@ def encoder(options: argparse.Namespace) -> Record:
     full = [stand_in(model.max_tokens, model.runner._family) for _ in range(budget // model.max_tokens)]
     for _ in range(ROUNDS if options.device != "cpu" else 1):
         under_way = [model.runner.launch(full, True) for _ in range(2 * model.runner.streams)]
-        for each in under_way:
-            each.wait()
+        for process in under_way:
+            process.wait()
     worked = _readings(torch, options.device, before)
     return {
         "kind": kind,

@@ -1,4 +1,4 @@
-"""What happens in a run, for programs: one line of JSON for each event, in the file of `--data events=FILE`.
+"""Events of a run for programs: one line of JSON for each event, in the file of `--data events=FILE`.
 
 Every line has `time` (universal), `run`, `event`, `host`, `wave` (the host's, from 1; 0 where it is in none), `stage`
 (the last one told of the host: staged, drained, swapped, proven, admitted, passed, …) and `operation`. By `event`:
@@ -24,13 +24,13 @@ from pyinfra import logger
 
 from deploy.refusals.errors import Refusal
 
-told = logging.getLogger(f"{logger.name}.enginehouse")
+event_logger = logging.getLogger(f"{logger.name}.enginehouse")
 """Below pyinfra's own, whose handlers hear it. Its records are for a View (view.py); nobody else sees them."""
 
 
 def tell(host: str = "", **fields: Any) -> None:
     """Whoever listens knows that these fields are true of the host, or of the run."""
-    told.debug("", extra={"told": {"host": host, **fields}})
+    event_logger.debug("", extra={"told": {"host": host, **fields}})
 
 
 class EventFile:
@@ -52,7 +52,7 @@ class EventFile:
         self._file: Any = os.fdopen(opened, "a", buffering=1, encoding="utf-8")
 
     def write(self, **fields: Any) -> None:
-        """One line is in the file; or one warning is told, and nothing is written from then on."""
+        """Appends a line. If the file cannot be written, warns once and writes nothing more."""
         if self._file is None:
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

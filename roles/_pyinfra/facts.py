@@ -1,6 +1,6 @@
-"""What a host shows of packages, files and services: asked in one shell script, parsed into one `Seen`.
+"""Packages, files and services of a host: asked in a single shell script, parsed into `HostFacts`.
 
-The questions are pieces of shell that print tab-separated lines and always end well; a role's fact joins those it
+The commands are pieces of shell that print tab-separated lines and always end well; a role's fact joins those it
 needs. Nothing is judged here.
 """
 
@@ -19,7 +19,7 @@ case $2 in
 *) printf 'value\\t%s\\t%s\\n' "$1" "$2" ;;
 esac
 }"""
-"""Prints what was found under a name. No question starts a process that it can do without: a finished host's answers
+"""Prints what was found under a name. No command starts a process that it can do without: a finished host's answers
 cost it two seconds of CPU, most of them for 250 processes (a rehearsal machine, 2026-11-24)."""
 _UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState")
 
@@ -42,12 +42,10 @@ class Unit:
 
     @property
     def exists(self) -> bool:
-        """True if systemd found a unit file."""
         return self.load == "loaded"
 
     @property
     def runs(self) -> bool:
-        """True if the unit is up, or starting."""
         return self.active in ("active", "activating", "reloading")
 
     @property
@@ -57,8 +55,8 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The answers, by name. What was asked for and not found is not in the dictionaries."""
+class HostFacts:
+    """The answers, by name. Packages, files and units that are missing on the host are absent."""
 
     packages: dict[str, Installed] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -80,23 +78,23 @@ class Seen:
         return self.files.get(path) == sha256(content.encode()).hexdigest()
 
     @classmethod
-    def parse(cls, lines: Iterable[str]) -> Seen:
-        """From the lines the questions print; a line of any other shape is skipped."""
-        seen, unit = cls(), dict[str, str]()
+    def parse(cls, lines: Iterable[str]) -> HostFacts:
+        """From the lines that the commands print; a line of any other shape is skipped."""
+        facts, unit = cls(), dict[str, str]()
         for line in lines:
             kind, _, rest = line.partition("\t")
             if kind == "package":
-                seen._package(rest)
+                facts._package(rest)
             elif kind == "file":
                 path, _, digest = rest.rpartition("\t")
-                seen.files[path] = digest
+                facts.files[path] = digest
             elif kind == "value":
                 name, _, text = rest.partition("\t")
-                seen.values[name] = f"{seen.values[name]}\n{text}" if name in seen.values else text
+                facts.values[name] = f"{facts.values[name]}\n{text}" if name in facts.values else text
             elif kind == "unit":
-                unit = seen._unit(unit, rest)
-        seen._unit(unit, "")
-        return seen
+                unit = facts._unit(unit, rest)
+        facts._unit(unit, "")
+        return facts
 
     def _package(self, rest: str) -> None:
         name, version, status = [*rest.split("\t"), "", ""][:3]
@@ -134,13 +132,13 @@ def ask_units(*names: str) -> str:
 
 
 def ask_value(name: str, shell: str) -> str:
-    """The question whose answer is what a piece of shell prints; where it prints nothing, there is no answer.
+    """The command whose answer is the output of a piece of shell; if it prints nothing, there is no answer.
 
     It counts on the `answer` of `script`.
     """
     return f'answer {name} "$({{ {shell}; }} 2>/dev/null)"'
 
 
-def script(*questions: str) -> str:
-    """The command that asks all `questions` and always succeeds."""
-    return "\n".join([_ANSWER, *questions, "true"])
+def script(*commands: str) -> str:
+    """The command that runs all `commands` and always succeeds."""
+    return "\n".join([_ANSWER, *commands, "true"])

@@ -66,33 +66,33 @@ class Hold:
     `on_loss` gets what the host said, as `take` returns it, when this run holds the host no more and was to go on.
     """
 
-    def __init__(self, held: Host, told: str, on_loss: Callable[[str], None]) -> None:
-        self.host, self.told, self.on_loss = held, told, on_loss
-        given = _arguments(held.state, held, dict(held.current_op_global_arguments or {}))[0]
+    def __init__(self, held: Host, record: str, on_loss: Callable[[str], None]) -> None:
+        self.host, self.record, self.on_loss = held, record, on_loss
+        connector_arguments = _arguments(held.state, held, dict(held.current_op_global_arguments or {}))[0]
         keys = [key for key in CONNECTOR_ARGUMENT_KEYS if key not in TAKEN_BY_CONNECTORS]
-        self._as_user = {key: given[key] for key in keys if key in given}
+        self._as_user = {key: connector_arguments[key] for key in keys if key in connector_arguments}
         self._line: Line | None = None
         self._answered = 0.0
         self._turn = BoundedSemaphore()
 
     def take(self, again: bool = False) -> str:
-        """What the host said: "mine", "held HOLDER", with `again` "gone HOLDER"; else what went wrong."""
-        words = [QuoteString(word) for word in (HOLDING, FILE, self.told, "again" if again else "")]
-        said = f"nothing within {ANSWER_SECONDS} s"
+        """The host's reply: "mine", "held HOLDER", with `again` "gone HOLDER"; else what went wrong."""
+        words = [QuoteString(word) for word in (HOLDING, FILE, self.record, "again" if again else "")]
+        reply = f"nothing within {ANSWER_SECONDS} s"
         try:
             with gevent.Timeout(ANSWER_SECONDS, False):
-                asked = now()
+                asked_at = now()
                 line = opened(self.host, StringCommand("bash -c", *words), self._as_user)
                 if line is None:  # a connector that keeps no command open; no real host has such a one
                     return "mine"
-                said = line.answer() or line.problem() or "nothing"
-                if said == "mine":
-                    self._line, self._answered = line, asked
+                reply = line.answer() or line.problem() or "nothing"
+                if reply == "mine":
+                    self._line, self._answered = line, asked_at
                     self._guard()
                     gevent.spawn(self._renew, line)
         except NO_LINE as problem:
-            said = f"no second session: {problem}"
-        return said
+            reply = f"no second session: {problem}"
+        return reply
 
     def close(self) -> None:
         """The host may be another run's."""
@@ -104,13 +104,13 @@ class Hold:
         """The host is ours now, as far as its answers say. Raises: ConnectionError where it is not."""
         if self._is_fresh():
             return
-        said = f"nothing within {ANSWER_SECONDS} s"
+        reply = f"nothing within {ANSWER_SECONDS} s"
         with gevent.Timeout(ANSWER_SECONDS, False), self._turn:
             if self._line is not None and not self._is_fresh() and not self._say(self._line):
-                said = self.take(again=True)
+                reply = self.take(again=True)
         if self._is_fresh() or connections.is_lost(self.host.connector):  # a lost connection is told as such
             return
-        self.on_loss(said)
+        self.on_loss(reply)
         raise ConnectionError("this run holds the host no more")
 
     def _is_fresh(self) -> bool:
@@ -118,13 +118,13 @@ class Hold:
 
     def _say(self, line: Line) -> bool:
         """True where the host's shell has answered; it ends where it has not heard of us in time."""
-        asked, answer = now(), ""
+        asked_at, answer = now(), ""
         with contextlib.suppress(*NO_LINE):
             line.say()
             answer = line.answer()
         line.is_open = bool(answer)
         if answer:
-            self._answered = asked
+            self._answered = asked_at
         return bool(answer)
 
     def _renew(self, line: Line) -> None:
@@ -154,7 +154,7 @@ class Line:
     """A command on a host that goes on: what it hears, says, and complains of."""
 
     heard: Any
-    said: Any
+    reply: Any
     complaints: Any
     is_open: bool = True
 
@@ -165,10 +165,10 @@ class Line:
 
     def answer(self) -> str:
         """Its next line; empty once it has ended."""
-        return _text(self.said.readline())
+        return _text(self.reply.readline())
 
     def problem(self) -> str:
-        """What it complained of before it ended."""
+        """Error output of the shell before it ended."""
         return _text(self.complaints.read())
 
     def close(self) -> None:

@@ -54,7 +54,6 @@ class HolderNow(FactBase[Holder | None]):
 
     @staticmethod
     def default() -> Holder | None:
-        """Nobody."""
         return None
 
     def process(self, output: list[str]) -> Holder | None:
@@ -81,8 +80,8 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
         return
     held, run = state.inventory.get_host(host.name), this_run(host.state)
     if held not in _holds:
-        told = json.dumps({"run": run.id, "who": run.who, "since": run.since, "plan": plan})
-        _holds[held] = Hold(held, told, partial(_lost, held))
+        record = json.dumps({"run": run.id, "who": run.who, "since": run.since, "plan": plan})
+        _holds[held] = Hold(held, record, partial(_lost, held))
         word, text = parted(_holds[held].take())
         if word == "held":
             _others.setdefault(host.state, {})[host.name] = Holder.of(text)
@@ -99,8 +98,8 @@ def _confirm() -> Generator[FunctionCommand, None, None]:
     if not others:
         host.noop("nobody else")
         return
-    if host.state not in _told:
-        _told[host.state] = True
+    if host.state not in _reported:
+        _reported[host.state] = True
         for line in str(taken(others, len(host.state.activated_hosts))).splitlines():
             logger.error(line)
 
@@ -123,16 +122,16 @@ def take_back(held: Host) -> bool:
     """True where this run holds the host again, or never did; False, and told, where another one has come."""
     if held not in _holds:
         return True
-    said = _holds[held].take()
-    if said != "mine":
-        _lost(held, said)
-    return said == "mine"
+    reply = _holds[held].take()
+    if reply != "mine":
+        _lost(held, reply)
+    return reply == "mine"
 
 
-def parted(said: str) -> tuple[str, str]:
-    """What `Hold.take` returned: "mine", "held" or "gone" with the holder's text; else "" with what went wrong."""
-    word, _, text = said.partition(" ")
-    return (word, text) if word in ("mine", "held", "gone") else ("", said)
+def parted(reply: str) -> tuple[str, str]:
+    """Word and text of a reply of `Hold.take`: "mine", "held" or "gone" with the holder; else "" with the problem."""
+    word, _, text = reply.partition(" ")
+    return (word, text) if word in ("mine", "held", "gone") else ("", reply)
 
 
 def taken(others: Mapping[str, Holder], size: int) -> Refusal:
@@ -157,11 +156,11 @@ def taken(others: Mapping[str, Holder], size: int) -> Refusal:
     )
 
 
-def not_taken(said: str, state_then: str) -> Refusal:
+def not_taken(reply: str, state_then: str) -> Refusal:
     """The refusal where a host could not be held, for want of a shell, a file or a second session."""
     return Refusal(
         "this host cannot be held for the run",
-        facts={"said": said, "wanted": f"{FILE}, bash, flock, and a second session over the same connection"},
+        facts={"said": reply, "wanted": f"{FILE}, bash, flock, and a second session over the same connection"},
         attempt="make sure that MaxSessions of its sshd is 2 or more; then run again",
         state=state_then,
         kind="not-held",
@@ -179,12 +178,12 @@ def lost(holder: Holder | None) -> Refusal:
     )
 
 
-def _lost(held: Host, said: str) -> None:
-    word, text = parted(said)
-    other = Holder.of(text) if text else None
-    Refuse(lost(other) if word in ("held", "gone") else not_taken(text, BEGUN)).tell(held)
+def _lost(held: Host, reply: str) -> None:
+    word, text = parted(reply)
+    holder = Holder.of(text) if text else None
+    Refuse(lost(holder) if word in ("held", "gone") else not_taken(text, BEGUN)).tell(held)
 
 
 _holds: WeakKeyDictionary[Host, Hold] = WeakKeyDictionary()
 _others: WeakKeyDictionary[State, dict[str, Holder]] = WeakKeyDictionary()
-_told: WeakKeyDictionary[State, bool] = WeakKeyDictionary()
+_reported: WeakKeyDictionary[State, bool] = WeakKeyDictionary()

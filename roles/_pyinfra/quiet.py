@@ -1,11 +1,11 @@
-"""Hosts that want nothing: their steps are left out of the run, and one operation looks whether that is still so.
+"""Hosts that want nothing: their steps are left out of the run, and one operation rechecks whether that is still so.
 
 pyinfra pays 1.2 ms of CPU for an operation on a host, whatever it does, and a finished host had some 70 (3.10.0,
 2026-11-22). `settle` comes last in a verb. By then each step can say what it would do. Where no step of a host would
-change anything, the host keeps what is no step (preflight, lock, gates) and the looks that `look` laid between them.
-Where any would, the host keeps all its steps and no look.
+change anything, the host keeps what is no step (preflight, lock, gates) and the operations that `recheck` laid between
+them. Where any would, the host keeps all its steps and no recheck.
 
-A look asks again, once the run holds the host. Should a step want something by then, because another run or a person
+A recheck asks again, once the run holds the host. Should a step want something by then, because another run or a person
 was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
 """
 
@@ -29,19 +29,21 @@ from roles._pyinfra.steps import Command, has_failed, looking, steps_of, stopped
 
 @dataclass
 class Part:
-    """Steps of a host, from one look to the next: what pyinfra knows of each, by its hash. Empty where they stay."""
+    """Steps of a host, from one recheck to the next: what pyinfra knows of each, by its hash. Empty where they stay."""
 
     steps: dict[str, Any] = field(default_factory=dict)
 
 
-def look() -> None:
-    """What stands before this in the host's run is still as it was read; or it is done now."""
+def recheck() -> None:
+    """Rechecks the host's steps up to here if they were left out; steps that want something by now are done."""
     part = Part()
-    _parts.setdefault(ctx_host.get(), {})[_look(part, name="Host | Look whether it still wants nothing")._hash] = part
+    _parts.setdefault(ctx_host.get(), {})[_recheck(part, name="Host | Look whether it still wants nothing")._hash] = (
+        part
+    )
 
 
 @operation(_set_in_op=False)
-def _look(part: Part) -> Iterator[Command]:
+def _recheck(part: Part) -> Iterator[Command]:
     """No change; `part` is what was left out."""
     if not (state.is_executing and part.steps):
         host.noop("its steps say so themselves")
@@ -73,7 +75,7 @@ def once_known(say: Callable[..., None], *about: Any) -> None:
 
 
 def settle() -> None:
-    """Where no step would change the host, its steps are left out of the run; else its looks are. Nothing follows."""
+    """Leaves out the host's steps if none would change it, else its rechecks. Has to come last in a verb."""
     mine = ctx_host.get()
     if state.is_executing or has_failed(mine):
         return
@@ -91,17 +93,17 @@ def settle() -> None:
         for key in parts:
             _leave_out(mine, key)
         return
-    seen = dict[str, Any]()
+    left_out = dict[str, Any]()
     for key in list(mine.op_hash_order):
         if key in ours:
-            seen[key] = _leave_out(mine, key)
+            left_out[key] = _leave_out(mine, key)
         elif key in parts:
-            parts[key].steps, seen = seen, {}
-    assert not seen, "a step stands after the last look"
+            parts[key].steps, left_out = left_out, {}
+    assert not left_out, "a step stands after the last recheck"
 
 
 def _leave_out(mine: Host, key: str) -> Any:
-    """What pyinfra knew of this operation on the host."""
+    """Removes an operation from the host's run; returns pyinfra's entry for it."""
     mine.op_hash_order.remove(key)
     counts = mine.state.get_meta_for_host(mine)
     counts.ops, counts.ops_no_change = counts.ops - 1, counts.ops_no_change - 1

@@ -23,8 +23,12 @@ D = TypeVar("D")
 def known_settings() -> dict[str, type[Any]]:
     """The `Defaults` of each role that has any, by the role's name: what a plan judges `<role>_settings` by."""
     packages = [module.name for module in pkgutil.iter_modules(roles.__path__) if module.ispkg]
-    with_defaults = [name for name in packages if find_spec(f"roles.{name}.defaults")]
-    return {name: import_module(f"roles.{name}.defaults").Defaults for name in sorted(with_defaults)}
+    modules = {name: import_module(f"roles.{name}.defaults") for name in sorted(packages) if _has_defaults(name)}
+    return {name: module.Defaults for name, module in modules.items() if hasattr(module, "Defaults")}
+
+
+def _has_defaults(role: str) -> bool:
+    return find_spec(f"roles.{role}.defaults") is not None
 
 
 def overridden(host: Host, role: str, defaults: D) -> D:
@@ -32,6 +36,6 @@ def overridden(host: Host, role: str, defaults: D) -> D:
 
     The suffix keeps them apart from the spec's own keys (`docker = Docker(…)`, `registry = Registry(…)`).
     """
-    given = host.data.get(f"{role}{SUFFIX}") or {}
-    refuse_all(role_problems(f"{role}{SUFFIX}", given, type(defaults)))
-    return replace(defaults, **given)  # type: ignore[type-var]  # every Defaults is a dataclass; D cannot say so
+    overrides = host.data.get(f"{role}{SUFFIX}") or {}
+    refuse_all(role_problems(f"{role}{SUFFIX}", overrides, type(defaults)))
+    return replace(defaults, **overrides)  # type: ignore[type-var]  # every Defaults is a dataclass; D cannot say so

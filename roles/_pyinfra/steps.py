@@ -1,7 +1,7 @@
-"""The one operation most roles are made of: what was seen, what is wanted, and the commands between the two.
+"""The operation of most roles: from a fact and the wanted state to the commands for the difference.
 
 pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host
-are some two hundred round trips that find nothing. Here a role asks one fact (`Reading`), pure functions turn the
+are some two hundred round trips that find nothing. Here a role asks one fact (`CachedFact`), pure functions turn the
 answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (together.py),
 its steps can be left out (quiet.py), and the decisions are tested without pyinfra. What it must not lose, it keeps:
 nothing wanted is no change, and `--dry` tells the truth.
@@ -40,7 +40,7 @@ host may not act now, and then the step's commands do not run. A host with nothi
 
 
 class Fact(Protocol[Answer]):
-    """What a pyinfra fact has, by the type of its answer: mypy sees `FactBase[T]` as Any, and loses T.
+    """Members of a pyinfra fact, by the type of its answer: mypy sees `FactBase[T]` as Any, and loses T.
 
     Without `default`: in some facts it is a class, in others a static method, and a protocol can name only one of them.
     """
@@ -53,7 +53,7 @@ class Fact(Protocol[Answer]):
 
 
 class Answers(Protocol[Answer]):
-    """What a step reads: a `Reading`, or what gives answers as one does."""
+    """Source of a step's answers: a `CachedFact`, or an object with the same two methods."""
 
     def now(self) -> Answer:
         """The answer, no older than the last change made through it."""
@@ -64,31 +64,31 @@ class Answers(Protocol[Answer]):
         ...
 
 
-def ask(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
+def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     """The answer of a fact on a host; the fact's default where the host gives none in time, and that host alone fails.
 
     pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
     It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
     """
-    executing = bool(asked.state.is_executing)
-    return cast(T, together.of(asked).answer(together.Question(fact, arguments), executing, partial(load, asked)))
+    executing = bool(target.state.is_executing)
+    return cast(T, together.of(target).answer(together.FactCall(fact, arguments), executing, partial(load, target)))
 
 
-def load(asked: Host, fact: type[Fact[T]], **arguments: Any) -> T:
+def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     """The answer, asked for over the connection whatever the host has said before."""
-    if has_failed(asked):
+    if has_failed(target):
         return cast(T, cast(Any, fact).default())
     began = time.monotonic()
     try:
-        return cast(T, asked.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
+        return cast(T, target.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
     finally:  # it raises where no host is left
-        if has_failed(asked) and time.monotonic() - began >= ANSWER_SECONDS:
-            Refuse(_unanswered(fact, bool(asked.state.is_executing))).tell(asked)
+        if has_failed(target) and time.monotonic() - began >= ANSWER_SECONDS:
+            Refuse(_unanswered(fact, bool(target.state.is_executing))).tell(target)
 
 
-def has_failed(asked: Host) -> bool:
+def has_failed(target: Host) -> bool:
     """True if pyinfra has given this host up: an answer from it is then a default, and nothing to act upon."""
-    return asked in asked.state.failed_hosts
+    return target in target.state.failed_hosts
 
 
 def _unanswered(fact: type[Fact[Any]], executing: bool) -> Refusal:
@@ -104,13 +104,13 @@ def _unanswered(fact: type[Fact[Any]], executing: bool) -> Refusal:
 
 
 @dataclass
-class Reading(Generic[T]):
+class CachedFact(Generic[T]):
     """The answer of a fact on this host: asked at first use in each phase, and again after a step changed something."""
 
     fact: type[Fact[T]]
     arguments: dict[str, Any] = field(default_factory=dict)
     _answer: T | None = None
-    _asked: bool | None = None
+    _was_executing: bool | None = None
 
     def __post_init__(self) -> None:
         together.note(self.fact, **self.arguments)
@@ -118,36 +118,36 @@ class Reading(Generic[T]):
     def now(self) -> T:
         """The answer, no older than the last change made through it."""
         executing = bool(state.is_executing)
-        if self._asked != executing:
+        if self._was_executing != executing:
             self._answer = ask(host, self.fact, **self.arguments)
-            self._asked = executing
+            self._was_executing = executing
         return cast(T, self._answer)
 
     def forget(self) -> None:
         """The next use asks again."""
-        self._asked = None
+        self._was_executing = None
 
 
 def step(
-    reading: Answers[T],
+    fact: Answers[T],
     decide: Callable[[T], Iterable[Command]],
     after: Sequence[OperationMeta] = (),
     only_after: Sequence[OperationMeta] = (),
     *,
     name: str,
 ) -> OperationMeta:
-    """The commands that `decide` returns for the answer of `reading`; none of them is no change.
+    """The commands that `decide` returns for the answer of `fact`; none of them is no change.
 
     `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
     change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
     knows. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` has no end.
     """
-    return _kept(_step(reading, decide, after, only_after, name=name))
+    return _kept(_step(fact, decide, after, only_after, name=name))
 
 
 @operation()
 def _step(
-    reading: Answers[T],
+    fact: Answers[T],
     decide: Callable[[T], Iterable[Command]],
     after: Sequence[OperationMeta],
     only_after: Sequence[OperationMeta],
@@ -159,7 +159,7 @@ def _step(
     if not state.is_executing and any_changed([*after, *only_after]):
         yield "true"  # never run: in prepare it only says that there will be something to do
         return
-    answer = reading.now()
+    answer = fact.now()
     if has_failed(host):
         yield from stopped()
         return
@@ -176,30 +176,30 @@ def _step(
             command.tell(host)
         yield command
     if commands:
-        reading.forget()
+        fact.forget()
         together.of(host).forget()
 
 
 def check(
-    reading: Answers[T],
+    fact: Answers[T],
     judge: Callable[[T], Iterable[Command]],
     after: Sequence[OperationMeta] = (),
     *,
     name: str,
 ) -> OperationMeta:
     """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only where `after` changes nothing."""
-    return _kept(_check(reading, judge, after, name=name))
+    return _kept(_check(fact, judge, after, name=name))
 
 
 @operation()
 def _check(
-    reading: Answers[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta]
+    fact: Answers[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta]
 ) -> Generator[Command, None, None]:
     """The operation of `check`."""
     if not state.is_executing and any_changed(after):
         host.noop("can only be said once the steps before it ran")
         return
-    answer = reading.now()
+    answer = fact.now()
     if has_failed(host):
         yield from stopped()
         return
@@ -233,9 +233,9 @@ class Refuse(FunctionCommand):
 
     def tell(self, refused: Host) -> None:
         """Log the message, line by line, under the host's name; each line knows all of it, which many hosts may say."""
-        said = partial(logger.error, extra={"refusal": str(self.problem)})
+        log_line = partial(logger.error, extra={"refusal": str(self.problem)})
         for line in str(self.problem).splitlines():
-            refused.log_styled(line, fg="red", log_func=said)
+            refused.log_styled(line, fg="red", log_func=log_line)
 
     def _fail(self, state: State, host: Host) -> bool:
         self.tell(host)
@@ -245,8 +245,8 @@ class Refuse(FunctionCommand):
 def any_changed(steps: Iterable[OperationMeta]) -> bool:
     """True if one of `steps` changed this host; in prepare, if one of them would."""
     if state.is_executing:
-        seen = (step for step in steps if step.is_complete() or ctx_host.get() not in _looked_at)
-        return any(step.did_change() for step in seen)
+        finished = (step for step in steps if step.is_complete() or ctx_host.get() not in _looked_at)
+        return any(step.did_change() for step in finished)
     return any(step.will_change for step in steps)
 
 

@@ -1,7 +1,7 @@
-"""Questions to a host in one command, where several are known; each role still reads its own typed answer.
+"""All known facts of a host in a single command; each role still reads its own typed answer.
 
-pyinfra pays 5.7 ms of CPU for a question, and a finished host was asked 27 (3.10.0, 2026-11-22). A question is noted
-when a role makes its `Reading`, before anything is asked. The first one that is asked brings the answers of all that
+pyinfra pays 5.7 ms of CPU for a fact, and a finished host was asked 27 (3.10.0, 2026-11-22). A fact is noted
+when a role makes its `CachedFact`, before anything is asked. The first one that is asked brings the answers of all that
 are noted. An answer stands for no longer than FRESH_SECONDS, one phase of pyinfra, and until the run changes the host.
 """
 
@@ -28,7 +28,7 @@ _ENDS = re.compile(rf"{END} (\d+) (\d+)")
 
 
 @dataclass(frozen=True)
-class Question:
+class FactCall:
     """A fact and what it is asked about."""
 
     fact: Any
@@ -37,53 +37,53 @@ class Question:
     @property
     def command(self) -> str:
         """The shell command that asks it alone, in the shell it wants."""
-        told = self.fact()
-        return f"{told.shell_executable or 'sh'} -c {quote(str(told.command(**self.arguments)))}"
+        fact = self.fact()
+        return f"{fact.shell_executable or 'sh'} -c {quote(str(fact.command(**self.arguments)))}"
 
     def read(self, lines: list[str]) -> Any:
         """The answer in the lines that the host printed; the fact's default where it printed none."""
-        told = self.fact()
-        return told.process(lines) if lines else told.default()
+        fact = self.fact()
+        return fact.process(lines) if lines else fact.default()
 
 
 class Script(StringCommand):
-    """One command of bash that asks `questions` side by side and prints the answers in their order.
+    """A command of bash that asks `calls` side by side and prints the answers in their order.
 
-    All questions but the first come after the words `prefix`.
+    All commands but the first come after the words `prefix`.
     """
 
-    def __init__(self, questions: Sequence[Question], prefix: str = "") -> None:
-        self.questions, self.prefix = questions, prefix
-        asked = (
+    def __init__(self, calls: Sequence[FactCall], prefix: str = "") -> None:
+        self.calls, self.prefix = calls, prefix
+        commands = (
             # The line end before the mark: some answers have none of their own.
-            f"exec {{a{number}}}< <({prefix if number else ''}{question.command} </dev/null;"
+            f"exec {{a{number}}}< <({prefix if number else ''}{call.command} </dev/null;"
             f" printf '\\n{END} %s %s\\n' {number} $?)"
-            for number, question in enumerate(questions)
+            for number, call in enumerate(calls)
         )
-        answers = (f"/dev/fd/$a{number}" for number in range(len(questions)))
-        super().__init__("; ".join([*asked, f"exec cat {' '.join(answers)}"]))
+        answers = (f"/dev/fd/$a{number}" for number in range(len(calls)))
+        super().__init__("; ".join([*commands, f"exec cat {' '.join(answers)}"]))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Questions that go together; short in pyinfra's log, which prints a fact's arguments."""
+    """Facts that go together; short in pyinfra's log, which prints a fact's arguments."""
 
-    questions: tuple[Question, ...]
+    calls: tuple[FactCall, ...]
     prefix: str = ""
 
     def __str__(self) -> str:
-        return f"{len(self.questions)} questions"
+        return f"{len(self.calls)} questions"
 
 
 class Together(FactBase[dict[int, list[str]]]):
-    """The lines that each of these questions printed, by its number; those that ended badly are left out."""
+    """The lines that each of these facts printed, by its number; those that ended badly are left out."""
 
     default = dict
     shell_executable = "bash"  # the lock wants it too, and every Debian and Ubuntu has it
 
     def command(self, batch: Batch) -> Script:
         """All of them, each in a shell of its own."""
-        return Script(batch.questions, batch.prefix)
+        return Script(batch.calls, batch.prefix)
 
     def process(self, output: list[str]) -> dict[int, list[str]]:
         """Split at the marks."""
@@ -99,48 +99,48 @@ class Together(FactBase[dict[int, list[str]]]):
 
 
 @dataclass
-class Questions:
-    """What one host is asked in this run, and what it has answered lately."""
+class FactCache:
+    """Facts to ask of a host in this run, and its recent answers."""
 
     wants_nothing: bool = False
-    """No step would change the host, so while it executes too its questions go together."""
-    _noted: list[Question] = field(default_factory=list)
-    _answers: list[tuple[Question, Any]] = field(default_factory=list)
-    _tried: list[Question] = field(default_factory=list)
+    """No step would change the host, so while it executes too its facts go together."""
+    _noted: list[FactCall] = field(default_factory=list)
+    _answers: list[tuple[FactCall, Any]] = field(default_factory=list)
+    _tried: list[FactCall] = field(default_factory=list)
     _executing: bool = False
     _since: float = 0.0
     _turn: BoundedSemaphore = field(default_factory=BoundedSemaphore)
 
     def note(self, fact: Any, arguments: Mapping[str, Any]) -> None:
         """This will be asked; what pyinfra has to do as another user, or otherwise, is asked alone."""
-        question = Question(fact, arguments)
-        if question not in self._noted and not any(name.startswith("_") for name in arguments):
-            self._noted.append(question)
+        call = FactCall(fact, arguments)
+        if call not in self._noted and not any(name.startswith("_") for name in arguments):
+            self._noted.append(call)
 
     def forget(self) -> None:
-        """The run has changed the host: what it answered may not be true any more, and questions go alone."""
+        """The run has changed the host: what it answered may not be true any more, and facts are asked alone."""
         self.wants_nothing = False
         self._answers.clear()
 
-    def enter(self, first: Question, more: Sequence[Question], prefix: str, load: Callable[..., Any]) -> Any:
+    def enter(self, first: FactCall, more: Sequence[FactCall], prefix: str, load: Callable[..., Any]) -> Any:
         """The answer to the host's first question; those to `more`, asked after the words `prefix`, are kept."""
         with self._turn:
             self._begin(executing=False)
             return self._ask([first, *more], load, prefix).get(0, first.read([]))
 
-    def answer(self, question: Question, executing: bool, load: Callable[..., Any]) -> Any:
+    def answer(self, call: FactCall, executing: bool, load: Callable[..., Any]) -> Any:
         """The host's answer. `load` asks a fact over the connection."""
         with self._turn:
             self._begin(executing)
             together = self.wants_nothing or not executing
-            while together and question in self._noted and not self._known(question) and question not in self._tried:
+            while together and call in self._noted and not self._known(call) and call not in self._tried:
                 self._load(load)
             for known, answer in self._answers:
-                if known == question:
+                if known == call:
                     return answer
-            answer = load(question.fact, **question.arguments)
+            answer = load(call.fact, **call.arguments)
             if not executing:
-                self._answers.append((question, answer))
+                self._answers.append((call, answer))
             return answer
 
     def _begin(self, executing: bool) -> None:
@@ -150,29 +150,29 @@ class Questions:
             self._tried.clear()
             self._executing, self._since = executing, time.monotonic()
 
-    def _known(self, question: Question) -> bool:
-        return any(known == question for known, _ in self._answers)
+    def _known(self, call: FactCall) -> bool:
+        return any(known == call for known, _ in self._answers)
 
     def _load(self, load: Callable[..., Any]) -> None:
-        """As many of the noted questions as one command can hold are answered, or tried."""
-        batch, size = list[Question](), 0
-        for question in self._noted:
-            if self._known(question) or question in self._tried:
+        """As many of the noted facts as one command can hold are answered, or tried."""
+        batch, size = list[FactCall](), 0
+        for call in self._noted:
+            if self._known(call) or call in self._tried:
                 continue
-            size += len(question.command)
+            size += len(call.command)
             if batch and size > LONGEST_SCRIPT:
                 break
-            batch.append(question)
+            batch.append(call)
         self._tried += batch
         if len(batch) > 1:
             self._ask(batch, load)
 
-    def _ask(self, batch: Sequence[Question], load: Callable[..., Any], prefix: str = "") -> dict[int, Any]:
+    def _ask(self, batch: Sequence[FactCall], load: Callable[..., Any], prefix: str = "") -> dict[int, Any]:
         """The answers by number, as far as there are any; kept for whoever asks next."""
         how = {"_sudo": False} if prefix else {}  # the words say it
-        told: dict[int, list[str]] = load(Together, batch=Batch(tuple(batch), prefix), **how)
+        printed: dict[int, list[str]] = load(Together, batch=Batch(tuple(batch), prefix), **how)
         answers = dict[int, Any]()
-        for number, lines in told.items():
+        for number, lines in printed.items():
             try:
                 answers[number] = batch[number].read(lines)
             except FactProcessError:
@@ -181,9 +181,9 @@ class Questions:
         return answers
 
 
-def of(host: Host) -> Questions:
-    """Those of a host; `host` may be pyinfra's own name for whichever host is being worked on."""
-    return _questions.setdefault(host.state.inventory.get_host(host.name), Questions())
+def of(host: Host) -> FactCache:
+    """The cache of a host; `host` may be pyinfra's own name for whichever host is being worked on."""
+    return _caches.setdefault(host.state.inventory.get_host(host.name), FactCache())
 
 
 def note(fact: Any, **arguments: Any) -> None:
@@ -197,10 +197,10 @@ def early(fact: Any) -> None:
     _early.append(fact)
 
 
-def early_questions() -> list[Question]:
-    """What has to be asked before the steps of a host can be named."""
-    return [Question(fact, {}) for fact in _early]
+def early_calls() -> list[FactCall]:
+    """Facts that are needed before the steps of a host can be named."""
+    return [FactCall(fact, {}) for fact in _early]
 
 
-_questions: WeakKeyDictionary[Host, Questions] = WeakKeyDictionary()
+_caches: WeakKeyDictionary[Host, FactCache] = WeakKeyDictionary()
 _early: list[Any] = []

@@ -1,4 +1,4 @@
-"""What hosts of one run take turns at: things the control machine fetches for all of them.
+"""Turns of the hosts of a run at files that the control machine fetches for all of them.
 
 pyinfra runs an operation on all hosts at once, so on a control machine with an empty cache every host would fetch the
 same file to the same place, and one would read what another is just replacing (seen: rsync found no file to send).

@@ -25,9 +25,9 @@ from pyinfra.api.operation import OperationMeta
 
 from deploy.refusals.errors import Refusal
 from roles._pyinfra import connections
-from roles._pyinfra.steps import Command, Reading, Refuse, step, write
+from roles._pyinfra.steps import CachedFact, Command, Refuse, step, write
 from roles._shipping.places import SETTINGS, command, program, unit
-from roles._shipping.texts import Text, TextsSeen, is_unit, put, shipped
+from roles._shipping.texts import InstalledTexts, Text, is_unit, put, shipped
 
 PROGRAM = command("undo")
 UNIT = "enginehouse-undo.service"
@@ -53,9 +53,9 @@ def installed() -> OperationMeta:
     docker_back = shipped("files/shell/docker-back.sh", program("docker-back.sh"), "0755")
     switch = shipped(f"files/units/{UNIT}", unit(UNIT))
 
-    def decide(seen: dict[str, str]) -> Iterator[Command]:
-        unit_first = list(put([switch], seen))
-        is_missing = seen.get(docker_back.path) != docker_back.seen_when_right
+    def decide(facts: dict[str, str]) -> Iterator[Command]:
+        unit_first = list(put([switch], facts))
+        is_missing = facts.get(docker_back.path) != docker_back.wanted_fact
         yield from unit_first
         if unit_first or is_missing:
             yield f"systemctl enable {UNIT}"
@@ -63,21 +63,21 @@ def installed() -> OperationMeta:
         if is_missing:
             yield write(docker_back.path, docker_back.content, docker_back.mode)
 
-    reading = Reading(TextsSeen, {"paths": (switch.path, docker_back.path)})
-    return step(reading, decide, name="Undo | Install what takes changes back")
+    fact = CachedFact(InstalledTexts, {"paths": (switch.path, docker_back.path)})
+    return step(fact, decide, name="Undo | Install what takes changes back")
 
 
-def look(role: str, wanted: Sequence[Text]) -> Reading[dict[str, str]]:
-    """The reading of a role's texts on a host, and of units that wait to be confirmed: what `put_watched` needs."""
-    return Reading(TextsSeen, {"paths": (*(text.path for text in wanted), _kept(role))})
+def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:
+    """The fact that `put_watched` needs: a role's texts on a host, and units that wait to be confirmed."""
+    return CachedFact(InstalledTexts, {"paths": (*(text.path for text in wanted), _kept(role))})
 
 
-def put_watched(role: str, wanted: Sequence[Text], seen: Mapping[str, str], *more: Command) -> Iterator[Command]:
+def put_watched(role: str, wanted: Sequence[Text], facts: Mapping[str, str], *more: Command) -> Iterator[Command]:
     """Commands of `put`, then `more`; where present units change, the host keeps the old ones until a new SSH login."""
-    commands = [*put(wanted, seen), *more]
+    commands = [*put(wanted, facts), *more]
     units = [text for text in wanted if is_unit(text.path)]
-    changed = [text for text in units if text.path in seen and seen[text.path] != text.seen_when_right]
-    if changed or _kept(role) in seen:
+    changed = [text for text in units if text.path in facts and facts[text.path] != text.wanted_fact]
+    if changed or _kept(role) in facts:
         yield from units_of(role, units).around(commands)
     else:
         yield from commands
@@ -101,7 +101,7 @@ def _kept(role: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedChange:
-    """One kind of change that may shut us out: the files it changes, and what to run once they are put back.
+    """A kind of change that may shut us out: the files it changes, and the commands to run once they are put back.
 
     `after` stand between double quotes: what `$(…)` in them says is that of the moment when the files are kept.
     `seconds` begin when the change is made, because a line or a host that is slow says nothing against the change.

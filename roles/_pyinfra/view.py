@@ -1,4 +1,4 @@
-"""What a person sees of a run: with many hosts a few lines for each operation and wave, and every failure whole.
+"""Output of a run for a person: with many hosts a few lines for each operation and wave, and every failure whole.
 
 pyinfra says a line for each host and operation: 117,000 for 200 hosts in 21 waves, 100,000 of them "Skipped" (3.10.0,
 2026-11-22). With up to FEW hosts all but those is shown. With more, a host's line is shown where something is wrong
@@ -25,7 +25,7 @@ from pyinfra.context import ctx_state
 
 from deploy.io.inventory import override_data
 from deploy.refusals.quoting import visible
-from roles._pyinfra.events import EventFile, told
+from roles._pyinfra.events import EventFile, event_logger
 from roles._pyinfra.runs import this_run
 
 FEW = 8
@@ -53,7 +53,7 @@ def install(data: Iterable[str], verbosity: int) -> None:
     path = override_data(data).get("events")
     write = EventFile(str(path), this_run(ctx_state.get()).id).write if path else _nothing
     view = View(write, shows_all=verbosity > 0)
-    told.setLevel(logging.DEBUG)
+    event_logger.setLevel(logging.DEBUG)
     for handler in logger.handlers:
         handler.addFilter(view)
 
@@ -67,7 +67,7 @@ def plain(text: str) -> str:
 
 
 def _nothing(**_: Any) -> None:
-    """Nobody asked for events."""
+    """Writer of events for a run without `--data events=FILE`."""
 
 
 class View(logging.Filter):
@@ -121,8 +121,8 @@ class View(logging.Filter):
         return not (self._section in TABLES and self.is_fleet and self._is_idle(text))
 
     def _see_host(self, record: logging.LogRecord, host: str, words: str) -> bool:
-        if self._operation and (said := RESULT.match(words)):
-            return self._see_result(host, MEANS.get(said[1], "failed"))
+        if self._operation and (outcome := RESULT.match(words)):
+            return self._see_result(host, MEANS.get(outcome[1], "failed"))
         self._write("line", host, line=words, level=record.levelname.lower())
         refusal = getattr(record, "refusal", "") if self.is_fleet else ""
         if refusal and self._first.setdefault(refusal, host) != host:
@@ -251,5 +251,5 @@ def names(hosts: Collection[str]) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time as a person says it."""
+    """A duration in words."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -16,7 +16,7 @@ from textwrap import wrap
 
 from deploy.refusals.errors import Refusal
 from deploy.spec import AptMirror
-from roles._pyinfra.facts import Installed, Seen, ask_files, ask_value
+from roles._pyinfra.facts import HostFacts, Installed, ask_files, ask_value
 from roles._pyinfra.steps import Command, write
 from roles._shipping.places import PROGRAMS, command
 
@@ -26,7 +26,7 @@ SOURCES = "/etc/apt/sources.list.d"
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """One apt source and the key that signs it. `path` follows the base URL and may hold apt's own $(ARCH)."""
+    """An apt source and the key that signs it. `path` follows the base URL and may hold apt's own $(ARCH)."""
 
     name: str
     url: str
@@ -56,15 +56,14 @@ class Repository:
 
     @property
     def list_path(self) -> str:
-        """The source list on the host."""
         return f"{SOURCES}/{self.name}.list"
 
     @property
     def content(self) -> str:
-        """The source list's one line."""
+        """The line of the source list."""
         return f"deb [signed-by={self.key_path}] {self.url}/{self.path}\n"
 
-    def questions(self) -> tuple[str, str]:
+    def fact_commands(self) -> tuple[str, str]:
         """For the role's fact: this repository's files, and other source files that name the same address."""
         # apt compares addresses without the scheme's difference in mind; two files that sign one repository with two
         # keys make every apt command fail ("Conflicting values set for option Signed-By").
@@ -73,17 +72,17 @@ class Repository:
         others = f"{named} | grep -vxF {quote(self.list_path)}"
         return ask_files(self.key_path, self.list_path), ask_value(f"conflicts-{self.name}", others)
 
-    def missing(self, seen: Seen) -> Iterator[Command]:
+    def missing(self, facts: HostFacts) -> Iterator[Command]:
         """Commands after which the host trusts the key and knows the source, and no other file names it."""
-        for path in seen.value(f"conflicts-{self.name}").splitlines():
+        for path in facts.value(f"conflicts-{self.name}").splitlines():
             yield _set_aside(path, self.url)
         if self.key_file:
             key = armoured(self.key_file)
-            if not seen.holds(self.key_path, key):
+            if not facts.holds(self.key_path, key):
                 yield write(self.key_path, key)
-        elif self.key_path not in seen.files:
+        elif self.key_path not in facts.files:
             yield f"{command('fetch-apt-key')} {join((self.key_url, self.key_fingerprint, self.key_path))}"
-        if not seen.holds(self.list_path, self.content):
+        if not facts.holds(self.list_path, self.content):
             yield write(self.list_path, self.content)
 
 
@@ -123,13 +122,13 @@ def _set_aside(path: str, url: str) -> str:
 
 
 def install(
-    wanted: Mapping[str, str], seen: Mapping[str, Installed], *, repository: str = "", recommends: bool = False
+    wanted: Mapping[str, str], facts: Mapping[str, Installed], *, repository: str = "", recommends: bool = False
 ) -> Iterator[Command]:
     """Commands after which each package is there, at a version its pattern matches (`""` means any)."""
     missing = {
         name: version
         for name, version in wanted.items()
-        if name not in seen or not fnmatchcase(seen[name].version, version or "*")
+        if name not in facts or not fnmatchcase(facts[name].version, version or "*")
     }
     if not missing:
         return
@@ -139,16 +138,16 @@ def install(
     yield f"{PROGRAMS}/patient-apt install {flags} {specified(missing)}"
 
 
-def install_masked(wanted: Mapping[str, str], seen: Mapping[str, Installed]) -> Iterator[Command]:
+def install_masked(wanted: Mapping[str, str], facts: Mapping[str, Installed]) -> Iterator[Command]:
     """Commands that install packages, each with its unit, that would start and listen on every address at once.
 
     The units of those that are missing are masked first, and stay so. A package that was there before us keeps its
     unit as it is: somebody uses it.
     """
-    units = [unit for name, unit in wanted.items() if name not in seen]
+    units = [unit for name, unit in wanted.items() if name not in facts]
     if units:
         yield f"systemctl mask {join(units)}"
-        yield from install(dict.fromkeys(wanted, ""), seen)
+        yield from install(dict.fromkeys(wanted, ""), facts)
 
 
 def specified(packages: Mapping[str, str]) -> str:
@@ -156,16 +155,16 @@ def specified(packages: Mapping[str, str]) -> str:
     return join(f"{name}={version}" if version else name for name, version in packages.items())
 
 
-def hold(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
+def hold(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
     """The command that holds those of `names` that are installed and not held yet; nothing where there are none."""
-    free = sorted(name for name in names if name in seen and not seen[name].held)
+    free = sorted(name for name in names if name in facts and not facts[name].held)
     if free:
         yield f"apt-mark hold {join(free)}"
 
 
-def release(names: Iterable[str], seen: Mapping[str, Installed]) -> Iterator[Command]:
+def release(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
     """The command that lifts the holds among `names`: apt moves a held package where named, not as a dependency."""
-    held = sorted(name for name in names if name in seen and seen[name].held)
+    held = sorted(name for name in names if name in facts and facts[name].held)
     if held:
         yield f"apt-mark unhold {join(held)}"
 
@@ -180,8 +179,8 @@ def keep_from_upgrades(subject: str, patterns: Iterable[str]) -> tuple[str, str]
     return f"/etc/apt/apt.conf.d/52enginehouse-{subject}", f"Unattended-Upgrade::Package-Blacklist {{\n{lines}}};\n"
 
 
-def write_missing(files: Mapping[str, str], seen: Seen) -> Iterator[Command]:
+def write_missing(files: Mapping[str, str], facts: HostFacts) -> Iterator[Command]:
     """Commands after which every path holds its content."""
     for path, content in files.items():
-        if not seen.holds(path, content):
+        if not facts.holds(path, content):
             yield write(path, content)

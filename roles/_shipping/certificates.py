@@ -18,7 +18,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from deploy.io.authority import CERTIFICATES, KEY, Authority, Use, known, made, now, signed, why_anew
 from deploy.refusals.errors import Refusal
-from roles._pyinfra.facts import Seen, ask_files, ask_value
+from roles._pyinfra.facts import HostFacts, ask_files, ask_value
 from roles._pyinfra.settings import known_settings, overridden
 from roles._pyinfra.steps import Command, Refuse, write
 
@@ -27,7 +27,7 @@ STATE = "what serves goes on"
 
 @dataclass(frozen=True, kw_only=True)
 class Certified:
-    """What a host is to have: `path` with private key and certificate, `authority` with who is trusted.
+    """Wanted certificate of a host: `path` for private key and certificate, `authority` for the trusted issuers.
 
     `then` is said to whoever has read the files before. `owner` is USER:GROUP, `mode` four octal digits, of both files.
     """
@@ -44,13 +44,13 @@ class Certified:
     mode: str = "0600"
 
     @property
-    def seen_when_right(self) -> str:
+    def wanted_fact(self) -> str:
         """Mode and owner as `ask_certificate` has them."""
         return f"{int(self.mode, 8):o} {self.owner}"
 
 
 def authority_folder(host: Host) -> Path:
-    """Where the control machine keeps the fleet's authority."""
+    """Directory of the fleet's authority on the control machine."""
     return Path(overridden(host, "mutual", known_settings()["mutual"]()).authority).expanduser()
 
 
@@ -66,42 +66,42 @@ def ask_certificate(path: str, authority: str) -> str:
     )
 
 
-def trusted(seen: Seen, wanted: Certified) -> Iterator[Command]:
+def trusted(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
     """The command after which the host trusts the authority; the first run that needs one makes it."""
-    authority = _authority(seen, wanted)
+    authority = _authority(facts, wanted)
     if isinstance(authority, Refuse):
         yield authority
     elif authority is None:
         yield "true"  # never run: in prepare it only says that there will be something to do
-    elif seen.files.get(wanted.authority) != sha256(authority.pem.encode()).hexdigest():
+    elif facts.files.get(wanted.authority) != sha256(authority.pem.encode()).hexdigest():
         group = wanted.owner.partition(":")[2]
         then = f"chgrp {group} {wanted.authority} && {wanted.then}"
         yield write(wanted.authority, authority.pem, "0640", then=then)
 
 
-def certified(seen: Seen, wanted: Certified) -> Iterator[Command]:
+def certified(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
     """The command after which the host has a certificate that is right and lasts."""
-    authority = _authority(seen, wanted)
+    authority = _authority(facts, wanted)
     if isinstance(authority, Refuse):
         yield authority
     elif authority is None:
         yield "true"
     else:
-        pem = seen.value("certificate")
+        pem = facts.value("certificate")
         why = why_anew(pem, authority.trusted, wanted.use, wanted.name, wanted.address, now())
-        if not why and seen.value("certificate-mode") != wanted.seen_when_right:
+        if not why and facts.value("certificate-mode") != wanted.wanted_fact:
             why = "others may read it, or its reader may not"
         if why:
             yield Certify(wanted, why)
 
 
-def _authority(seen: Seen, wanted: Certified) -> Authority | Refuse | None:
+def _authority(facts: HostFacts, wanted: Certified) -> Authority | Refuse | None:
     """The authority; None where it is still to be made, in prepare; a refusal where the host's is another one."""
-    pem = seen.value("certificate")
+    pem = facts.value("certificate")
     try:
-        found = known(wanted.folder)
-        why_anew(pem, found.trusted if found else (), wanted.use, wanted.name, wanted.address, now())
-        return made(wanted.folder, now()) if found is None and state.is_executing else found
+        authority = known(wanted.folder)
+        why_anew(pem, authority.trusted if authority else (), wanted.use, wanted.name, wanted.address, now())
+        return made(wanted.folder, now()) if authority is None and state.is_executing else authority
     except LookupError as error:
         return Refuse(_foreign(wanted, str(error)))
     except (ValueError, OSError) as error:
@@ -171,10 +171,10 @@ def _foreign(wanted: Certified, issuer: str) -> Refusal:
     )
 
 
-def _unusable(wanted: Certified, said: str) -> Refusal:
+def _unusable(wanted: Certified, reason: str) -> Refusal:
     return Refusal(
         f"the fleet's authority in {wanted.folder} cannot sign",
-        facts={"said": said, "wanted": f"{KEY} and {CERTIFICATES}, whose first certificate is that key's"},
+        facts={"said": reason, "wanted": f"{KEY} and {CERTIFICATES}, whose first certificate is that key's"},
         attempt=f"bring both back from a copy; or move {KEY} away and run again: a new authority signs then, and the"
         f" one before stays trusted while {CERTIFICATES} has it",
         state=STATE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, write
 from roles._shipping import apt
 
@@ -17,16 +17,16 @@ STREAMS = {
 """Requests that one gRPC connection of a client may have in flight; from 2.8 on apart from those to Triton."""
 
 
-def package(seen: Seen) -> Iterator[Command]:
+def package(facts: HostFacts) -> Iterator[Command]:
     """Commands that install the distribution's HAProxy; its own service stays off, ours have units of their own."""
-    yield from apt.install({"haproxy": ""}, seen.packages)
-    unit = seen.unit(DISTRIBUTION)
-    if "haproxy" not in seen.packages or unit.runs or unit.starts_at_boot:
+    yield from apt.install({"haproxy": ""}, facts.packages)
+    unit = facts.unit(DISTRIBUTION)
+    if "haproxy" not in facts.packages or unit.runs or unit.starts_at_boot:
         yield f"systemctl disable --now {DISTRIBUTION}"
 
 
-def written(seen: Seen, path: str, wanted: str) -> Iterator[Command]:
+def written(facts: HostFacts, path: str, wanted: str) -> Iterator[Command]:
     """Commands after which the file is as wanted. HAProxy reads it first: one that it refuses replaces nothing."""
-    if not seen.holds(path, wanted):
+    if not facts.holds(path, wanted):
         new, folder = f"{path}.checked", path.rsplit("/", 1)[0]
         yield write(new, wanted, then=f"haproxy -c -q -f {new} && mv -T {new} {path} && sync {folder}")

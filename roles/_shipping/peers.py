@@ -1,4 +1,4 @@
-"""Files that come from other hosts of the run: those that have them give them, for a bounded time, to those without.
+"""Peer-to-peer file sharing between the hosts of a run, for a bounded time.
 
 A host that wants files starts the hosts that give, over the connections that the run has to them, because a finished
 host has no step of its own. What it needs to know of the others, each host has noted on the board of the run. The
@@ -45,7 +45,7 @@ _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_ar
 
 
 class Patience(Protocol):
-    """What a role's Defaults say of its files; `roles.model_store.defaults` says what each is."""
+    """Settings of a role for its files; `roles.model_store.defaults` describes them."""
 
     @property
     def fetch_seconds(self) -> int: ...
@@ -61,7 +61,7 @@ class Patience(Protocol):
 
 @dataclass(frozen=True)
 class Files:
-    """One set of files: the directory `path` on every host."""
+    """A set of files: the directory `path` on every host."""
 
     name: str
     revision: str
@@ -70,11 +70,11 @@ class Files:
     """As a person calls it."""
 
     @classmethod
-    def of(cls, given: WeightsSlice | ImageSlice) -> Files:
+    def of(cls, planned: WeightsSlice | ImageSlice) -> Files:
         """A model's, or an image's blobs."""
-        if isinstance(given, WeightsSlice):
-            return cls(given.model, given.revision, weights_path(given), f"weights of {given.model}")
-        return cls(given.files_name, given.digest, blobs_path(given.digest), f"image {given.digest[:19]}")
+        if isinstance(planned, WeightsSlice):
+            return cls(planned.model, planned.revision, weights_path(planned), f"weights of {planned.model}")
+        return cls(planned.files_name, planned.digest, blobs_path(planned.digest), f"image {planned.digest[:19]}")
 
     @property
     def unit(self) -> str:
@@ -83,12 +83,12 @@ class Files:
 
     @property
     def key(self) -> Key:
-        """What names them on every host."""
+        """The name of the files on every host."""
         return self.name, self.revision
 
 
 class Board:
-    """What the hosts of one run have said: who has which files; and the offer of those that are being given."""
+    """State of sharing in a run: the hosts that have each set of files, and the offers of those that share them."""
 
     def __init__(self) -> None:
         self.having: defaultdict[Key, set[str]] = defaultdict(set)
@@ -99,17 +99,17 @@ class Board:
         """A host has the files, or it has not."""
         (set.add if has_it else set.discard)(self.having[files.key], name)
 
-    def offer(self, asked: Sharing, state: State) -> dict[str, Any] | None:
+    def offer(self, sharing: Sharing, state: State) -> dict[str, Any] | None:
         """The offer of the hosts that give now; None where nobody does. The first that asks starts them."""
-        key = asked.files.key
+        key = sharing.files.key
         with self._turns[key]:
             if key not in self._offers:
-                self._offers[key] = Giving(asked, state, self).begun()
+                self._offers[key] = Giving(sharing, state, self).begun()
             return self._offers[key]
 
 
 def board(state: State) -> Board:
-    """The one board of this run."""
+    """The board of this run."""
     return _boards.setdefault(state, Board())
 
 
@@ -118,7 +118,7 @@ _boards: WeakKeyDictionary[State, Board] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Sharing:
-    """One set of files as one host of the run shares it."""
+    """A set of files as a host of the run shares it."""
 
     name: str
     files: Files
@@ -129,8 +129,8 @@ class Sharing:
     def of(cls, mine: Slice, files: Files, settings: Patience, state: State) -> Sharing | None:
         """None where no other host of the run shares the files."""
         shared = mine.sharing.of(*files.key) if mine.sharing else None
-        found = cls(mine.host, files, shared, settings) if shared else None
-        return found if found and len(found.hosts(state)) > 1 else None
+        sharing = cls(mine.host, files, shared, settings) if shared else None
+        return sharing if sharing and len(sharing.hosts(state)) > 1 else None
 
     def hosts(self, state: State) -> list[str]:
         """The hosts of the run that want the files or have them; their order differs from set to set."""
@@ -147,7 +147,7 @@ class Sharing:
         return self.hosts(state)[:1] == [self.name] and not (state.is_executing and self.has_a_giver(state))
 
     def places(self) -> dict[str, str]:
-        """Where each host gives and gets the files, by its name."""
+        """Address and port at which each host shares the files, by its name."""
         return {self.name: self.shared.here, **{peer.host: peer.place for peer in self.shared.peers}}
 
     def text(self, name: str, others: list[str], offer: Mapping[str, Any] | None) -> str:
@@ -158,7 +158,7 @@ class Sharing:
             "folder": f"{ROOT}/sharing/{self.files.name}",
             "offer": offer,
             "here": places[name],
-            "peers": {places[other]: other for other in sorted(others) if other != name},
+            "peers": {places[peer]: peer for peer in sorted(others) if peer != name},
             "bytes_per_second": most,
             "seed_seconds": self.settings.give_seconds,
             "patience_seconds": self.settings.patience_seconds,
@@ -176,18 +176,18 @@ class Sharing:
 class Giving:
     """Hosts that have one set of files, made to give them."""
 
-    def __init__(self, asked: Sharing, state: State, known: Board) -> None:
-        self.asked, self.state = asked, state
-        having = known.having[asked.files.key]
-        hosts = asked.hosts(state)
+    def __init__(self, sharing: Sharing, state: State, known: Board) -> None:
+        self.sharing, self.state = sharing, state
+        having = known.having[sharing.files.key]
+        hosts = sharing.hosts(state)
         self.givers = [name for name in hosts if name in having][:MOST_GIVERS]
         self.all = [*self.givers, *(name for name in hosts if name not in having)]
 
     def begun(self) -> dict[str, Any] | None:
-        """What they offer, once the first of them has read its files; None where none can."""
+        """Their offer, as soon as the first of them has read its files; None if no host can."""
         pool = Pool(AT_ONCE)
         going = [name for name, ok in zip(self.givers, pool.imap(self._start, self.givers), strict=True) if ok]
-        until = time.monotonic() + self.asked.settings.offer_seconds
+        until = time.monotonic() + self.sharing.settings.offer_seconds
         while going and time.monotonic() < until:
             for name in list(going):
                 offer, is_going = self._look(name)
@@ -201,17 +201,18 @@ class Giving:
     def _start(self, name: str) -> bool:
         giver = self.state.inventory.get_host(name)
         try:
-            return self.asked.started(self.state, giver, told(giver), self.asked.text(name, self.all, None))
+            text = self.sharing.text(name, self.all, None)
+            return self.sharing.started(self.state, giver, host_arguments(giver), text)
         except NO_LINE:
             return False
 
     def _look(self, name: str) -> tuple[dict[str, Any] | None, bool]:
         """Its offer, and whether it is still worth waiting for."""
-        giver, target = self.state.inventory.get_host(name), self.asked.files.path
+        giver, target = self.state.inventory.get_host(name), self.sharing.files.path
         parent, _, revision = target.rpartition("/")
         question = f"echo offer=$(cat {shlex.quote(f'{parent}/.{revision}.offer.json')} 2>/dev/null)"
         try:
-            lines = units.run(giver, f"{question}; {units.ask(self.asked.files.unit)}", told(giver))
+            lines = units.run(giver, f"{question}; {units.ask(self.sharing.files.unit)}", host_arguments(giver))
         except NO_LINE:
             return None, False
         offer = next((line[6:] for line in lines if line.startswith("offer=")), "")
@@ -229,22 +230,22 @@ def _read(offer: str) -> dict[str, Any] | None:
 class Ask(PyinfraCommand):
     """The files are on their way from other hosts, where one of them gives."""
 
-    def __init__(self, asked: Sharing) -> None:
+    def __init__(self, sharing: Sharing) -> None:
         super().__init__()
-        self.asked, self.is_under_way = asked, False
+        self.sharing, self.is_under_way = sharing, False
 
     def __repr__(self) -> str:
-        return f"ask other hosts for {self.asked.files.name}"
+        return f"ask other hosts for {self.sharing.files.name}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """False only where the host cannot be told."""
-        offer = board(state).offer(self.asked, state)
+        offer = board(state).offer(self.sharing, state)
         if offer is None:
-            host.log(f"{self.asked.files.what}: no host offers them", log_func=logger.warning)
+            host.log(f"{self.sharing.files.what}: no host offers them", log_func=logger.warning)
             return True
-        others = Giving(self.asked, state, board(state)).all
-        text = self.asked.text(self.asked.name, others, offer)
-        self.is_under_way = self.asked.started(state, host, connector_arguments, text)
+        others = Giving(self.sharing, state, board(state)).all
+        text = self.sharing.text(self.sharing.name, others, offer)
+        self.is_under_way = self.sharing.started(state, host, connector_arguments, text)
         return self.is_under_way
 
 
@@ -253,26 +254,28 @@ class Await(PyinfraCommand):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
-        self.ask, self.asked, self.unit = ask, ask.asked, ask.asked.files.unit
+        self.ask, self.sharing, self.unit = ask, ask.sharing, ask.sharing.files.unit
 
     def __repr__(self) -> str:
-        return f"await {self.asked.files.name} from other hosts"
+        return f"await {self.sharing.files.name} from other hosts"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True unless no other way would help either."""
-        began, said, last = time.monotonic(), "", ""
-        manifest = shlex.quote(f"{self.asked.files.path}/manifest.sha256")
+        began, reported_at, last = time.monotonic(), "", ""
+        manifest = shlex.quote(f"{self.sharing.files.path}/manifest.sha256")
         question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"
-        while self.ask.is_under_way and (elapsed := time.monotonic() - began) < self.asked.settings.fetch_seconds:
+        while self.ask.is_under_way and (elapsed := time.monotonic() - began) < self.sharing.settings.fetch_seconds:
             lines = units.run(host, f"{units.ask(self.unit)}; {question}; true", connector_arguments)
-            seen, status = units.UnitState.of(lines), next((line[15:] for line in lines if "MainStatus" in line), "")
+            unit_state = units.UnitState.of(lines)
             if "published=1" in lines:
                 return True
-            if lines and not seen.is_going:
+            if lines and not unit_state.is_going:
+                status = next((line[15:] for line in lines if "MainStatus" in line), "")
                 return self._told_why(host, connector_arguments, status)
-            if seen.status not in ("", last) and elapsed - float(said or 0) > units.LONGEST_SILENCE_SECONDS:
-                host.log(f"{self.asked.files.what}: {seen.status}", log_func=logger.info)
-                said, last = str(elapsed), seen.status
+            is_silent = elapsed - float(reported_at or 0) > units.LONGEST_SILENCE_SECONDS
+            if unit_state.status not in ("", last) and is_silent:
+                host.log(f"{self.sharing.files.what}: {unit_state.status}", log_func=logger.info)
+                reported_at, last = str(elapsed), unit_state.status
             gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
         return True
 
@@ -284,10 +287,10 @@ class Await(PyinfraCommand):
         return not is_over
 
 
-def told(asked: Host) -> ConnectorArguments:
-    """How a command runs on a host: as which user, by the host's own data."""
-    given = _arguments(asked.state, asked, {})[0]
-    return cast(ConnectorArguments, {key: given[key] for key in CONNECTOR_ARGUMENT_KEYS if key in given})
+def host_arguments(host: Host) -> ConnectorArguments:
+    """pyinfra's connection arguments of a host (user, sudo and the like), from the host's own data."""
+    arguments = _arguments(host.state, host, {})[0]
+    return cast(ConnectorArguments, {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments})
 
 
 def bytes_per_second(limit: str) -> int:

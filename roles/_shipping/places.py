@@ -1,4 +1,4 @@
-"""Where things lie on a host: the paths that roles, host programs, units and smoke tests agree on."""
+"""Paths on a host that roles, host programs, units and smoke tests agree on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ PROBES = f"{ROOT}/probes"
 
 
 def program(name: str) -> str:
-    """Path of a helper program."""
     return f"{PROGRAMS}/{name}"
 
 
@@ -28,12 +27,10 @@ def command(name: str) -> str:
 
 
 def unit(name: str) -> str:
-    """Path of a unit file."""
     return f"{UNITS}/{name}"
 
 
 def release(release_id: str) -> str:
-    """Directory of a published release."""
     return f"{RELEASES}/{release_id}"
 
 

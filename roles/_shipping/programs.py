@@ -20,7 +20,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import OperationMeta
 
-from roles._pyinfra.steps import Command, Reading, step
+from roles._pyinfra.steps import CachedFact, Command, step
 from roles._shipping.places import PROGRAMS
 from roles._shipping.tar import tarred
 from roles._shipping.texts import HERE
@@ -41,14 +41,13 @@ class Version(FactBase[str]):
 
     def command(self) -> str:
         """The shell that prints on a host what `digest` returns for the repository's files."""
-        return asked(LINK)
+        return digest_command(LINK)
 
     def process(self, output: list[str]) -> str:
-        """The digest."""
         return output[0].split()[0] if output and output[0] else ""
 
 
-def asked(folder: str) -> str:
+def digest_command(folder: str) -> str:
     """The shell that prints on a host the digest of a folder's files, as `digest` returns it."""
     return (
         f"cd {folder}/ 2>/dev/null && {{ find . {UNCOUNTED} -type f -print | LC_ALL=C sort | xargs sha256sum;"
@@ -64,7 +63,7 @@ def installed() -> OperationMeta:
         if version != shipped_version():
             yield publication()
 
-    return step(Reading(Version), decide, name="Programs | Publish the programs of the host")
+    return step(CachedFact(Version), decide, name="Programs | Publish the programs of the host")
 
 
 def sources(folder: Path = SOURCE) -> dict[str, bytes]:

@@ -26,7 +26,7 @@ CACHE = Path("~/.cache/enginehouse/wheels")
 
 @dataclass(frozen=True)
 class Wheel:
-    """One pure-Python wheel; `digest` is its sha256, checked by pip and again when it is unpacked."""
+    """A pure-Python wheel; `digest` is its sha256, checked by pip and again when it is unpacked."""
 
     name: str
     version: str
@@ -34,7 +34,6 @@ class Wheel:
 
     @property
     def file(self) -> str:
-        """The wheel's file name."""
         return f"{self.name}-{self.version}-py3-none-any.whl"
 
 

@@ -59,7 +59,7 @@ def transfer(host: Host, argv: list[str], what: str, patience: Patience, names: 
 
 
 def attempt_after(stderr: str) -> str:
-    """What to type next, from what rsync said."""
+    """Advice for the operator, from rsync's message."""
     if "No space left" in stderr:
         return f"see what fills it (df -h {ROOT} on this host), make room, then run again"
     return "mend what rsync names, then run again"

@@ -25,25 +25,25 @@ _FILES = (
 )
 """Two processes however many files there are, and not two for each."""
 UNREAD = "daemon-reload"
-"""In the answer of `TextsSeen`: systemd holds one of these units as it was before its file changed."""
+"""In the answer of `InstalledTexts`: systemd holds one of these units as it was before its file changed."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """What a path must hold. `mode` is four octal digits, the owner always root."""
+    """Wanted content of a path. `mode` is four octal digits, the owner always root."""
 
     path: str
     content: str
     mode: str = "0644"
 
     @property
-    def seen_when_right(self) -> str:
+    def wanted_fact(self) -> str:
         """The fact's answer for this path when nothing needs doing."""
         return f"{hashlib.sha256(self.content.encode()).hexdigest()} {int(self.mode, 8):o} root"
 
 
-class TextsSeen(FactBase[dict[str, str]]):
-    """What each path holds, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
+class InstalledTexts(FactBase[dict[str, str]]):
+    """Content of each path, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
 
     Of units also whether systemd has read them: a run that was killed before its `daemon-reload` leaves them right on
     disk and unread.
@@ -55,8 +55,8 @@ class TextsSeen(FactBase[dict[str, str]]):
         units = " ".join(shlex.quote(name) for name in dict.fromkeys(map(loaded_as, filter(is_unit, paths))))
         if not units:
             return files
-        asked = f"systemctl show -p NeedDaemonReload {units} 2>/dev/null | grep -q =yes"
-        return f'{files}; if {asked}; then echo "due - - {UNREAD}"; fi'
+        is_unread = f"systemctl show -p NeedDaemonReload {units} 2>/dev/null | grep -q =yes"
+        return f'{files}; if {is_unread}; then echo "due - - {UNREAD}"; fi'
 
     @staticmethod
     def default() -> dict[str, str]:
@@ -89,9 +89,9 @@ def _content(source: str) -> str:
     return (HERE / source).read_text()
 
 
-def put(wanted: Iterable[Text], seen: Mapping[str, str]) -> Iterator[StringCommand]:
+def put(wanted: Iterable[Text], facts: Mapping[str, str]) -> Iterator[StringCommand]:
     """Commands that write what differs, and one `daemon-reload` after them if a unit was among it, or is unread."""
-    changed = [text for text in wanted if seen.get(text.path) != text.seen_when_right]
+    changed = [text for text in wanted if facts.get(text.path) != text.wanted_fact]
     yield from (write(text.path, text.content, text.mode) for text in changed)
-    if any(is_unit(text.path) for text in changed) or UNREAD in seen:
+    if any(is_unit(text.path) for text in changed) or UNREAD in facts:
         yield StringCommand("systemctl daemon-reload")

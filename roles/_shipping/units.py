@@ -28,7 +28,7 @@ GOING = ("activating", "active", "reloading", "deactivating")
 
 @dataclass(frozen=True)
 class UnitState:
-    """What systemd says of a unit; a unit it has never heard of is inactive."""
+    """State of a unit in systemd; an unknown unit is inactive."""
 
     active: str = "inactive"
     sub: str = ""
@@ -103,27 +103,31 @@ class Follow(PyinfraCommand):
         began, last_status, next_line = time.monotonic(), "", 0.0
         while (elapsed := time.monotonic() - began) < self.seconds:
             lines = run(host, ask(self.unit), arguments)
-            seen = UnitState.of(lines)
+            unit_state = UnitState.of(lines)
             # systemd says nothing while it starts itself anew, as an upgrade of it does: that is no end of the unit.
-            if not seen.is_going and any(line.startswith("ActiveState=") for line in lines):
-                return seen
-            if seen.status and seen.status != last_status and elapsed >= next_line:
-                last_status = seen.status
+            if not unit_state.is_going and any(line.startswith("ActiveState=") for line in lines):
+                return unit_state
+            if unit_state.status and unit_state.status != last_status and elapsed >= next_line:
+                last_status = unit_state.status
                 next_line = elapsed + min(LONGEST_SILENCE_SECONDS, elapsed / 20)
                 host.log(f"{self.what}: {last_status}", log_func=logger.info)
             # A tenth of what it has taken: what ends after seconds is not seen seconds later.
             gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
         return None
 
-    def _tell_why(self, host: Host, arguments: ConnectorArguments, seen: UnitState) -> None:
+    def _tell_why(self, host: Host, arguments: ConnectorArguments, unit_state: UnitState) -> None:
         if self.explain:
             self.explain(host, arguments)
             return
-        match = f"_SYSTEMD_INVOCATION_ID={seen.invocation}" if seen.invocation else f"-u {shlex.quote(self.unit)}"
+        match = (
+            f"_SYSTEMD_INVOCATION_ID={unit_state.invocation}"
+            if unit_state.invocation
+            else f"-u {shlex.quote(self.unit)}"
+        )
         lines = run(host, f"journalctl -q -o cat -n 14 {match} || true", arguments)
-        if seen.result in KILLED:
+        if unit_state.result in KILLED:
             # It could not say so itself.
-            lines += [f"{self.what}: {self.unit} was ended from outside ({seen.result})", NOTHING_LOST]
+            lines += [f"{self.what}: {self.unit} was ended from outside ({unit_state.result})", NOTHING_LOST]
         for line in lines:
             host.log_styled(line, fg="red", log_func=logger.error)
 

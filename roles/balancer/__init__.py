@@ -13,8 +13,8 @@ from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra import undo
-from roles._pyinfra.facts import Seen
-from roles._pyinfra.steps import Command, Reading, step
+from roles._pyinfra.facts import HostFacts
+from roles._pyinfra.steps import CachedFact, Command, step
 from roles._shipping import haproxy
 from roles.balancer import keys, operations
 from roles.balancer.config import Checked, config, everything, until_all_have_them
@@ -23,25 +23,25 @@ from roles.balancer.facts import BalancerHost, checked
 
 def apply(mine: BalancerSlice) -> None:
     """HAProxy runs with the hosts of the plan, and checks the models that all of them have all the time."""
-    look, texts = _look(mine), operations.texts(mine)
-    package = step(look, haproxy.package, name="Balancer | Install HAProxy")
+    fact, texts = _look(mine), operations.texts(mine)
+    package = step(fact, haproxy.package, name="Balancer | Install HAProxy")
     placed = step(
-        undo.look("balancer", texts),
-        lambda seen: undo.put_watched("balancer", texts, seen),
+        undo.texts_fact("balancer", texts),
+        lambda facts: undo.put_watched("balancer", texts, facts),
         after=[package],
         name="Balancer | Place unit, action and certificate",
     )
     sent = step(
-        look, lambda seen: operations.key(seen, mine), after=[placed], name="Balancer | Send the certificate's key"
+        fact, lambda facts: operations.key(facts, mine), after=[placed], name="Balancer | Send the certificate's key"
     )
     keyed = _keyed(mine)
     written = step(
-        look,
-        lambda seen: _written(mine, seen, until_all_have_them(mine, checked(seen))),
+        fact,
+        lambda facts: _written(mine, facts, until_all_have_them(mine, checked(facts))),
         after=[package, placed, sent, *keyed],
         name="Balancer | Write the configuration",
     )
-    step(look, operations.in_force, after=[placed, *keyed, written], name="Balancer | Bring HAProxy to it")
+    step(fact, operations.in_force, after=[placed, *keyed, written], name="Balancer | Bring HAProxy to it")
 
 
 def send_keys(mine: BalancerSlice) -> None:
@@ -53,33 +53,33 @@ def send_keys(mine: BalancerSlice) -> None:
 def settle(mine: BalancerSlice) -> None:
     """HAProxy checks every model of the plan: every wave has passed its gate."""
 
-    def decide(seen: Seen) -> Iterator[Command]:
-        if until_all_have_them(mine, checked(seen)) != everything(mine):  # else `apply` has written it
-            yield from _written(mine, seen, everything(mine))
+    def decide(facts: HostFacts) -> Iterator[Command]:
+        if until_all_have_them(mine, checked(facts)) != everything(mine):  # else `apply` has written it
+            yield from _written(mine, facts, everything(mine))
 
-    look = _look(mine)
-    written = step(look, decide, name="Balancer | Check every model")
-    step(look, operations.in_force, only_after=[written], name="Balancer | Bring HAProxy to it")
+    fact = _look(mine)
+    written = step(fact, decide, name="Balancer | Check every model")
+    step(fact, operations.in_force, only_after=[written], name="Balancer | Bring HAProxy to it")
 
 
 def relax(mine: BalancerSlice) -> None:
     """HAProxy asks servers whether they are ready, whatever their models: a release of before may have had others."""
-    look, nothing = _look(mine), {route.pool: () for route in mine.routes}
-    written = step(look, lambda seen: _written(mine, seen, nothing), name="Balancer | Check no single model")
-    step(look, operations.in_force, after=[written], name="Balancer | Bring HAProxy to it")
+    fact, nothing = _look(mine), {route.pool: () for route in mine.routes}
+    written = step(fact, lambda facts: _written(mine, facts, nothing), name="Balancer | Check no single model")
+    step(fact, operations.in_force, after=[written], name="Balancer | Bring HAProxy to it")
 
 
 def _keyed(mine: BalancerSlice) -> list[OperationMeta]:
     if not mine.keys:
         return []
     name = "Balancer | Write which keys there are"
-    return [step(keys.look(mine), lambda seen: keys.written(mine, seen), name=name)]
+    return [step(keys.map_texts(mine), lambda facts: keys.written(mine, facts), name=name)]
 
 
-def _look(mine: BalancerSlice) -> Reading[Seen]:
-    return Reading(BalancerHost, {"key": f"{operations.certificate_path(mine)}.key"} if mine.certificate else {})
+def _look(mine: BalancerSlice) -> CachedFact[HostFacts]:
+    return CachedFact(BalancerHost, {"key": f"{operations.certificate_path(mine)}.key"} if mine.certificate else {})
 
 
-def _written(mine: BalancerSlice, seen: Seen, models: Checked) -> Iterator[Command]:
+def _written(mine: BalancerSlice, facts: HostFacts, models: Checked) -> Iterator[Command]:
     files = operations.certificate_path(mine), operations.clients_path(mine)
-    return operations.written(seen, config(mine, models, *files))
+    return operations.written(facts, config(mine, models, *files))

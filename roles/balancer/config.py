@@ -15,8 +15,8 @@ from deploy.topology.balancing import backends, gateway_backend
 from roles._shipping.haproxy import STREAMS
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE
+from roles.balancer.defaults import PLACES, Places
 from roles.balancer.keys import map_path
-from roles.balancer.paths import PLACES, Places
 
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
 GATEWAY_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
@@ -84,7 +84,7 @@ def everything(mine: BalancerSlice) -> Checked:
 
 
 def until_all_have_them(mine: BalancerSlice, now: Checked) -> Checked:
-    """What is checked while hosts are brought over: models that are checked `now` and stay; of a new pool, all.
+    """Models to check while hosts are brought over: those that are checked `now` and stay; for a new pool, all.
 
     A model that only some of the hosts have yet, or no longer have, would take the others out.
     """
@@ -100,7 +100,7 @@ def hold() -> str:
 
 
 def line(member: MemberSlice, grpc: bool) -> str:
-    """What follows `server` in the file, and what `add server` is told: both have to say everything."""
+    """Arguments of `server` in the file and of the command `add server`: both need all of them."""
     port = f"{member.grpc_port} proto h2" if grpc else str(member.http_port)
     return (
         f"{member.name} {_bracketed(member.address)}:{port} check check-proto h1 port {member.http_port} {CHECKS}"

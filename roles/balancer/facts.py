@@ -1,22 +1,22 @@
-"""What the balancer role asks a host, in one command."""
+"""Facts of a host for the balancer role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.haproxy import DISTRIBUTION
 from roles._shipping.places import PROGRAMS, command
-from roles.balancer.paths import CONFIG, UNIT_NAME
+from roles.balancer.defaults import CONFIG, UNIT_NAME
 
 CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" && $2 == "send" { print b, $6 }' """
 """Of each backend the pages that a server has to answer."""
 
 
-class BalancerHost(FactBase[Seen]):
+class BalancerHost(FactBase[HostFacts]):
     """HAProxy's package and units, our configuration, what it checks, and what of it is not in force."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, key: str = "") -> str:
         """`key` is the path of the certificate's private key, if there is one."""
@@ -32,17 +32,16 @@ class BalancerHost(FactBase[Seen]):
             ),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
-def checked(seen: Seen) -> dict[str, tuple[str, ...]]:
+def checked(facts: HostFacts) -> dict[str, tuple[str, ...]]:
     """The models of each pool that the configuration of the host checks; a pool it does not have is absent."""
-    found: dict[str, list[str]] = {}
-    for row in seen.value("checked").splitlines():
+    models_by_pool: dict[str, list[str]] = {}
+    for row in facts.value("checked").splitlines():
         backend, page = row.split()
-        models = found.setdefault(backend.removesuffix("_http"), [])
+        models = models_by_pool.setdefault(backend.removesuffix("_http"), [])
         if page.startswith("/v2/models/"):
             models.append(page.removeprefix("/v2/models/").removesuffix("/ready"))
-    return {pool: tuple(models) for pool, models in found.items()}
+    return {pool: tuple(models) for pool, models in models_by_pool.items()}

@@ -16,11 +16,11 @@ from pathlib import Path
 from deploy.inventory.gateway_keys import FILE, GatewayKey, keys_in
 from deploy.refusals.errors import Refusal
 from deploy.slices.traffic import BalancerSlice, RouteSlice
-from roles._pyinfra.facts import Seen
-from roles._pyinfra.steps import Command, Reading, Refuse, write
+from roles._pyinfra.facts import HostFacts
+from roles._pyinfra.steps import CachedFact, Command, Refuse, write
 from roles._shipping.places import command
-from roles._shipping.texts import Text, TextsSeen
-from roles.balancer.paths import PLACES, Places
+from roles._shipping.texts import InstalledTexts, Text
+from roles.balancer.defaults import PLACES, Places
 
 KEYS_HERE = Path(FILE)
 HEADER = "# SHA-256 of a key, UNTIL:REQUESTS:CONCURRENT:MAY. Written by enginehouse.\n"
@@ -29,7 +29,7 @@ MODE = "0600"
 
 
 def map_path(pool: str, places: Places = PLACES) -> str:
-    """Where the keys of a pool lie on the balancer."""
+    """Path of a pool's keys on the balancer."""
     return f"{places.settings}/keys-{pool}.map"
 
 
@@ -40,12 +40,12 @@ def maps(mine: BalancerSlice, keys: Iterable[GatewayKey], places: Places = PLACE
     return [Text(map_path(route.pool, places), _map(route, known, mine.sharing), MODE) for route in routes]
 
 
-def look(mine: BalancerSlice) -> Reading[dict[str, str]]:
-    """The reading of the maps on a balancer."""
-    return Reading(TextsSeen, {"paths": tuple(text.path for text in maps(mine, ()))})
+def map_texts(mine: BalancerSlice) -> CachedFact[dict[str, str]]:
+    """The fact of the maps on a balancer."""
+    return CachedFact(InstalledTexts, {"paths": tuple(text.path for text in maps(mine, ()))})
 
 
-def written(mine: BalancerSlice, seen: Mapping[str, str]) -> Iterator[Command]:
+def written(mine: BalancerSlice, facts: Mapping[str, str]) -> Iterator[Command]:
     """Commands after which each map has the keys of this machine; where it keeps none, an absent map is made, empty."""
     try:
         keys = keys_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE)) if KEYS_HERE.exists() else None
@@ -53,15 +53,16 @@ def written(mine: BalancerSlice, seen: Mapping[str, str]) -> Iterator[Command]:
         yield Refuse(problem)
         return
     for text in maps(mine, keys or ()):
-        is_kept = keys is None and text.path in seen
-        if not is_kept and seen.get(text.path) != text.seen_when_right:
+        is_kept = keys is None and text.path in facts
+        if not is_kept and facts.get(text.path) != text.wanted_fact:
             yield write(text.path, text.content, text.mode)
 
 
-def sent(seen: Seen) -> Iterator[Command]:
+def sent(facts: HostFacts) -> Iterator[Command]:
     """The command after which a HAProxy that runs has the keys of its files, without a reload."""
-    of_keys = ("changed keys", "requests whose key", "reload")
-    if any(line.startswith(of_keys) for line in seen.value("differs").splitlines()):
+    # The second and the fourth word are those of a program that this run has not replaced yet.
+    of_keys = ("changed keys", "other keys", "requests whose key", "under way", "reload")
+    if any(line.startswith(of_keys) for line in facts.value("differs").splitlines()):
         yield f"{command('balancer')} keys"
 
 

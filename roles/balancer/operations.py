@@ -9,26 +9,26 @@ from pathlib import Path
 from pyinfra.api.command import StringCommand
 
 from deploy.slices.traffic import BalancerSlice
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse
 from roles._shipping import haproxy, secrets
 from roles._shipping.places import command
 from roles._shipping.texts import Text, shipped
 from roles.balancer.config import hold
-from roles.balancer.paths import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
+from roles.balancer.defaults import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
 
 KEY_SEEN = "600 root"
 
 
 def certificate_path(mine: BalancerSlice) -> str:
-    """Where the certificate lies on the balancer; a new one has a new name, so that nothing is replaced in use."""
+    """Path of the certificate on the balancer; a new certificate has a new name, so that nothing is replaced in use."""
     if not mine.certificate:
         return ""
     return f"{PLACES.settings}/tls-{_digest(mine.certificate)}.pem"
 
 
 def clients_path(mine: BalancerSlice) -> str:
-    """Where the authorities of clients' certificates lie on the balancer; empty where nobody is asked for one."""
+    """Path of the authorities of clients' certificates on the balancer; empty if no client needs a certificate."""
     return f"{PLACES.settings}/clients-{_digest(mine.clients)}.pem" if mine.clients else ""
 
 
@@ -39,10 +39,10 @@ def texts(mine: BalancerSlice) -> list[Text]:
     return [*wanted, *(Text(path, _content(file)) for path, file in named if file)]
 
 
-def key(seen: Seen, mine: BalancerSlice) -> Iterator[Command]:
+def key(facts: HostFacts, mine: BalancerSlice) -> Iterator[Command]:
     """The command that sends the certificate's private key, on standard input, readable by root only."""
     secret = mine.certificate_key
-    if secret is None or seen.value("key") == KEY_SEEN:
+    if secret is None or facts.value("key") == KEY_SEEN:
         return
     if problem := secrets.missing(secret):
         yield Refuse(problem)
@@ -55,17 +55,17 @@ def key(seen: Seen, mine: BalancerSlice) -> Iterator[Command]:
     )
 
 
-def written(seen: Seen, wanted: str) -> Iterator[Command]:
+def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
     """Commands after which the file is as wanted. HAProxy reads it first: one that it refuses replaces nothing."""
-    yield from haproxy.written(seen, CONFIG, wanted)
+    yield from haproxy.written(facts, CONFIG, wanted)
 
 
-def in_force(seen: Seen) -> Iterator[Command]:
+def in_force(facts: HostFacts) -> Iterator[Command]:
     """Commands after which HAProxy runs as the file says, now and after a boot."""
-    unit = seen.unit(UNIT_NAME)
+    unit = facts.unit(UNIT_NAME)
     if not unit.starts_at_boot:
         yield f"systemctl enable {UNIT_NAME}"
-    if seen.value("differs") or not unit.runs:
+    if facts.value("differs") or not unit.runs:
         yield f"{command('balancer')} follow"
 
 

@@ -1,5 +1,4 @@
-"""What every later role stands on: a clock that is kept, a few tools, our directories, a bounded journal, the data
-disk.
+"""Base of all later roles: a synchronised clock, a few tools, our directories, a bounded journal, the data disk.
 
 Nothing is tuned for its own sake: limits of the service belong to its container, and no kernel setting is changed. Of
 the tools, python3 runs the helper programs, curl asks health endpoints, rsync receives weights.
@@ -13,7 +12,7 @@ from pyinfra.api.operation import OperationMeta
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles.base import operations
 from roles.base.defaults import settings
 from roles.base.facts import BaseHost
@@ -22,17 +21,17 @@ from roles.base.facts import BaseHost
 def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
     """The host has the tools, the directories and the disk that the other roles count on. Returns the steps."""
     chosen, disk = settings(host), mine.data_disk()
-    look = Reading(BaseHost, {"programs": tuple(operations.programs()), "device": disk.device if disk else "",
+    fact = CachedFact(BaseHost, {"programs": tuple(operations.programs()), "device": disk.device if disk else "",
                               "mount": disk.mount if disk else ""})  # fmt: skip
-    placed = step(look, operations.missing_programs, name="Base | Place helper programs")
+    placed = step(fact, operations.missing_programs, name="Base | Place helper programs")
     packages = step(
-        look, lambda seen: operations.packages(seen, chosen, disk), after=[placed], name="Base | Install tools"
+        fact, lambda facts: operations.packages(facts, chosen, disk), after=[placed], name="Base | Install tools"
     )
-    clock = step(look, operations.clock, after=[packages], name="Base | Keep the clock")
-    journal = step(look, lambda seen: operations.journal(seen, chosen), name="Base | Bound the journal")
+    clock = step(fact, operations.clock, after=[packages], name="Base | Keep the clock")
+    journal = step(fact, lambda facts: operations.journal(facts, chosen), name="Base | Bound the journal")
     steps = [placed, packages, clock, journal]
     if disk:
         steps.append(
-            step(look, lambda seen: operations.disk(seen, disk), after=[packages], name="Base | Adopt the data disk")
+            step(fact, lambda facts: operations.disk(facts, disk), after=[packages], name="Base | Adopt the data disk")
         )
-    return [*steps, step(look, operations.directories, after=steps[4:], name="Base | Make directories")]
+    return [*steps, step(fact, operations.directories, after=steps[4:], name="Base | Make directories")]

@@ -1,4 +1,4 @@
-"""What the base role settles by itself; an inventory overrides it under `base_settings`."""
+"""The directories every role needs, the base role's files, and its settings (`base_settings`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Annotated
 from pyinfra.api import Host
 
 from deploy.inventory.knobs import Range
+from deploy.models.files import ROOT
 from roles._pyinfra.settings import overridden
+from roles._shipping.places import PROBES, PROGRAMS, RELEASES, SERVERS, SETTINGS
+
+JOURNAL = "/etc/systemd/journald.conf.d/52-enginehouse.conf"
+DIRECTORIES = tuple((path, "755") for path in (SETTINGS, PROGRAMS, ROOT, f"{ROOT}/weights", RELEASES, SERVERS, PROBES))
 
 
 @dataclass(frozen=True)
@@ -23,5 +28,4 @@ class Defaults:
 
 
 def settings(host: Host) -> Defaults:
-    """The defaults with this host's overrides."""
     return overridden(host, "base", Defaults())

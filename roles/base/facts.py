@@ -1,4 +1,4 @@
-"""What the base role asks a host, in one command."""
+"""Facts of a host for the base role, asked in one command."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from shlex import quote
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
-from roles.base.paths import DIRECTORIES, JOURNAL
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles.base.defaults import DIRECTORIES, JOURNAL
 
 TIME_SERVICES = ("systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service",
                  "openntpd.service")  # fmt: skip
@@ -15,10 +15,10 @@ TOOLS = ("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rs
 PACKAGES = (*TOOLS, "systemd-timesyncd", "chrony", "e2fsprogs", "xfsprogs")
 
 
-class BaseHost(FactBase[Seen]):
+class BaseHost(FactBase[HostFacts]):
     """Tools, clock, directories and, where one is declared, everything lsblk, blkid and wipefs see on the data disk."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, programs: tuple[str, ...], device: str = "", mount: str = "") -> str:
         """`programs` are paths whose content is compared; an empty `device` asks about no disk."""
@@ -30,9 +30,8 @@ class BaseHost(FactBase[Seen]):
             *(_ask_disk(device, mount) if device else ()),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
 def _ask_disk(device: str, mount: str) -> list[str]:

@@ -10,13 +10,12 @@ from shlex import join
 
 from deploy.refusals.errors import Refusal
 from deploy.spec import DataDisk
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping.apt import install
 from roles._shipping.places import PROGRAMS
-from roles.base.defaults import Defaults
+from roles.base.defaults import DIRECTORIES, JOURNAL, Defaults
 from roles.base.facts import TIME_SERVICES
-from roles.base.paths import DIRECTORIES, JOURNAL
 
 FILES = Path(__file__).parents[2] / "files" / "shell"
 HELPERS = ("adopt-disk", "patient-apt")
@@ -37,69 +36,69 @@ def programs() -> Mapping[str, str]:
     return {f"{PROGRAMS}/{name}": (FILES / name).read_text() for name in HELPERS}
 
 
-def missing_programs(seen: Seen) -> Iterator[Command]:
+def missing_programs(facts: HostFacts) -> Iterator[Command]:
     """Commands that place every helper program that differs."""
     for path, content in programs().items():
-        if not seen.holds(path, content):
+        if not facts.holds(path, content):
             yield write(path, content, mode="0755")
 
 
-def packages(seen: Seen, chosen: Defaults, disk: DataDisk | None) -> Iterator[Command]:
+def packages(facts: HostFacts, chosen: Defaults, disk: DataDisk | None) -> Iterator[Command]:
     """Commands that install the tools, and what formats the declared disk."""
     wanted = dict.fromkeys(chosen.packages, "")
     if disk:
         wanted |= {"xfsprogs" if disk.file_system == "xfs" else "e2fsprogs": ""}
-    yield from install(wanted, seen.packages)
+    yield from install(wanted, facts.packages)
 
 
-def clock(seen: Seen) -> Iterator[Command]:
+def clock(facts: HostFacts) -> Iterator[Command]:
     """Commands that install and enable a time service where none is; any of the usual ones will do.
 
     Not whether it is synchronised: in some virtual machines the hypervisor keeps the clock and the service never runs.
     Preflight compares the clock itself.
     """
-    kept = [name for name in TIME_SERVICES if seen.unit(name).exists]
+    kept = [name for name in TIME_SERVICES if facts.unit(name).exists]
     if not kept:
-        yield from install({"systemd-timesyncd": ""}, seen.packages)
+        yield from install({"systemd-timesyncd": ""}, facts.packages)
         yield "systemctl enable --now systemd-timesyncd.service"
-    elif not any(seen.unit(name).starts_at_boot for name in kept):
+    elif not any(facts.unit(name).starts_at_boot for name in kept):
         yield f"systemctl enable --now {kept[0]}"
 
 
-def journal(seen: Seen, chosen: Defaults) -> Iterator[Command]:
+def journal(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
     """Commands that bound the journal."""
     content = f"[Journal]\nSystemMaxUse={chosen.journal_max_mib}M\n"
-    if not seen.holds(JOURNAL, content):
+    if not facts.holds(JOURNAL, content):
         yield write(JOURNAL, content, then="systemctl try-restart systemd-journald.service")
 
 
-def directories(seen: Seen) -> Iterator[Command]:
+def directories(facts: HostFacts) -> Iterator[Command]:
     """Commands that make each directory that is missing or has another mode or owner."""
-    present = set(seen.value("directories").splitlines())
+    present = set(facts.value("directories").splitlines())
     for path, mode in DIRECTORIES:
         if f"{mode} root {path}" not in present:
             yield f"install -d -m 0{mode} -o root -g root {path}"
 
 
-def disk(seen: Seen, wanted: DataDisk) -> Iterator[Command]:
+def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
     """The command that formats, mounts and records a blank disk, nothing where that is done, a refusal for any
     other."""
-    rows = [dict(re.findall(r'([A-Z]+)="([^"]*)"', line)) for line in seen.value("disk").splitlines()]
+    rows = [dict(re.findall(r'([A-Z]+)="([^"]*)"', line)) for line in facts.value("disk").splitlines()]
     if rows:
-        probed = dict(line.partition("=")[::2] for line in seen.value("probed").splitlines())
+        probed = dict(line.partition("=")[::2] for line in facts.value("probed").splitlines())
         rows[0] |= {name: probed[key] for name, key in _PROBED.items() if key in probed}
-    problem = _problem(rows, seen, wanted)
+    problem = _problem(rows, facts, wanted)
     if problem:
         yield Refuse(problem)
-    elif not _is_adopted(rows[0], seen, wanted):
+    elif not _is_adopted(rows[0], facts, wanted):
         yield f"{PROGRAMS}/adopt-disk {join((wanted.device, wanted.mount, wanted.file_system))}"
 
 
-def _is_adopted(row: dict[str, str], seen: Seen, wanted: DataDisk) -> bool:
+def _is_adopted(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> bool:
     """Mounted, and kept in the one line that is ours today, or in one that somebody made of it."""
     ours = f"UUID={row['UUID']} {wanted.mount} {wanted.file_system} defaults,noatime,{_BEFORE},{_END}"
-    kept = [line for line in seen.value("fstab").splitlines() if not _ours(line) or line == ours]
-    is_kept = len(kept) == len(seen.value("fstab").splitlines()) and any(_names(line, row, wanted) for line in kept)
+    kept = [line for line in facts.value("fstab").splitlines() if not _ours(line) or line == ours]
+    is_kept = len(kept) == len(facts.value("fstab").splitlines()) and any(_names(line, row, wanted) for line in kept)
     return row["LABEL"] == LABEL and row["MOUNTPOINT"] == wanted.mount and is_kept
 
 
@@ -114,48 +113,48 @@ def _names(line: str, row: dict[str, str], wanted: DataDisk) -> bool:
     return spec in {f"UUID={row['UUID'] or 'none'}", f"LABEL={LABEL}", wanted.device, f"/dev/{row['NAME']}"}
 
 
-def _problem(rows: list[dict[str, str]], seen: Seen, wanted: DataDisk) -> Refusal | None:
+def _problem(rows: list[dict[str, str]], facts: HostFacts, wanted: DataDisk) -> Refusal | None:
     """Why this disk may not be formatted, or None. Only a whole blank disk, or one this role formatted, is taken."""
-    facts = {"found": "; ".join(seen.value("disk").splitlines()) or "nothing", "wanted": "a blank disk"}
+    evidence = {"found": "; ".join(facts.value("disk").splitlines()) or "nothing", "wanted": "a blank disk"}
     if not rows:
-        return _refusal(wanted, "is not on this host", facts, "`lsblk` lists what is there")
+        return _refusal(wanted, "is not on this host", evidence, "`lsblk` lists what is there")
     row = rows[0]
     if row.get("LABEL") == LABEL and row["FSTYPE"] == wanted.file_system and row["MOUNTPOINT"] in ("", wanted.mount):
-        return _shadow(row, seen, wanted)
+        return _shadow(row, facts, wanted)
     if row.get("RO") == "1":
-        return _refusal(wanted, "is read-only", facts, "attach it writable")
-    if len(rows) > 1 or row["FSTYPE"] or row["MOUNTPOINT"] or seen.value("signatures"):
+        return _refusal(wanted, "is read-only", evidence, "attach it writable")
+    if len(rows) > 1 or row["FSTYPE"] or row["MOUNTPOINT"] or facts.value("signatures"):
         how = f"if nothing on it is needed: wipefs --all {wanted.device}, then run again"
         if row["MOUNTPOINT"] == wanted.mount:
             how = "leave data_disk out of the inventory: what is mounted there is used as it is"
-        return _refusal(wanted, "is not blank and was left alone", facts, how)
-    return _shadow(row, seen, wanted)
+        return _refusal(wanted, "is not blank and was left alone", evidence, how)
+    return _shadow(row, facts, wanted)
 
 
-def _shadow(row: dict[str, str], seen: Seen, wanted: DataDisk) -> Refusal | None:
+def _shadow(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> Refusal | None:
     """Mounting over files would hide them: weights and releases would be fetched a second time, unseen."""
-    lines = seen.value("fstab").splitlines()
-    other = next((line for line in lines if not _ours(line) and not _names(line, row, wanted)), "")
-    source = next(iter(seen.value("mounted").split()), "")
-    if other or (row["MOUNTPOINT"] != wanted.mount and source and source != f"/dev/{row['NAME']}"):
-        occupants = [f"{source} is mounted there"] * bool(source) + [f"/etc/fstab: {other}"] * bool(other)
-        facts = {"found": "; ".join(occupants), "wanted": "nothing, or this disk"}
+    lines = facts.value("fstab").splitlines()
+    foreign_line = next((line for line in lines if not _ours(line) and not _names(line, row, wanted)), "")
+    source = next(iter(facts.value("mounted").split()), "")
+    if foreign_line or (row["MOUNTPOINT"] != wanted.mount and source and source != f"/dev/{row['NAME']}"):
+        occupants = [f"{source} is mounted there"] * bool(source) + [f"/etc/fstab: {foreign_line}"] * bool(foreign_line)
+        evidence = {"found": "; ".join(occupants), "wanted": "nothing, or this disk"}
         how = (
             f"leave data_disk out of the inventory to use {source or 'that one'} as it is; or stop Docker and the"
             f" servers, umount {wanted.mount}, take its line out of /etc/fstab, then run again"
         )
-        what = f"cannot take the place of {source or other.split()[0]} at {wanted.mount}"
-        return _refusal(wanted, what, facts, how)
-    files = seen.value("in-the-way").splitlines()
+        what = f"cannot take the place of {source or foreign_line.split()[0]} at {wanted.mount}"
+        return _refusal(wanted, what, evidence, how)
+    files = facts.value("in-the-way").splitlines()
     if row["MOUNTPOINT"] == wanted.mount or not files:
         return None
-    facts = {"found": ", ".join(files), "wanted": "nothing but empty directories"}
+    evidence = {"found": ", ".join(files), "wanted": "nothing but empty directories"}
     how = f"move them away from {wanted.mount}, then run again"
     if any(name.startswith(("docker/", "containerd/")) for name in files):
         how = f"Docker began a store there: systemctl stop docker.socket docker containerd, {how}"
-    return _refusal(wanted, f"would hide the files in {wanted.mount}", facts, how)
+    return _refusal(wanted, f"would hide the files in {wanted.mount}", evidence, how)
 
 
-def _refusal(wanted: DataDisk, what: str, facts: dict[str, str], attempt: str) -> Refusal:
+def _refusal(wanted: DataDisk, what: str, evidence: dict[str, str], attempt: str) -> Refusal:
     state = "the tools of the base role are in place; no disk was touched"
-    return Refusal(f"data disk {wanted.device} {what}", facts=facts, attempt=attempt, state=state, kind="data-disk")
+    return Refusal(f"data disk {wanted.device} {what}", facts=evidence, attempt=attempt, state=state, kind="data-disk")

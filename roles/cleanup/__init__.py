@@ -1,4 +1,4 @@
-"""What no server of the host will ask for any more is gone: weights, engines, images, failed builds, stale caches.
+"""Removes files that no server of the host needs any more: weights, engines, images, failed builds, stale caches.
 
 Comes last in a deploy, where every wave has passed its gate; the host's own program looks once more whether everything
 serves. What the current and the previous release use always stays, so that rollback.py has what it needs; so does what
@@ -13,7 +13,7 @@ from pyinfra import host, logger
 from pyinfra.api.command import StringCommand
 
 from deploy.slices.host import Slice
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles.cleanup.defaults import settings
 from roles.cleanup.facts import SpareFiles
 from roles.cleanup.operations import kept, remove
@@ -33,4 +33,4 @@ def apply(mine: Slice) -> None:
         if spare:
             yield remove(arguments)
 
-    step(Reading(SpareFiles, {"kept": arguments}), clean, name="Cleanup | Remove what nothing will ask for")
+    step(CachedFact(SpareFiles, {"kept": arguments}), clean, name="Cleanup | Remove what nothing will ask for")

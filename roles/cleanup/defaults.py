@@ -1,4 +1,4 @@
-"""What the role settles itself; an inventory overrides it with `cleanup_settings = {…}`."""
+"""Settings of the role with their defaults; an inventory overrides them with `cleanup_settings = {…}`."""
 
 from __future__ import annotations
 
@@ -26,5 +26,4 @@ class Defaults:
 
 
 def settings(host: Host) -> Defaults:
-    """The defaults with this host's overrides."""
     return overridden(host, "cleanup", Defaults())

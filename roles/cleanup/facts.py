@@ -1,4 +1,4 @@
-"""What of a host nothing will ask for any more."""
+"""Fact: files of a host that no release needs any more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roles._shipping.places import PROGRAMS, command
 
 
 class SpareFiles(FactBase[list[str]]):
-    """One line per thing, as the host's own program tells it; a host without the program has nothing to spare."""
+    """Lines of the host's own program, a file each; a host without the program has none."""
 
     default = list
 
@@ -19,5 +19,4 @@ class SpareFiles(FactBase[list[str]]):
         return f"test -e {PROGRAMS}/host && {command('clean-up')} list {shlex.quote(kept)}; true"
 
     def process(self, output: list[str]) -> list[str]:
-        """The lines."""
         return [line for line in output if line.strip()]

@@ -1,4 +1,4 @@
-"""What the program is told to keep, and the command that runs it."""
+"""Names of files to keep, and the command that runs the program."""
 
 from __future__ import annotations
 
@@ -31,5 +31,4 @@ def kept(mine: Slice, chosen: Defaults) -> str:
 
 
 def remove(arguments: str) -> StringCommand:
-    """The command that removes what is spare."""
     return StringCommand(f"{command('clean-up')} remove {shlex.quote(arguments)}")

@@ -10,7 +10,7 @@ from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice
-from roles._pyinfra.steps import Reading, check, step
+from roles._pyinfra.steps import CachedFact, check, step
 from roles._shipping.apt import write_missing
 from roles.container_toolkit import operations, verify
 from roles.container_toolkit.defaults import settings
@@ -20,31 +20,34 @@ from roles.container_toolkit.facts import ToolkitHost
 def apply(mine: Slice, below: list[OperationMeta] | None = None) -> list[OperationMeta]:
     """Containers see every GPU, proven for these versions. `below`: steps of driver and Docker. Returns the steps."""
     repository = operations.repository(mine, settings(host))
-    look = Reading(ToolkitHost, {"repository": repository})
+    fact = CachedFact(ToolkitHost, {"repository": repository})
     under = list(below or ())
-    known = step(look, lambda seen: operations.know(seen, repository), name="Toolkit | Know the repository")
+    known = step(fact, lambda facts: operations.know(facts, repository), name="Toolkit | Know the repository")
     packages = step(
-        look, lambda seen: operations.packages(seen, mine, repository), after=[known], name="Toolkit | Install packages"
+        fact,
+        lambda facts: operations.packages(facts, mine, repository),
+        after=[known],
+        name="Toolkit | Install packages",
     )
-    hold = step(look, operations.hold, after=[packages], name="Toolkit | Hold the version")
+    hold = step(fact, operations.hold, after=[packages], name="Toolkit | Hold the version")
     files = operations.guards()
-    guard = step(look, lambda seen: write_missing(files, seen), name="Toolkit | Keep unattended upgrades away")
-    placed = step(look, operations.program, name="Toolkit | Place the GPU probe")
+    guard = step(fact, lambda facts: write_missing(files, facts), name="Toolkit | Keep unattended upgrades away")
+    placed = step(fact, operations.program, name="Toolkit | Place the GPU probe")
     spec = step(
-        look,
-        lambda seen: operations.refresh(seen, mine),
+        fact,
+        lambda facts: operations.refresh(facts, mine),
         after=[*under, packages],
         name="Toolkit | Describe the GPUs for CDI",
     )
     proof = step(
-        look,
-        lambda seen: operations.prove(seen, mine),
+        fact,
+        lambda facts: operations.prove(facts, mine),
         after=[*under, packages, spec, placed],
         name="Toolkit | Prove GPUs in a container",
     )
     judged = check(
-        look,
-        lambda seen: verify.judge(seen, mine),
+        fact,
+        lambda facts: verify.judge(facts, mine),
         after=[*under, spec, proof],
         name="Toolkit | Verify the CDI specification",
     )

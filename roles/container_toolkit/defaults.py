@@ -1,4 +1,4 @@
-"""What the toolkit role settles by itself; an inventory overrides it under `container_toolkit_settings`."""
+"""Packages and files of the container toolkit, and the role's settings (`container_toolkit_settings`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ from pyinfra.api import Host
 
 from deploy.inventory.knobs import FINGERPRINT, URL
 from roles._pyinfra.settings import overridden
+from roles._shipping.apt import keep_from_upgrades
+from roles._shipping.places import PROBES, program
+
+PACKAGES = (
+    *("nvidia-container-toolkit", "nvidia-container-toolkit-base"),
+    *("libnvidia-container-tools", "libnvidia-container1"),
+)
+UNITS = ("nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path")
+# Files of earlier instructions; apt warns about their keys, or stops where they name today's repository.
+OLD_LISTS = ("nvidia-docker", "libnvidia-container", "nvidia-container-runtime", "nvidia-container-toolkit")
+SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
+PROVE = program("prove-gpu-container")
+PROVEN = f"{PROBES}/gpu-container"
+UPGRADES, UPGRADES_CONTENT = keep_from_upgrades("container-toolkit", ("^nvidia-container-", "^libnvidia-container"))
 
 
 @dataclass(frozen=True)
@@ -24,5 +38,4 @@ class Defaults:
 
 
 def settings(host: Host) -> Defaults:
-    """The defaults with this host's overrides."""
     return overridden(host, "container_toolkit", Defaults())

@@ -1,39 +1,40 @@
-"""What the toolkit role asks a host, in one command."""
+"""Facts of a host for the toolkit role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.apt import SOURCES, Repository
-from roles.container_toolkit import paths
+from roles.container_toolkit import defaults
 
 
-class ToolkitHost(FactBase[Seen]):
+class ToolkitHost(FactBase[HostFacts]):
     """Packages, repository, the CDI specification, and the versions a proof would be about."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, repository: Repository) -> str:
         """The script with all questions; `nvidia-ctk` may be missing."""
-        old = " ".join(f"{SOURCES}/{name}.list" for name in paths.OLD_LISTS)
+        old = " ".join(f"{SOURCES}/{name}.list" for name in defaults.OLD_LISTS)
         return script(
-            ask_packages(*paths.PACKAGES),
-            ask_files(paths.UPGRADES, paths.PROVE),
-            *repository.questions(),
-            ask_units(*paths.UNITS),
+            ask_packages(*defaults.PACKAGES),
+            ask_files(defaults.UPGRADES, defaults.PROVE),
+            *repository.fact_commands(),
+            ask_units(*defaults.UNITS),
             ask_value("old-lists", f"ls {old}"),
             "cdi=$(nvidia-ctk cdi list 2>/dev/null)",
             ask_value("cdi", 'echo "$cdi" | grep -x nvidia.com/gpu=all'),
             ask_value("instances", """echo "$cdi" | grep -xE 'nvidia.com/gpu=[0-9]+:[0-9]+'"""),
-            ask_value("described", f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {paths.SPECIFICATIONS} | head -n 1"),
+            ask_value(
+                "described", f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {defaults.SPECIFICATIONS} | head -n 1"
+            ),
             ask_value("driver", "cat /sys/module/nvidia/version || cat /sys/module/nvidia_current/version"),
             ask_value("engine", 'stat -Lc "%s %Y" "$(command -v dockerd)"'),  # `--version` takes 20 times as long
             ask_value("daemon", "sha256sum < /etc/docker/daemon.json"),
             ask_value("kernel", "uname -r"),
-            ask_value("proven", f"cat {paths.PROVEN}"),
+            ask_value("proven", f"cat {defaults.PROVEN}"),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)

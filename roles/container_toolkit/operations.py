@@ -7,10 +7,10 @@ from pathlib import Path
 from shlex import quote
 
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, write
 from roles._shipping import apt
-from roles.container_toolkit import paths
+from roles.container_toolkit import defaults
 from roles.container_toolkit.defaults import Defaults
 
 FILES = Path(__file__).parents[2] / "files" / "shell"
@@ -27,36 +27,36 @@ def repository(mine: Slice, chosen: Defaults) -> apt.Repository:
     ).mirrored(mine.mirrors.toolkit)
 
 
-def know(seen: Seen, repository: apt.Repository) -> Iterator[Command]:
+def know(facts: HostFacts, repository: apt.Repository) -> Iterator[Command]:
     """Commands that make the repository known and set lists of earlier instructions aside."""
-    conflicts = seen.value(f"conflicts-{repository.name}").splitlines()
-    for path in seen.value("old-lists").splitlines():
+    conflicts = facts.value(f"conflicts-{repository.name}").splitlines()
+    for path in facts.value("old-lists").splitlines():
         if path not in conflicts:
             yield f"mv {quote(path)} {quote(path)}.disabled"
-    yield from repository.missing(seen)
+    yield from repository.missing(facts)
 
 
-def packages(seen: Seen, mine: Slice, repository: apt.Repository) -> Iterator[Command]:
+def packages(facts: HostFacts, mine: Slice, repository: apt.Repository) -> Iterator[Command]:
     """Commands that bring all four packages to the one version; since 1.18 they do not work in a mixture."""
-    wanted = dict.fromkeys(paths.PACKAGES, mine.toolkit_version)
-    yield from apt.install(wanted, seen.packages, repository=repository.name)
+    wanted = dict.fromkeys(defaults.PACKAGES, mine.toolkit_version)
+    yield from apt.install(wanted, facts.packages, repository=repository.name)
 
 
-def hold(seen: Seen) -> Iterator[Command]:
+def hold(facts: HostFacts) -> Iterator[Command]:
     """The command that holds what is not held yet."""
-    yield from apt.hold(paths.PACKAGES, seen.packages)
+    yield from apt.hold(defaults.PACKAGES, facts.packages)
 
 
 def guards() -> dict[str, str]:
     """Files that keep unattended upgrades off the toolkit: path, content."""
-    return {paths.UPGRADES: paths.UPGRADES_CONTENT}
+    return {defaults.UPGRADES: defaults.UPGRADES_CONTENT}
 
 
-def program(seen: Seen) -> Iterator[Command]:
+def program(facts: HostFacts) -> Iterator[Command]:
     """The command that places the probe."""
     content = (FILES / "prove-gpu-container").read_text()
-    if not seen.holds(paths.PROVE, content):
-        yield write(paths.PROVE, content, mode="0755")
+    if not facts.holds(defaults.PROVE, content):
+        yield write(defaults.PROVE, content, mode="0755")
 
 
 def instances(mine: Slice) -> tuple[str, ...]:
@@ -65,41 +65,41 @@ def instances(mine: Slice) -> tuple[str, ...]:
     return tuple(f"nvidia.com/gpu={gpu}:{number}" for gpu in gpus for number in cut)
 
 
-def is_current(seen: Seen, mine: Slice) -> bool:
+def is_current(facts: HostFacts, mine: Slice) -> bool:
     """True if the CDI specification offers all GPUs, these MIG instances, and was made for the loaded driver."""
-    if sorted(seen.value("instances").split()) != sorted(instances(mine)):
+    if sorted(facts.value("instances").split()) != sorted(instances(mine)):
         return False
-    return bool(seen.value("cdi")) and seen.value("described") == f"libcuda.so.{seen.value('driver')}"
+    return bool(facts.value("cdi")) and facts.value("described") == f"libcuda.so.{facts.value('driver')}"
 
 
-def refresh(seen: Seen, mine: Slice) -> Iterator[Command]:
+def refresh(facts: HostFacts, mine: Slice) -> Iterator[Command]:
     """Commands after which the specification describes the loaded driver, now and after every change of it."""
-    units = [name for name in paths.UNITS if seen.unit(name).exists]
-    idle = [name for name in units if not seen.unit(name).starts_at_boot]
+    units = [name for name in defaults.UNITS if facts.unit(name).exists]
+    idle = [name for name in units if not facts.unit(name).starts_at_boot]
     if idle:
         yield f"systemctl enable {' '.join(idle)}"
-    if "nvidia-cdi-refresh.path" in units and not seen.unit("nvidia-cdi-refresh.path").runs:
+    if "nvidia-cdi-refresh.path" in units and not facts.unit("nvidia-cdi-refresh.path").runs:
         yield "systemctl start nvidia-cdi-refresh.path"
-    if not is_current(seen, mine):
+    if not is_current(facts, mine):
         yield "systemctl restart nvidia-cdi-refresh.service"
 
 
-def versions(seen: Seen, mine: Slice) -> str:
+def versions(facts: HostFacts, mine: Slice) -> str:
     """The versions a proof is about: when one of them changes, the proof has to be repeated."""
     rows = {
-        "kernel": seen.value("kernel"),
-        "driver": seen.value("driver"),
-        "engine": seen.value("engine"),
-        "toolkit": seen.packages[paths.PACKAGES[0]].version if paths.PACKAGES[0] in seen.packages else "",
-        "daemon.json": seen.value("daemon"),
+        "kernel": facts.value("kernel"),
+        "driver": facts.value("driver"),
+        "engine": facts.value("engine"),
+        "toolkit": facts.packages[defaults.PACKAGES[0]].version if defaults.PACKAGES[0] in facts.packages else "",
+        "daemon.json": facts.value("daemon"),
     }
     if mine.mig:
         rows["mig"] = " + ".join(mine.mig)
     return "".join(f"{name} {value}\n" for name, value in rows.items())
 
 
-def prove(seen: Seen, mine: Slice) -> Iterator[Command]:
+def prove(facts: HostFacts, mine: Slice) -> Iterator[Command]:
     """Commands that prove the GPUs in a container and remember for which versions; nothing where that was done."""
-    if seen.value("proven").rstrip() != versions(seen, mine).rstrip():
-        yield " ".join([paths.PROVE, str(mine.machine.gpus), *instances(mine)])
-        yield write(paths.PROVEN, versions(seen, mine))
+    if facts.value("proven").rstrip() != versions(facts, mine).rstrip():
+        yield " ".join([defaults.PROVE, str(mine.machine.gpus), *instances(mine)])
+        yield write(defaults.PROVEN, versions(facts, mine))

@@ -11,7 +11,7 @@ from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice
-from roles._pyinfra.steps import Reading, check, step
+from roles._pyinfra.steps import CachedFact, check, step
 from roles._shipping.apt import write_missing
 from roles.docker import operations, verify
 from roles.docker.defaults import settings
@@ -22,27 +22,29 @@ def apply(mine: Slice) -> list[OperationMeta]:
     """The daemon runs with the merged settings, starts at boot and stays at its version. Returns the steps."""
     chosen = settings(host)
     wanted = operations.WantedDocker.of(mine, chosen)
-    look = Reading(DockerHost, {"repository": wanted.repository})
-    known = step(look, lambda seen: operations.repository(seen, wanted), name="Docker | Know the repository")
-    daemon = step(look, lambda seen: operations.daemon(seen, wanted), name="Docker | Merge daemon.json")
-    packages = step(look, lambda seen: operations.packages(seen, wanted), after=[known], name="Docker | Install Docker")
+    fact = CachedFact(DockerHost, {"repository": wanted.repository})
+    known = step(fact, lambda facts: operations.repository(facts, wanted), name="Docker | Know the repository")
+    daemon = step(fact, lambda facts: operations.daemon(facts, wanted), name="Docker | Merge daemon.json")
+    packages = step(
+        fact, lambda facts: operations.packages(facts, wanted), after=[known], name="Docker | Install Docker"
+    )
     before = [packages, daemon]
     if wanted.data_root:
         moved = step(
-            look,
-            lambda seen: operations.image_store(seen, wanted),
+            fact,
+            lambda facts: operations.image_store(facts, wanted),
             after=[packages, daemon],
             name="Docker | Move the image store",
         )
         before = [packages, daemon, moved]
     run = step(
-        look,
-        lambda seen: operations.run(seen, wanted),
+        fact,
+        lambda facts: operations.run(facts, wanted),
         after=before,
         name="Docker | Run the daemon with these settings",
     )
-    hold = step(look, operations.hold_packages, after=[packages], name="Docker | Hold the version")
+    hold = step(fact, operations.hold_packages, after=[packages], name="Docker | Hold the version")
     files = operations.guards()
-    guard = step(look, lambda seen: write_missing(files, seen), name="Docker | Keep upgrades and needrestart away")
-    checked = check(look, lambda seen: verify.judge(seen, chosen), after=[run], name="Docker | Verify the daemon")
+    guard = step(fact, lambda facts: write_missing(files, facts), name="Docker | Keep upgrades and needrestart away")
+    checked = check(fact, lambda facts: verify.judge(facts, chosen), after=[run], name="Docker | Verify the daemon")
     return [known, *before, run, hold, guard, checked]

@@ -1,4 +1,4 @@
-"""What the docker role settles by itself; an inventory overrides it under `docker_settings`."""
+"""Files that the docker role owns or merges into, and its settings (`docker_settings`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from pyinfra.api import Host
 from deploy.catalog import DOCKER_FLOOR
 from deploy.inventory.knobs import FINGERPRINT, URL, Range, Text
 from roles._pyinfra.settings import overridden
+from roles._shipping.apt import keep_from_upgrades
+
+DAEMON = "/etc/docker/daemon.json"
+CONTAINERD = "/etc/containerd/config.toml"
+NEEDRESTART = "/etc/needrestart/conf.d/52-enginehouse-docker.conf"
+UPGRADES, UPGRADES_CONTENT = keep_from_upgrades("docker", ("^docker", "^containerd", "^runc$"))
+# needrestart exempts docker.service but not containerd, and on Ubuntu 24.04 it restarts without asking.
+NEEDRESTART_CONTENT = "".join(
+    f"$nrconf{{override_rc}}{{qr(^{unit})}} = 0;\n" for unit in ("docker", "containerd", "triton@")
+)
 
 
 @dataclass(frozen=True)
@@ -31,5 +41,4 @@ class Defaults:
 
 
 def settings(host: Host) -> Defaults:
-    """The defaults with this host's overrides."""
     return overridden(host, "docker", Defaults())

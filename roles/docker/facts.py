@@ -1,13 +1,13 @@
-"""What the docker role asks a host, in one command."""
+"""Facts of a host for the docker role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.undo import KEPT
 from roles._shipping.apt import Repository
-from roles.docker import paths
+from roles.docker import defaults
 
 ENGINES = ("docker-ce", "docker.io")
 PACKAGES = (
@@ -20,20 +20,20 @@ PACKAGES = (
 )
 
 
-class DockerHost(FactBase[Seen]):
+class DockerHost(FactBase[HostFacts]):
     """Packages, repository, both configuration files in full, and whether the daemon is older than them."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
         """`repository` is None where the distribution's package is wanted."""
         return script(
             ask_packages(*PACKAGES),
-            ask_files(paths.UPGRADES, paths.NEEDRESTART),
-            *(repository.questions() if repository else ()),
+            ask_files(defaults.UPGRADES, defaults.NEEDRESTART),
+            *(repository.fact_commands() if repository else ()),
             ask_units("docker.service", "docker.socket", "containerd.service"),
-            ask_value("daemon", f"base64 -w0 {paths.DAEMON}"),
-            ask_value("containerd", f"base64 -w0 {paths.CONTAINERD}"),
+            ask_value("daemon", f"base64 -w0 {defaults.DAEMON}"),
+            ask_value("containerd", f"base64 -w0 {defaults.CONTAINERD}"),
             # It takes longer than ten other questions, and of what a package brought dpkg knows the version.
             ask_value(
                 "docker",
@@ -41,13 +41,12 @@ class DockerHost(FactBase[Seen]):
             ),
             ask_value("unconfirmed", f"ls {KEPT}/docker"),
             # A daemon that started before its settings were written runs without them: a run that was cut off.
-            ask_value("stale-docker", _started_before("docker.service", paths.DAEMON)),
-            ask_value("stale-containerd", _started_before("containerd.service", paths.CONTAINERD)),
+            ask_value("stale-docker", _started_before("docker.service", defaults.DAEMON)),
+            ask_value("stale-containerd", _started_before("containerd.service", defaults.CONTAINERD)),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
 def _started_before(unit: str, path: str) -> str:

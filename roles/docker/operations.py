@@ -12,10 +12,10 @@ from deploy.catalog import SYSTEMS
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra import undo
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping import apt
-from roles.docker import merge, paths
+from roles.docker import defaults, merge
 from roles.docker.defaults import Defaults
 
 OF_DOCKER = ("docker-ce", "docker-ce-cli", "containerd.io")
@@ -66,22 +66,24 @@ def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
     ).mirrored(mine.mirrors.docker)
 
 
-def repository(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
+def repository(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
     """Commands that make Docker's repository known; nothing for the distribution's package."""
     if wanted.repository:
-        yield from wanted.repository.missing(seen)
+        yield from wanted.repository.missing(facts)
 
 
-def packages(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
-    """Commands that install Docker."""
+def packages(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
     yield from apt.install(
-        wanted.packages, seen.packages, repository=wanted.repository.name if wanted.repository else "", recommends=False
+        wanted.packages,
+        facts.packages,
+        repository=wanted.repository.name if wanted.repository else "",
+        recommends=False,
     )
 
 
-def daemon(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
+def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
     """The command that writes the merged daemon.json: nothing where it says all that, a refusal where unreadable."""
-    text = b64decode(seen.value("daemon")).decode()
+    text = b64decode(facts.value("daemon")).decode()
     try:
         current = json.loads(text) if text.strip() else {}
         assert isinstance(current, dict)
@@ -91,9 +93,9 @@ def daemon(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
     new = merge.merged(current, merge.own_keys(current, wanted.chosen, wanted.data_root, wanted.extra))
     if new == current:
         return
-    if seen.unit("docker.service").exists:
+    if facts.unit("docker.service").exists:
         yield watched(wanted).keep()
-    yield write(paths.DAEMON, merge.as_file(new))
+    yield write(defaults.DAEMON, merge.as_file(new))
 
 
 def watched(wanted: WantedDocker) -> undo.WatchedChange:
@@ -101,7 +103,7 @@ def watched(wanted: WantedDocker) -> undo.WatchedChange:
     return undo.WatchedChange(
         name="docker",
         what="Docker's new settings",
-        paths=(paths.DAEMON,),
+        paths=(defaults.DAEMON,),
         after=(undo.DOCKER_BACK,),
         seconds=wanted.chosen.confirm_seconds,
         made_within=wanted.restart_seconds,
@@ -111,40 +113,40 @@ def watched(wanted: WantedDocker) -> undo.WatchedChange:
 
 def _unreadable(error: Exception) -> Refusal:
     return Refusal(
-        f"{paths.DAEMON} is not a JSON object, so nothing can be merged into it",
+        f"{defaults.DAEMON} is not a JSON object, so nothing can be merged into it",
         facts={"found": str(error) or "another JSON value", "wanted": "an object, or no file"},
-        attempt=f"correct it by hand (dockerd --validate --config-file {paths.DAEMON}), then run again",
+        attempt=f"correct it by hand (dockerd --validate --config-file {defaults.DAEMON}), then run again",
         state=UNTOUCHED,
         kind="daemon-json",
     )
 
 
-def image_store(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
+def image_store(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
     """The command that moves containerd's root beside the data root.
 
     Docker 29 keeps images in containerd on fresh hosts, older ones under the data root: 15 GB each, so both are moved.
     """
-    config = b64decode(seen.value("containerd")).decode()
+    config = b64decode(facts.value("containerd")).decode()
     new = merge.with_root(config, f"{wanted.data_root.rstrip('/').rsplit('/', 1)[0]}/containerd")
     if new != config:
-        yield write(paths.CONTAINERD, new)
+        yield write(defaults.CONTAINERD, new)
 
 
-def run(seen: Seen, wanted: WantedDocker) -> Iterator[Command]:
+def run(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
     """Commands after which the daemon runs with the settings on disk and starts at boot."""
-    if not seen.unit("docker.service").exists:
+    if not facts.unit("docker.service").exists:
         return
-    if not seen.unit("docker.service").starts_at_boot:
+    if not facts.unit("docker.service").starts_at_boot:
         yield "systemctl enable docker.service"
-    if seen.value("stale-containerd"):
+    if facts.value("stale-containerd"):
         yield "systemctl restart containerd.service"
-    if seen.value("stale-docker") or seen.value("stale-containerd"):
+    if facts.value("stale-docker") or facts.value("stale-containerd"):
         # Refused settings must not take a running daemon down with them.
-        yield f"dockerd --validate --config-file {paths.DAEMON} >/dev/null"
+        yield f"dockerd --validate --config-file {defaults.DAEMON} >/dev/null"
         yield from watched(wanted).around([], risky=_brought("restart"))
-    elif not seen.unit("docker.service").runs:
+    elif not facts.unit("docker.service").runs:
         yield from watched(wanted).around([], risky=_brought("start"))
-    elif seen.value("unconfirmed"):
+    elif facts.value("unconfirmed"):
         # A package's upgrade has restarted it with these settings, or a run was cut off: one that is still starting is
         # awaited, because who gets in before it has its settings has shown nothing.
         yield from watched(wanted).around([], risky=_brought("start"))
@@ -157,11 +159,11 @@ def _brought(verb: str) -> str:
     return f"{{ {forgiven}; systemctl {verb} docker.service || {shown}; }}"
 
 
-def hold_packages(seen: Seen) -> Iterator[Command]:
+def hold_packages(facts: HostFacts) -> Iterator[Command]:
     """The command that holds what is not held yet."""
-    yield from apt.hold((*OF_DOCKER, *DISTRIBUTION), seen.packages)
+    yield from apt.hold((*OF_DOCKER, *DISTRIBUTION), facts.packages)
 
 
 def guards() -> dict[str, str]:
     """Settings that keep unattended-upgrades and needrestart off Docker: path, content."""
-    return {paths.UPGRADES: paths.UPGRADES_CONTENT, paths.NEEDRESTART: paths.NEEDRESTART_CONTENT}
+    return {defaults.UPGRADES: defaults.UPGRADES_CONTENT, defaults.NEEDRESTART: defaults.NEEDRESTART_CONTENT}

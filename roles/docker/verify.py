@@ -7,26 +7,26 @@ from collections.abc import Iterator
 
 from deploy.catalog.versions import at_least
 from deploy.refusals.errors import Refusal
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse
 from roles.docker.defaults import Defaults
 from roles.docker.facts import ENGINES
 
 
-def docker_version(seen: Seen) -> str:
+def docker_version(facts: HostFacts) -> str:
     """26.1.5 of `5:26.1.5-1~debian.12` or of `Docker version 26.1.5, build …`; empty when there is no Docker."""
-    packaged = next((seen.packages[name].version for name in ENGINES if name in seen.packages), "")
-    match = re.search(r"(?:^|:|version )(\d+(?:\.\d+)+)", packaged or seen.value("docker"))
+    packaged = next((facts.packages[name].version for name in ENGINES if name in facts.packages), "")
+    match = re.search(r"(?:^|:|version )(\d+(?:\.\d+)+)", packaged or facts.value("docker"))
     return match[1] if match else ""
 
 
-def judge(seen: Seen, chosen: Defaults) -> Iterator[Command]:
-    """Nothing when the daemon runs and reads the toolkit's CDI schema; otherwise a refusal."""
-    version = docker_version(seen)
+def judge(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
+    """A refusal unless the daemon runs and reads the toolkit's CDI schema."""
+    version = docker_version(facts)
     if not at_least(version, chosen.engine_floor):
         yield Refuse(_too_old(version or "no Docker", chosen))
-    elif not seen.unit("docker.service").runs:
-        yield Refuse(_down(seen))
+    elif not facts.unit("docker.service").runs:
+        yield Refuse(_down(facts))
 
 
 def _too_old(version: str, chosen: Defaults) -> Refusal:
@@ -39,10 +39,10 @@ def _too_old(version: str, chosen: Defaults) -> Refusal:
     )
 
 
-def _down(seen: Seen) -> Refusal:
+def _down(facts: HostFacts) -> Refusal:
     return Refusal(
         "the Docker daemon does not run",
-        facts={"found": f"docker.service is {seen.unit('docker.service').active}", "wanted": "active"},
+        facts={"found": f"docker.service is {facts.unit('docker.service').active}", "wanted": "active"},
         attempt="journalctl -u docker.service -n 50 on the host says why",
         state="packages and settings of the docker role are in place",
         kind="docker-down",

@@ -1,4 +1,4 @@
-"""What is wrong on a host, and what to type: each host is asked one command, and nothing on it is changed.
+"""Findings about a host with commands that mend them: each host is asked one command, and nothing on it is changed.
 
 There is no operation: the questions are asked while pyinfra prepares, so `--dry` says as much. The last host that has
 answered tells the findings of all of them (deploy/doctor judges), and a listener gets those of each
@@ -30,7 +30,7 @@ from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.events import tell
 from roles._pyinfra.steps import ask, has_failed
 from roles.doctor.archive import confirm_new, write
-from roles.doctor.facts import HostReadings
+from roles.doctor.facts import DoctorFacts
 from roles.doctor.questions import About, names_of
 
 NO_ANSWER = "it did not answer; pyinfra said why above"
@@ -47,41 +47,41 @@ def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, s
     Raises: a Refusal where the file of `--data report=FILE` cannot be made.
     """
     confirm_new(host.data.get("report"))
-    told = _answers.setdefault(host.state, {})
+    by_host = _answers.setdefault(host.state, {})
     began = time.time()
     try:
-        readings = ask(host, HostReadings, about=(about := About.of(mine)))
+        readings = ask(host, DoctorFacts, about=(about := About.of(mine)))
     except PyinfraError:  # the last host that was left
-        told[host.name] = None
-        _report_once_all(host.state, told)
+        by_host[host.name] = None
+        _report_once_all(host.state, by_host)
         raise
     if has_failed(host):
-        told[host.name] = None
+        by_host[host.name] = None
     else:
         wanted = wanted_of(mine, releases, datetime.now(UTC).date(), began, time.time())
         readings = readings.expecting(names_of(about))
-        told[host.name] = findings_of(readings, wanted)
+        by_host[host.name] = findings_of(readings, wanted)
         _read.setdefault(host.state, {})[host.name] = readings, wanted
-        tell(host.name, findings=[finding.to_json() for finding in told[host.name] or ()])
-    _report_once_all(host.state, told)
+        tell(host.name, findings=[finding.to_json() for finding in by_host[host.name] or ()])
+    _report_once_all(host.state, by_host)
 
 
-def report_of(state: State, told: Mapping[str, tuple[Finding, ...] | None]) -> Report:
+def report_of(state: State, by_host: Mapping[str, tuple[Finding, ...] | None]) -> Report:
     """The report over all hosts of the run, those nobody could connect to included."""
-    wanted = [each.name for each in state.inventory if _is_wanted(state, each)]
-    away = {name: NO_ANSWER if name in told else NO_CONNECTION for name in wanted if told.get(name) is None}
-    return Report({name: found for name in wanted if (found := told.get(name)) is not None}, away)
+    wanted = [run_host.name for run_host in state.inventory if _is_wanted(state, run_host)]
+    away = {name: NO_ANSWER if name in by_host else NO_CONNECTION for name in wanted if by_host.get(name) is None}
+    return Report({name: findings for name in wanted if (findings := by_host.get(name)) is not None}, away)
 
 
-def _report_once_all(state: State, told: Mapping[str, tuple[Finding, ...] | None]) -> None:
-    if {each.name for each in state.activated_hosts} - set(told):
+def _report_once_all(state: State, by_host: Mapping[str, tuple[Finding, ...] | None]) -> None:
+    if {run_host.name for run_host in state.activated_hosts} - set(by_host):
         return
-    report = replace(report_of(state, told), archive=_archived(state))
+    report = replace(report_of(state, by_host), archive=_archived(state))
     click.echo(report.to_text() if host.data.get("json") == "yes" else str(report))
 
 
 def _archived(state: State) -> str:
-    """Where the archive was put that the run asked for, and its size; the run has said both before it is there."""
+    """Path and size of the archive that `--data report=FILE` asks for; printed before it is written."""
     if not (path := host.data.get("report")):
         return ""
     archive = archive_of(_read.get(state, {}), time.time())
@@ -92,5 +92,5 @@ def _archived(state: State) -> str:
     return line
 
 
-def _is_wanted(state: State, each: Host) -> bool:
-    return bool(state.is_host_in_limit(each))
+def _is_wanted(state: State, run_host: Host) -> bool:
+    return bool(state.is_host_in_limit(run_host))

@@ -1,4 +1,4 @@
-"""What the doctor asks a host: everything, in one command."""
+"""Facts of a host for the doctor: everything, in one command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from deploy.doctor.readings import Readings
 from roles.doctor.questions import About, script
 
 
-class HostReadings(FactBase[Readings]):
+class DoctorFacts(FactBase[Readings]):
     """GPUs, driver, kernel log, units, disks, clock, and what this project put there; each question has its time."""
 
     default = Readings
@@ -18,5 +18,4 @@ class HostReadings(FactBase[Readings]):
         return script(about)
 
     def process(self, output: list[str]) -> Readings:
-        """Parsed, not judged."""
         return Readings.parse(output)

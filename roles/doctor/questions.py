@@ -119,13 +119,12 @@ collect() {
 
 @dataclass(frozen=True)
 class About:
-    """What the questions are about; short in pyinfra's log, which prints a fact's arguments."""
+    """Argument of the fact; short in pyinfra's log, which prints a fact's arguments."""
 
     mine: Slice | BalancerSlice | MonitorSlice
 
     @classmethod
     def of(cls, mine: Slice | BalancerSlice | MonitorSlice) -> About:
-        """The questions of this host."""
         return cls(mine)
 
     def __str__(self) -> str:
@@ -142,7 +141,7 @@ def script(about: About) -> str:
     return asking(questions(about.mine))
 
 
-def asking(asked: Mapping[str, str], seconds: int = SECONDS) -> str:
+def asking(pieces: Mapping[str, str], seconds: int = SECONDS) -> str:
     """The command that asks these pieces of shell side by side, each for `seconds`, and always succeeds.
 
     No `timeout` and no shell is started for each: a quarter of what the doctor costs a host.
@@ -151,16 +150,16 @@ def asking(asked: Mapping[str, str], seconds: int = SECONDS) -> str:
     collect = _COLLECT.strip()
     for name, value in values.items():
         collect = collect.replace(name, str(value))
-    begun = [f"begin {name} {quote(shell)}" for name, shell in asked.items()]
+    begun = [f"begin {name} {quote(shell)}" for name, shell in pieces.items()]
     return f"bash -c {quote(chr(10).join([collect, *begun, 'collect', 'true']))}"
 
 
 def questions(mine: Slice | BalancerSlice | MonitorSlice) -> dict[str, str]:
     """Each question's shell, by its name; a balancer is asked for no GPU and no server."""
-    asked = _of_machine() | {"certificates": _certificates(mine)}
+    pieces = _of_machine() | {"certificates": _certificates(mine)}
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
-        return asked
-    return {**_of_gpus(), **asked, **_of_servers(mine)}
+        return pieces
+    return {**_of_gpus(), **pieces, **_of_servers(mine)}
 
 
 def _certificates(mine: Slice | BalancerSlice | MonitorSlice) -> str:
@@ -168,8 +167,8 @@ def _certificates(mine: Slice | BalancerSlice | MonitorSlice) -> str:
     gateway = mine.gateway if isinstance(mine, Slice) else None
     used = [f"{SETTINGS}/mutual/host.pem", *([f"{SETTINGS}/gateway/mutual.pem"] if gateway and gateway.others else [])]
     named = f"$(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u)"
-    told = 'echo "$f $(openssl x509 -noout -enddate -in $f)"'
-    return f"{{ for f in {named} {' '.join(used)}; do [ ! -e $f ] || {told}; done; }} 2>/dev/null"
+    expiry = 'echo "$f $(openssl x509 -noout -enddate -in $f)"'
+    return f"{{ for f in {named} {' '.join(used)}; do [ ! -e $f ] || {expiry}; done; }} 2>/dev/null"
 
 
 def _of_gpus() -> dict[str, str]:
@@ -217,11 +216,11 @@ def _of_machine() -> dict[str, str]:
 
 
 def _of_servers(mine: Slice) -> dict[str, str]:
-    asked, counted = [], []
+    pieces, counted = [], []
     for server in mine.servers:
         address = "127.0.0.1" if server.address in ("0.0.0.0", "::", "") else server.address
         paths = {"-": "/v2/health/ready"} | {model.name: f"/v2/models/{model.name}/ready" for model in server.models}
-        asked += [
+        pieces += [
             " ".join(["ready", *map(quote, (server.name, address, str(server.http_port), name, path))])
             for name, path in paths.items()
         ]
@@ -233,5 +232,5 @@ def _of_servers(mine: Slice) -> dict[str, str]:
         "causes": f"{_LOGGED} 2>/dev/null | grep -aoE {quote(PATTERN)} | sort | uniq -c | head -n 50",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
         "metrics": f"exec 2>/dev/null; {_METRICS}; " + "; ".join([*counted, "true"]),
-        "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*asked, "true"]),
+        "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*pieces, "true"]),
     }

@@ -70,23 +70,23 @@ class _Work:
         """Programs are installed; what nobody has is built, judged and signed here, and kept where others look."""
         wanted = texts(self.trust)
         step(
-            undo.look("engines", wanted),
+            undo.texts_fact("engines", wanted),
             lambda installed: undo.put_watched("engines", wanted, installed),
             name="Engines | Install programs and signers",
         )
-        step(self.asking, self._each(self._build), name=f"Engines | Build {self._names()}")
-        step(self.asking, self._each(self._sign), name=f"Engines | Judge and sign {self._names()}")
-        step(self.asking, self._each(self._collect), name=f"Engines | Collect {self._names()}")
+        step(self.asking, self._for_each_engine(self._build), name=f"Engines | Build {self._names()}")
+        step(self.asking, self._for_each_engine(self._sign), name=f"Engines | Judge and sign {self._names()}")
+        step(self.asking, self._for_each_engine(self._collect), name=f"Engines | Collect {self._names()}")
 
     def brought(self) -> None:
         """Planned engines that other hosts, the store or the cache have are on this host too."""
-        step(self.asking, self._each(self._fetch), name=f"Engines | Fetch {self._names()}")
+        step(self.asking, self._for_each_engine(self._fetch), name=f"Engines | Fetch {self._names()}")
 
     def recorded(self) -> None:
         """The ledger has a record of every engine."""
-        step(self.asking, self._each(self._record), name=f"Engines | Record {self._names()}")
+        step(self.asking, self._for_each_engine(self._record), name=f"Engines | Record {self._names()}")
 
-    def _each(self, decide: Callable[[EngineSlice, Intent], Iterator[PyinfraCommand]]) -> Decide:
+    def _for_each_engine(self, decide: Callable[[EngineSlice, Intent], Iterator[PyinfraCommand]]) -> Decide:
         def all_of_them(_: Present) -> Iterator[PyinfraCommand]:
             for engine in self.mine.engines:
                 yield from decide(engine, self.board.intent(engine, self.kept))
@@ -94,9 +94,9 @@ class _Work:
         return all_of_them
 
     def _build(self, engine: EngineSlice, intent: Intent) -> Iterator[PyinfraCommand]:
-        seen = self.asking.now().engines.get(engine.path)
-        if run_state.is_executing and seen and not seen.is_checked:
-            yield Refuse(cannot_check(engine, seen.problem))
+        facts = self.asking.now().engines.get(engine.path)
+        if run_state.is_executing and facts and not facts.is_checked:
+            yield Refuse(cannot_check(engine, facts.problem))
             return
         if run_state.is_executing and intent.is_new():
             self.board.promised[engine.fingerprint] = intent.source

@@ -24,11 +24,11 @@ from roles.engines.remote import Tell, read
 from roles.engines.repairing import SendRepairs, python_path
 
 
-def build(engine: EngineSlice, mine: Slice, seen: Present, settings: Defaults) -> Iterator[PyinfraCommand]:
+def build(engine: EngineSlice, mine: Slice, facts: Present, settings: Defaults) -> Iterator[PyinfraCommand]:
     """The engine is published on the host, unsigned; a build of the same fingerprint that goes already is awaited."""
     unit = build_unit(engine.model)
-    if not seen.builds_now(engine.model, engine.fingerprint):
-        yield from _make_room(engine, mine, seen.builds.get(engine.model, BuildState()), settings)
+    if not facts.builds_now(engine.model, engine.fingerprint):
+        yield from _make_room(engine, mine, facts.builds.get(engine.model, BuildState()), settings)
         yield from _start(engine, mine, settings)
     yield units.Follow(unit, f"engine {engine.model}", settings.build_seconds, Why(engine))
     gone = f"{engine.path} was built, and is gone again: ls -la {engine.path.rpartition('/')[0]}"

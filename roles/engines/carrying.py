@@ -31,7 +31,6 @@ class Carry(PyinfraCommand):
         return f"{self.verb} {self.engine.name}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once it is done."""
         try:
             return self.done(host, connector_arguments)
         except Refusal as problem:

@@ -1,4 +1,4 @@
-"""What the role settles itself; an inventory overrides it with `engines_settings = {…}`."""
+"""Settings of the role with their defaults; an inventory overrides them with `engines_settings = {…}`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deploy.io.engine_records import LEDGER
 
 @dataclass(frozen=True)
 class Defaults:
-    """Where the ledger lies, and how long a run waits. What a host keeps is the role cleanup's."""
+    """Path of the ledger, and how long a run waits. The role cleanup decides what a host keeps."""
 
     ledger: str = LEDGER
     """Directory of the clone with a copy of every signed engine.json; commit it: `plan` then knows what was built."""

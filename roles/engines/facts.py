@@ -19,13 +19,12 @@ CANNOT_CHECK = 2
 
 
 def build_unit(model: str) -> str:
-    """The unit that builds a model's engine."""
     return f"enginehouse-build@{model}.service"
 
 
 @dataclass(frozen=True)
 class EngineState:
-    """One engine's directory. `problem` is what the host's own check says of it, empty where it would load it."""
+    """An engine's directory. `problem` is what the host's own check says of it, empty where it would load it."""
 
     is_there: bool = False
     is_sealed: bool = False
@@ -49,7 +48,7 @@ class EngineState:
 
 @dataclass(frozen=True)
 class BuildState:
-    """One model's build unit, and the fingerprint it was last told to build."""
+    """A model's build unit, and the fingerprint it was last told to build."""
 
     unit: UnitState = field(default_factory=UnitState)
     fingerprint: str = ""
@@ -68,8 +67,8 @@ class Present:
 
     def builds_now(self, model: str, fingerprint: str) -> bool:
         """True if this very engine is being built."""
-        seen = self.builds.get(model, BuildState())
-        return seen.unit.is_going and seen.fingerprint == fingerprint
+        facts = self.builds.get(model, BuildState())
+        return facts.unit.is_going and facts.fingerprint == fingerprint
 
 
 class Having(FactBase[Present]):

@@ -1,4 +1,4 @@
-"""What all hosts of a run say about engines, asked once a phase and again of a host that changed something.
+"""Facts about engines of all hosts of a run, asked once a phase and again of a host that changed something.
 
 An engine one host has is not built by another, so a step on one host needs the answers of the others. pyinfra prepares
 hosts side by side: who comes first asks everybody, the rest wait for it and read.
@@ -27,14 +27,14 @@ AT_ONCE = 32
 
 
 class Board:
-    """One run's answers; `now` is what a role's `Reading` is: fresh in each phase, asked again after `forget`."""
+    """A run's answers, cached as in `CachedFact`: fresh in each phase, asked again after `forget`."""
 
     def __init__(self, slices: tuple[Slice, ...]) -> None:
         self.slices = slices
         self.promised: dict[str, str] = {}
         """Fingerprint to the host that this run had build it."""
-        self._said: dict[str, Present] = {}
-        self._asked: dict[str, bool] = {}
+        self._answers: dict[str, Present] = {}
+        self._was_executing: dict[str, bool] = {}
         self._kept: dict[str, bool] = {}
         self._lock = BoundedSemaphore()
 
@@ -43,22 +43,24 @@ class Board:
         here = {peer.name for peer in state.active_hosts}
         wanted = [planned for planned in self.slices if planned.engines and planned.host in here]
         with self._lock:
-            missing = [planned for planned in wanted if self._asked.get(planned.host) != bool(state.is_executing)]
+            missing = [
+                planned for planned in wanted if self._was_executing.get(planned.host) != bool(state.is_executing)
+            ]
             pool = Pool(AT_ONCE)
             gevent.joinall([pool.spawn(self._ask, planned) for planned in missing], raise_error=True)
-        return {planned.host: self._said[planned.host] for planned in wanted}
+        return {planned.host: self._answers[planned.host] for planned in wanted}
 
     def forget(self, name: str) -> None:
         """The next use asks this host again, and what is kept elsewhere."""
-        self._asked.pop(name, None)
+        self._was_executing.pop(name, None)
         self._kept.clear()
 
     def intent(self, engine: EngineSlice, kept: Kept) -> Intent:
         """The intent for one engine, as things are now."""
-        seen = self.now()
+        facts = self.now()
         order = order_of(engine.fingerprint, self.slices)
-        has_it = any(name in seen and seen[name].kind(engine.path) == "signed" for name in order)
-        return intend(engine, order, seen, not has_it and self._is_kept(engine, kept))
+        has_it = any(name in facts and facts[name].kind(engine.path) == "signed" for name in order)
+        return intend(engine, order, facts, not has_it and self._is_kept(engine, kept))
 
     def _is_kept(self, engine: EngineSlice, kept: Kept) -> bool:
         if engine.fingerprint not in self._kept:
@@ -66,14 +68,14 @@ class Board:
         return self._kept[engine.fingerprint]
 
     def _ask(self, planned: Slice) -> None:
-        asked = state.inventory.get_host(planned.host)
-        with ctx_host.use(asked):
-            self._said[planned.host] = ask(asked, Having, **about(planned)) or Present()
-        self._asked[planned.host] = bool(state.is_executing)
+        planned_host = state.inventory.get_host(planned.host)
+        with ctx_host.use(planned_host):
+            self._answers[planned.host] = ask(planned_host, Having, **about(planned)) or Present()
+        self._was_executing[planned.host] = bool(state.is_executing)
 
 
 class Asking:
-    """The board as one host's `Reading`."""
+    """The board as one host's `CachedFact`."""
 
     def __init__(self, board: Board) -> None:
         self.board, self.name = board, host.name
@@ -91,13 +93,13 @@ class Asking:
 
 
 def about(planned: Slice) -> dict[str, tuple[str, ...]]:
-    """What a host is asked about its engines."""
+    """Arguments of the fact `Having` for a host."""
     models = dict.fromkeys(engine.model for engine in planned.engines)
     return {"paths": tuple(engine.path for engine in planned.engines), "models": tuple(models)}
 
 
 def board(slices: tuple[Slice, ...]) -> Board:
-    """The one board of this run."""
+    """The board of this run."""
     if host.state not in _boards:
         _boards[host.state] = Board(slices)
     return _boards[host.state]

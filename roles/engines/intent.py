@@ -1,4 +1,4 @@
-"""Who builds an engine, who signs it, who hands it on: pure, from what all hosts said of it.
+"""The host that builds, signs and hands on an engine: pure, from all hosts' facts about it.
 
 Per fingerprint there is one source. A host that has the engine, signed and whole, is one; else the copy kept on the
 control machine or in the store; else a host that has it unsigned, or is building it; else the first in the order of
@@ -16,7 +16,7 @@ from roles.engines.facts import Kind, Present
 
 @dataclass(frozen=True)
 class Intent:
-    """What is to happen for one engine. `source` is empty where the kept copy is the source."""
+    """Planned action for an engine. `source` is empty where the kept copy is the source."""
 
     source: str
     kinds: Mapping[str, Kind]
@@ -38,15 +38,15 @@ class Intent:
         return host != self.source and self.kinds.get(host) != "signed"
 
 
-def intend(engine: EngineSlice, order: Iterable[str], seen: Mapping[str, Present], is_kept: bool) -> Intent:
-    """The intent for one engine; `order` are the hosts that can build it, `seen` what the hosts still with us said."""
-    hosts = [name for name in order if name in seen]
-    kinds = {name: seen[name].kind(engine.path) for name in hosts}
+def intend(engine: EngineSlice, order: Iterable[str], facts: Mapping[str, Present], is_kept: bool) -> Intent:
+    """The intent for one engine; `order` are the hosts that can build it, `facts` what the hosts still with us said."""
+    hosts = [name for name in order if name in facts]
+    kinds = {name: facts[name].kind(engine.path) for name in hosts}
     signed = [name for name in hosts if kinds[name] == "signed"]
     if signed or is_kept:
         return Intent((signed or [""])[0], kinds)
     unsigned = [name for name in hosts if kinds[name] == "unsigned"]
-    going = [name for name in hosts if seen[name].builds_now(engine.model, engine.fingerprint)]
+    going = [name for name in hosts if facts[name].builds_now(engine.model, engine.fingerprint)]
     return Intent([*unsigned, *going, *hosts, ""][0], kinds)
 
 

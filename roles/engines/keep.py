@@ -1,4 +1,4 @@
-"""Where signed engines are kept off the hosts: the control machine's cache, and the store an inventory declares.
+"""Stores of signed engines off the hosts: the control machine's cache, and the store an inventory declares.
 
 A directory of either is named `EngineSlice.name`. The signature is written last, so one that lacks it is not there.
 Whatever comes from elsewhere is read to its last byte against its signature before a host gets it.
@@ -33,7 +33,7 @@ class Kept:
         self.store, self.trust = store, trust
 
     def cached(self, engine: EngineSlice) -> Path:
-        """Its directory in the cache, there or not."""
+        """Path of its directory in the cache, which may be missing."""
         return CACHE.expanduser() / engine.name
 
     def has(self, engine: EngineSlice) -> bool:

@@ -33,7 +33,7 @@ def replace(host: Host, path: str, content: bytes, arguments: ConnectorArguments
 
 
 class Tell(PyinfraCommand):
-    """One line for whoever watches; nothing is done."""
+    """Logs a line and does nothing."""
 
     def __init__(self, line: str) -> None:
         super().__init__()

@@ -78,11 +78,11 @@ class Sign(PyinfraCommand):
             raise self._refusal("says in its engine.json that it is another one", {"path": self.engine.path})
 
     def _judge(self, host: Host, arguments: ConnectorArguments, limits: ReplaySlice) -> Verdict:
-        given = read(host, f"{self.engine.path}/answers.jsonl", arguments)
-        if given is None:
+        content = read(host, f"{self.engine.path}/answers.jsonl", arguments)
+        if content is None:
             raise self._refusal("was not asked the prompts of its replay", {"wanted": "answers.jsonl beside it"})
         tasks = replay.tasks(Path(limits.tasks).expanduser().read_text()) if limits.tasks else []
-        return replay.judge(self._wanted(host, arguments, limits), replay.answers(given.decode()), tasks, limits)
+        return replay.judge(self._wanted(host, arguments, limits), replay.answers(content.decode()), tasks, limits)
 
     def _wanted(self, host: Host, arguments: ConnectorArguments, limits: ReplaySlice) -> list[Answer]:
         """The stored answers, or what the checkpoint itself answered on the host."""

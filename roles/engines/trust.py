@@ -47,7 +47,7 @@ def unusable(trust: EngineTrust | None) -> Refusal | None:
 
 
 def signers(trust: EngineTrust) -> str:
-    """Whom a host believes, as ssh-keygen reads it: one line for each public key."""
+    """Signers that a host trusts, as ssh-keygen reads it: one line for each public key."""
     keys = [public_key(trust), *trust.signers]
     words = [key.split() for key in keys if key.strip()]
     return "".join(f'{PRINCIPAL} namespaces="{NAMESPACE}" {" ".join(parts[:2])}\n' for parts in words)

@@ -1,4 +1,4 @@
-"""What monitors read of a host: node-exporter, dcgm-exporter where its image is given, and the one port they come to.
+"""Metrics of a host for monitors: node-exporter, dcgm-exporter where its image is given, and the one port they come to.
 
 Every exporter, Triton and the gateway listen where they did; our own program passes their pages on, to the monitors'
 addresses alone (files/host/metrics.py), behind the firewall. Nothing here interrupts a server. A host that no monitor
@@ -11,7 +11,7 @@ from pyinfra import host
 
 from deploy.slices.monitor import ExportersSlice
 from roles._pyinfra import undo
-from roles._pyinfra.steps import Reading, ask, step
+from roles._pyinfra.steps import CachedFact, ask, step
 from roles.exporters import operations
 from roles.exporters.facts import ExportersHost, ExportersLeft
 
@@ -21,22 +21,22 @@ def apply(exporters: ExportersSlice | None) -> None:
     if exporters:
         _apply(exporters)
     elif ask(host, ExportersLeft):
-        step(Reading(ExportersLeft), operations.retired, name="Exporters | Take them off: nobody watches this host")
+        step(CachedFact(ExportersLeft), operations.retired, name="Exporters | Take them off: nobody watches this host")
 
 
 def _apply(exporters: ExportersSlice) -> None:
-    look, wanted = Reading(ExportersHost), operations.texts(exporters)
-    package = step(look, operations.package, name="Exporters | Install node-exporter, its own unit masked")
-    gone = step(look, lambda seen: operations.unwanted(seen, exporters), name="Exporters | Take off dcgm-exporter")
+    fact, wanted = CachedFact(ExportersHost), operations.texts(exporters)
+    package = step(fact, operations.package, name="Exporters | Install node-exporter, its own unit masked")
+    gone = step(fact, lambda facts: operations.unwanted(facts, exporters), name="Exporters | Take off dcgm-exporter")
     written = step(
-        undo.look("exporters", wanted),
-        lambda seen: undo.put_watched("exporters", wanted, seen),
+        undo.texts_fact("exporters", wanted),
+        lambda facts: undo.put_watched("exporters", wanted, facts),
         after=[package, gone],
         name="Exporters | Write units and pages",
     )
     step(
-        look,
-        lambda seen: operations.in_force(seen, operations.units_of(exporters)),
+        fact,
+        lambda facts: operations.in_force(facts, operations.units_of(exporters)),
         after=[package, written],
         name="Exporters | Run them",
     )

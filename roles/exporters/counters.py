@@ -1,4 +1,4 @@
-"""What dcgm-exporter reads of a card: DCGM's names, the kind of each, and what it is (dcgm-exporter's own list,
+"""Counters that dcgm-exporter reads of a card: DCGM's names, kinds and descriptions (dcgm-exporter's own list,
 NVIDIA/dcgm-exporter at d5e5f51 of 2026-05-12, etc/default-counters.csv; read 2026-11-23).
 
 Those that rules, dashboards and `enginehouse top` read, and the errors of memory and links beside them. Of Xids the

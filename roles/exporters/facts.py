@@ -1,12 +1,12 @@
-"""What the exporters role asks a host, in one command."""
+"""Facts of a host for the exporters role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
 from roles._pyinfra import together
-from roles._pyinfra.facts import Seen, ask_packages, ask_units, ask_value, script
-from roles.exporters.paths import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
+from roles._pyinfra.facts import HostFacts, ask_packages, ask_units, ask_value, script
+from roles.exporters.defaults import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
 
 
 def ask_stale(*names: str) -> str:
@@ -14,17 +14,16 @@ def ask_stale(*names: str) -> str:
     return ask_value("stale", "; ".join(f"sha256sum --status -c {started(name)} || echo {name}" for name in names))
 
 
-class ExportersHost(FactBase[Seen]):
+class ExportersHost(FactBase[HostFacts]):
     """The package, our units, and which of them do not run with the files on the disk."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(ask_packages(PACKAGE), ask_units(*ALL), ask_stale(*ALL))
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
 class ExportersLeft(FactBase[list[str]]):
@@ -36,7 +35,6 @@ class ExportersLeft(FactBase[list[str]]):
         return f"ls -d {' '.join([*map(unit_path, ALL), PAGES, COUNTERS])} 2>/dev/null; true"
 
     def process(self, output: list[str]) -> list[str]:
-        """Their paths."""
         return [line for line in output if line.startswith("/")]
 
 

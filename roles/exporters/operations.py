@@ -8,13 +8,13 @@ from shlex import join
 
 from deploy.slices.monitor import ExportersSlice
 from deploy.topology.monitors import DCGM_PORT
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command
 from roles._shipping import apt, programs
 from roles._shipping.templates import template
 from roles._shipping.texts import Text, shipped
 from roles.exporters.counters import csv
-from roles.exporters.paths import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE, PAGES, THEIRS, unit_path
+from roles.exporters.defaults import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE, PAGES, THEIRS, unit_path
 
 
 def texts(exporters: ExportersSlice) -> list[Text]:
@@ -44,9 +44,9 @@ def dcgm_unit(image: str) -> Text:
     return Text(unit_path(DCGM), template("exporters", f"{DCGM}.j2").render(**values))
 
 
-def package(seen: Seen) -> Iterator[Command]:
+def package(facts: HostFacts) -> Iterator[Command]:
     """Commands that install node-exporter; its own unit would listen on every address."""
-    yield from apt.install_masked({PACKAGE: THEIRS}, seen.packages)
+    yield from apt.install_masked({PACKAGE: THEIRS}, facts.packages)
 
 
 def units_of(exporters: ExportersSlice) -> tuple[str, ...]:
@@ -54,19 +54,19 @@ def units_of(exporters: ExportersSlice) -> tuple[str, ...]:
     return (NODE, METRICS, *([DCGM] if exporters.dcgm_image else []))
 
 
-def in_force(seen: Seen, wanted: Iterable[str]) -> Iterator[Command]:
+def in_force(facts: HostFacts, wanted: Iterable[str]) -> Iterator[Command]:
     """Commands after which the units run as their files say, now and after a boot; one that does not shows why."""
     for name in wanted:
-        unit = seen.unit(name)
+        unit = facts.unit(name)
         if not unit.starts_at_boot:
             yield f"systemctl enable {name}"
-        if name in seen.value("stale").split() or not unit.runs:
+        if name in facts.value("stale").split() or not unit.runs:
             yield f"systemctl restart {name} || {{ journalctl -q -u {name} -n 5 -o cat >&2; false; }}"
 
 
-def unwanted(seen: Seen, exporters: ExportersSlice) -> Iterator[Command]:
+def unwanted(facts: HostFacts, exporters: ExportersSlice) -> Iterator[Command]:
     """Commands after which dcgm-exporter is gone, where the inventory no longer names its image."""
-    if not exporters.dcgm_image and seen.unit(DCGM).exists:
+    if not exporters.dcgm_image and facts.unit(DCGM).exists:
         yield f"systemctl disable --now {DCGM}; rm -f {unit_path(DCGM)} {COUNTERS} && systemctl daemon-reload"
 
 

@@ -1,4 +1,4 @@
-"""What of a host answers from outside: a table of nftables of our own, where the inventory declares one.
+"""Ports of a host that answer from outside: a table of nftables of our own, where the inventory declares one.
 
 Docker rewrites the address of a published port before the `input` chain sees it, so what is filtered there is not
 filtered at all; these rules stand before that, for IPv4 and IPv6 alike. New rules are watched: unless a new SSH
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pyinfra.api.operation import OperationMeta
 
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles.firewall import operations
 from roles.firewall.facts import FirewallHost
 from roles.firewall.rules import Guarded, firewall_of
@@ -19,14 +19,14 @@ from roles.firewall.rules import Guarded, firewall_of
 def apply(mine: Guarded) -> list[OperationMeta]:
     """Exactly what is declared answers, also after a reboot. Returns the steps."""
     is_wanted = firewall_of(mine) is not None
-    look = Reading(FirewallHost, {"is_wanted": is_wanted})
+    fact = CachedFact(FirewallHost, {"is_wanted": is_wanted})
     if not is_wanted:
-        return [step(look, operations.taken_away, name="Firewall | Take away what is no longer declared")]
-    installed = step(look, operations.packages, name="Firewall | Install nftables")
-    placed = step(look, operations.programs, name="Firewall | Place program and unit")
+        return [step(fact, operations.taken_away, name="Firewall | Take away what is no longer declared")]
+    installed = step(fact, operations.packages, name="Firewall | Install nftables")
+    placed = step(fact, operations.programs, name="Firewall | Place program and unit")
     loaded = step(
-        look,
-        lambda seen: operations.in_force(seen, mine),
+        fact,
+        lambda facts: operations.in_force(facts, mine),
         after=(
             installed,
             placed,

@@ -1,12 +1,12 @@
-"""What the firewall role asks a host, in one command."""
+"""Facts of a host for the firewall role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.undo import KEPT
-from roles.firewall import paths
+from roles.firewall import defaults
 
 # sshd's configured ports, those it listens on, and the one of every connection it serves: ours is among them. Somebody
 # listens there (systemd may, for sshd); nobody does where sshd connects to what a client forwards a port to.
@@ -18,22 +18,21 @@ SSH_PORTS = (
 )
 
 
-class FirewallHost(FactBase[Seen]):
+class FirewallHost(FactBase[HostFacts]):
     """The package, our files, whether our table is in force as it was loaded and confirmed, and where SSH answers."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, is_wanted: bool) -> str:
         """Everything at once; the last only where a firewall is wanted."""
         return script(
             ask_packages("nftables"),
-            ask_files(paths.RULES, paths.PROGRAM, paths.UNIT),
-            ask_units(paths.UNIT_NAME),
-            ask_value("loaded", f"bash {paths.PROGRAM} seen"),
+            ask_files(defaults.RULES, defaults.PROGRAM, defaults.UNIT),
+            ask_units(defaults.UNIT_NAME),
+            ask_value("loaded", f"bash {defaults.PROGRAM} seen"),
             ask_value("unconfirmed", f"ls {KEPT}/firewall"),
             *((ask_value("ssh-ports", SSH_PORTS),) if is_wanted else ()),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)

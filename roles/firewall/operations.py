@@ -7,46 +7,46 @@ from shlex import join
 
 from deploy.refusals.errors import Refusal
 from roles._pyinfra import undo
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping import apt
 from roles._shipping.texts import shipped
-from roles.firewall import paths
+from roles.firewall import defaults
 from roles.firewall.rules import Guarded, firewall_of, rules
 
 
-def packages(seen: Seen) -> Iterator[Command]:
+def packages(facts: HostFacts) -> Iterator[Command]:
     """Commands that install nft; its service is left as it is, ours does not need it."""
-    yield from apt.install({"nftables": ""}, seen.packages)
+    yield from apt.install({"nftables": ""}, facts.packages)
 
 
-def programs(seen: Seen) -> Iterator[Command]:
+def programs(facts: HostFacts) -> Iterator[Command]:
     """Commands that place the program and the unit, neither of which changes what answers."""
-    program = shipped("files/shell/firewall.sh", paths.PROGRAM, "0755")
-    service = shipped(f"files/units/{paths.UNIT_NAME}", paths.UNIT)
-    if not seen.holds(program.path, program.content):
+    program = shipped("files/shell/firewall.sh", defaults.PROGRAM, "0755")
+    service = shipped(f"files/units/{defaults.UNIT_NAME}", defaults.UNIT)
+    if not facts.holds(program.path, program.content):
         yield write(program.path, program.content, program.mode)
-    if not seen.holds(service.path, service.content):
+    if not facts.holds(service.path, service.content):
         yield write(service.path, service.content, service.mode, then="systemctl daemon-reload")
 
 
-def in_force(seen: Seen, mine: Guarded) -> Iterator[Command]:
+def in_force(facts: HostFacts, mine: Guarded) -> Iterator[Command]:
     """Commands after which exactly the declared rules are in force, now and after a boot, and we still get in."""
     firewall = firewall_of(mine)
     assert firewall
-    ports = [int(line) for line in seen.value("ssh-ports").split() if line.isdigit()]
+    ports = [int(line) for line in facts.value("ssh-ports").split() if line.isdigit()]
     if not ports:
         yield Refuse(_no_ssh())
         return
-    wanted, unit = rules(mine, ports), seen.unit(paths.UNIT_NAME)
+    wanted, unit = rules(mine, ports), facts.unit(defaults.UNIT_NAME)
     if not unit.starts_at_boot:
-        yield f"systemctl enable {paths.UNIT_NAME}"
-    if seen.holds(paths.RULES, wanted) and seen.value("loaded") and unit.runs:
-        if seen.value("unconfirmed"):  # a run that was cut off loaded them, and the host is about to take them back
+        yield f"systemctl enable {defaults.UNIT_NAME}"
+    if facts.holds(defaults.RULES, wanted) and facts.value("loaded") and unit.runs:
+        if facts.value("unconfirmed"):  # a run that was cut off loaded them, and the host is about to take them back
             yield from watched(firewall.confirm_seconds).around([])
         return
     yield from watched(firewall.confirm_seconds).around(
-        [write(paths.RULES, wanted)], risky=f"systemctl reload-or-restart {paths.UNIT_NAME}"
+        [write(defaults.RULES, wanted)], risky=f"systemctl reload-or-restart {defaults.UNIT_NAME}"
     )
 
 
@@ -55,18 +55,18 @@ def watched(seconds: int) -> undo.WatchedChange:
     return undo.WatchedChange(
         name="firewall",
         what="the firewall's new rules",
-        paths=(paths.RULES,),
-        after=(f"bash {paths.PROGRAM} load",),
+        paths=(defaults.RULES,),
+        after=(f"bash {defaults.PROGRAM} load",),
         seconds=seconds,
         attempt="correct `firewall` in the inventory (`ssh` names who may log in), then run again",
     )
 
 
-def taken_away(seen: Seen) -> Iterator[Command]:
+def taken_away(facts: HostFacts) -> Iterator[Command]:
     """Commands that remove an earlier plan's firewall; nothing where the project never put one."""
-    ours = [path for path in (paths.UNIT, paths.RULES, paths.PROGRAM) if path in seen.files]
-    if paths.UNIT in ours:
-        yield f"systemctl disable --now {paths.UNIT_NAME}"
+    ours = [path for path in (defaults.UNIT, defaults.RULES, defaults.PROGRAM) if path in facts.files]
+    if defaults.UNIT in ours:
+        yield f"systemctl disable --now {defaults.UNIT_NAME}"
     if ours:
         yield f"rm -f {join(ours)} && systemctl daemon-reload"
 

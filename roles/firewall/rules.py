@@ -50,7 +50,7 @@ def _gateways(mine: Guarded) -> tuple[str, ...]:
 
 
 def _sharing(mine: Guarded) -> SharingSlice | None:
-    """What the host shares with others."""
+    """Ports for sharing with peers."""
     return mine.sharing if isinstance(mine, Slice) else None
 
 
@@ -70,7 +70,7 @@ def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
 
 
 def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
-    """Who may come in where, by the chain's name; a group that is open to everybody has none."""
+    """Networks that may come in, by the chain's name; a group that is open to everybody has none."""
     named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
     named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
     named |= {"gateways": _gateways(mine)}

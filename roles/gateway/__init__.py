@@ -13,7 +13,7 @@ from pyinfra.api.operation import OperationMeta
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import Slice
 from roles._pyinfra import undo
-from roles._pyinfra.steps import Reading, ask, step
+from roles._pyinfra.steps import CachedFact, ask, step
 from roles._shipping import certificates
 from roles.gateway import operations
 from roles.gateway.defaults import settings
@@ -26,40 +26,40 @@ def apply(mine: Slice) -> None:
     if mine.gateway:
         _apply(mine, mine.gateway)
     elif ask(host, GatewayLeft):
-        step(Reading(GatewayLeft), operations.retired, name="Gateway | Take it off: the inventory declares none")
+        step(CachedFact(GatewayLeft), operations.retired, name="Gateway | Take it off: the inventory declares none")
 
 
 def _apply(mine: Slice, gateway: GatewaySlice) -> None:
     chosen = settings(host)
-    look = Reading(GatewayHost, {"environment": environment_path(gateway), "version": version_path()})
-    package = step(look, operations.package, name="Gateway | Install what makes virtual environments")
+    fact = CachedFact(GatewayHost, {"environment": environment_path(gateway), "version": version_path()})
+    package = step(fact, operations.package, name="Gateway | Install what makes virtual environments")
     made = step(
-        look,
-        lambda seen: operations.environment(seen, gateway, chosen),
+        fact,
+        lambda facts: operations.environment(facts, gateway, chosen),
         after=[package],
         name="Gateway | Make the environment from locked wheels",
     )
-    published = step(look, operations.published, name="Gateway | Publish the gateway's programs")
-    known = step(look, operations.user, name="Gateway | Make user and folder")
+    published = step(fact, operations.published, name="Gateway | Publish the gateway's programs")
+    known = step(fact, operations.user, name="Gateway | Make user and folder")
     keyed = step(
-        look, lambda seen: operations.first_keys(seen, gateway), after=[known], name="Gateway | Begin a file of keys"
+        fact, lambda facts: operations.first_keys(facts, gateway), after=[known], name="Gateway | Begin a file of keys"
     )
     salted = step(
-        look,
-        lambda seen: operations.salt(seen, gateway),
+        fact,
+        lambda facts: operations.salt(facts, gateway),
         after=[known],
         name="Gateway | Make the secret of cached prefixes",
     )
     certified = _certified(mine, known) if gateway.others else []
     wanted = operations.texts(mine, gateway)
     written = step(
-        undo.look("gateway", wanted),
-        lambda seen: undo.put_watched("gateway", wanted, seen),
+        undo.texts_fact("gateway", wanted),
+        lambda facts: undo.put_watched("gateway", wanted, facts),
         after=[known, keyed, salted, *certified],
         name="Gateway | Write unit, settings and keys",
     )
     step(
-        Reading(NotInForce),  # asked anew: nothing before it in this run says what runs
+        CachedFact(NotInForce),  # asked anew: nothing before it in this run says what runs
         operations.in_force,
         after=[made, published, written],
         name="Gateway | Run every process, and hear it answer",
@@ -68,16 +68,16 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
 
 def _certified(mine: Slice, known: OperationMeta) -> list[OperationMeta]:
     """The gateway can show servers of other hosts who it is, and knows whom to believe."""
-    look, wanted = Reading(GatewayCertificate), operations.certified(mine, certificates.authority_folder(host))
+    fact, wanted = CachedFact(GatewayCertificate), operations.certified(mine, certificates.authority_folder(host))
     trusts = step(
-        look,
-        lambda seen: certificates.trusted(seen, wanted),
+        fact,
+        lambda facts: certificates.trusted(facts, wanted),
         after=[known],
         name="Gateway | Trust the fleet's authority",
     )
     has = step(
-        look,
-        lambda seen: certificates.certified(seen, wanted),
+        fact,
+        lambda facts: certificates.certified(facts, wanted),
         after=[known, trusts],
         name="Gateway | Have a certificate that lasts",
     )

@@ -1,24 +1,24 @@
-"""What the gateway role asks a host, in one command."""
+"""Facts of a host for the gateway role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
 from roles._pyinfra import together
-from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_packages, ask_value, script
 from roles._shipping import programs
 from roles._shipping.certificates import ask_certificate
 from roles._shipping.places import PROGRAMS, command
-from roles.gateway.paths import AUTHORITY, CERTIFICATE, FOLDER, KEYS, SALT, UNIT_PATH, USER
+from roles.gateway.defaults import AUTHORITY, CERTIFICATE, FOLDER, KEYS, SALT, UNIT_PATH, USER
 
 COMPLETE = "complete"
 """A file that an environment has once every package is in it."""
 
 
-class GatewayHost(FactBase[Seen]):
+class GatewayHost(FactBase[HostFacts]):
     """Packages, user, folder and keys, environment and programs."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, environment: str, version: str) -> str:
         """`environment` and `version` are the directories that are wanted."""
@@ -29,25 +29,23 @@ class GatewayHost(FactBase[Seen]):
             ask_value("keys", f"[ ! -e {KEYS} ] || echo there"),
             ask_value("salt", f"[ ! -s {SALT} ] || stat -c '%a %U %G' {SALT}"),
             ask_value("environment", f"[ ! -e {environment}/{COMPLETE} ] || echo complete"),
-            ask_value("version", programs.asked(f"{version}/gateway")),
+            ask_value("version", programs.digest_command(f"{version}/gateway")),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
-class GatewayCertificate(FactBase[Seen]):
+class GatewayCertificate(FactBase[HostFacts]):
     """The certificate that a gateway shows servers of other hosts, and whom it believes."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(ask_certificate(CERTIFICATE, AUTHORITY))
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
 class NotInForce(FactBase[list[str]]):
@@ -59,7 +57,6 @@ class NotInForce(FactBase[list[str]]):
         return f"[ ! -e {PROGRAMS}/host ] || {command('gateway')} differs || echo asked"
 
     def process(self, output: list[str]) -> list[str]:
-        """The lines."""
         return [line for line in output if line.strip()]
 
 

@@ -9,15 +9,13 @@ from deploy.inventory.gateway_keys import FILE
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import Slice
 from deploy.topology.mutual import common_name
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, write
 from roles._shipping import apt
 from roles._shipping.certificates import Certified
 from roles._shipping.places import UNITS, command
 from roles._shipping.texts import Text
-from roles.gateway.defaults import Defaults
-from roles.gateway.facts import COMPLETE
-from roles.gateway.paths import (
+from roles.gateway.defaults import (
     AUTHORITY,
     CERTIFICATE,
     ENVIRONMENTS,
@@ -29,7 +27,9 @@ from roles.gateway.paths import (
     UNIT_PATH,
     USER,
     WANTED,
+    Defaults,
 )
+from roles.gateway.facts import COMPLETE
 from roles.gateway.programs import environment_path, publication, unit, version
 from roles.gateway.settings import rendered
 from roles.gateway.wheels import SendWheels
@@ -42,17 +42,17 @@ SALT_SEEN = f"640 root {USER}"
 WHEELS = f"{HOME}/wheels"
 
 
-def package(seen: Seen) -> Iterator[Command]:
+def package(facts: HostFacts) -> Iterator[Command]:
     """Commands that install what makes a virtual environment, and what confines the reader of strangers' templates.
 
     systemd depends on libseccomp2 in Debian 12 (read 2026-11-25); elsewhere it may be missing.
     """
-    yield from apt.install({"python3-venv": "", "libseccomp2": ""}, seen.packages)
+    yield from apt.install({"python3-venv": "", "libseccomp2": ""}, facts.packages)
 
 
-def environment(seen: Seen, gateway: GatewaySlice, chosen: Defaults) -> Iterator[Command]:
+def environment(facts: HostFacts, gateway: GatewaySlice, chosen: Defaults) -> Iterator[Command]:
     """Commands after which the environment of the lock is there. Its name is its content, so it never changes."""
-    if seen.value("environment"):
+    if facts.value("environment"):
         return
     path = environment_path(gateway)
     yield f"install -d -m 0755 {HOME} {ENVIRONMENTS} {WHEELS}"
@@ -65,33 +65,33 @@ def environment(seen: Seen, gateway: GatewaySlice, chosen: Defaults) -> Iterator
     )
 
 
-def published(seen: Seen) -> Iterator[Command]:
+def published(facts: HostFacts) -> Iterator[Command]:
     """The command that publishes the gateway's own files, where the host has others or none."""
-    if seen.value("version").split()[:1] != [version()]:
+    if facts.value("version").split()[:1] != [version()]:
         yield publication()
 
 
-def user(seen: Seen) -> Iterator[Command]:
+def user(facts: HostFacts) -> Iterator[Command]:
     """Commands that make the user, whom nobody can log in as, and a folder that only root and this user can read."""
-    if not seen.value("user"):
+    if not facts.value("user"):
         yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
-    if seen.value("folder") != FOLDER_SEEN:
+    if facts.value("folder") != FOLDER_SEEN:
         # setgid: a file that is written there by rename is the group's too.
         yield f"install -d -m 2750 -o root -g {USER} {FOLDER}"
 
 
-def first_keys(seen: Seen, gateway: GatewaySlice) -> Iterator[Command]:
+def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
     """The command that writes a file of no keys where the host has none and nobody here keeps any."""
-    if gateway.keys and not seen.value("keys") and not KEYS_HERE.exists():
+    if gateway.keys and not facts.value("keys") and not KEYS_HERE.exists():
         yield write(KEYS, NO_KEYS, "0640")
 
 
-def salt(seen: Seen, gateway: GatewaySlice) -> Iterator[Command]:
+def salt(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
     """The command after which the host has a secret that only root and the gateway read, made there and shown nowhere.
 
     Whoever removes the file has another one made by the next run, and every tenant's cached prefixes begin anew.
     """
-    if any(model.salts for model in gateway.models) and seen.value("salt") != SALT_SEEN:
+    if any(model.salts for model in gateway.models) and facts.value("salt") != SALT_SEEN:
         yield (
             f"set -e; umask 077; [ -s {SALT} ] || {{ od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n' > {SALT}.new;"
             f' test "$(wc -c < {SALT}.new)" -eq 64; sync {SALT}.new; mv -T {SALT}.new {SALT}; }};'

@@ -14,7 +14,7 @@ from roles._shipping import programs
 from roles._shipping.tar import tarred
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE, Text
-from roles.gateway.paths import ENVIRONMENTS, UNIT, UNIT_PATH, USER, VERSIONS, WANTED
+from roles.gateway.defaults import ENVIRONMENTS, UNIT, UNIT_PATH, USER, VERSIONS, WANTED
 from roles.gateway.settings import listen
 from roles.gateway.wheels import digest as packages_digest
 
@@ -67,6 +67,6 @@ def unit(gateway: GatewaySlice) -> Text:
         "user": USER,
     }
     filled = template("gateway", f"{UNIT}.j2").render
-    said = filled(**values, mark="") + json.dumps(listen(gateway), sort_keys=True)
-    mark = hashlib.sha256(said.encode()).hexdigest()[:MARK_DIGITS]
+    start_text = filled(**values, mark="") + json.dumps(listen(gateway), sort_keys=True)
+    mark = hashlib.sha256(start_text.encode()).hexdigest()[:MARK_DIGITS]
     return Text(UNIT_PATH, filled(**values, mark=mark))

@@ -12,7 +12,7 @@ from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
 from deploy.spec import Price
 from deploy.topology.balancing import LOOPBACK
-from roles.gateway.paths import AUTHORITY, CERTIFICATE, KEYS, SALT
+from roles.gateway.defaults import AUTHORITY, CERTIFICATE, KEYS, SALT
 
 MIB = 2**20
 
@@ -23,7 +23,7 @@ def rendered(mine: Slice, gateway: GatewaySlice) -> str:
 
 
 def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
-    """What the file says, as plain values."""
+    """Content of the settings file, as plain values."""
     limits = gateway.limits
     return {
         "fingerprint": gateway.fingerprint,
@@ -58,7 +58,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
             }
             for server in mine.servers
         }
-        | {other.name: _other(other) for other in gateway.others},
+        | {server.name: _remote_server(server) for server in gateway.others},
         **({"mutual": {"certificate": CERTIFICATE, "authority": AUTHORITY}} if gateway.others else {}),
         "models": {model.name: _model(mine, model) for model in gateway.models},
         "aliases": {alias.name: _alias(alias) for alias in gateway.aliases},
@@ -66,7 +66,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
 
 
 def listen(gateway: GatewaySlice) -> dict[str, Any]:
-    """Where the processes listen: what a process reads when it starts, and not again."""
+    """Addresses at which the processes listen, which a process reads only when it starts."""
     return {
         "address": gateway.address,
         "ports": list(gateway.ports),
@@ -76,7 +76,7 @@ def listen(gateway: GatewaySlice) -> dict[str, Any]:
 
 
 def full_name(mine: Slice, server: str) -> str:
-    """What the audit calls a server."""
+    """Name of a server in the audit."""
     return f"{mine.host}/{server}"
 
 
@@ -95,10 +95,10 @@ def _ready(traffic: TrafficSlice | None, server: ServerSlice) -> dict[str, str]:
     return {"ready_url": f"http://{_in_url(traffic.address)}:{traffic.ready_port}/ready/{server.name}"}
 
 
-def _other(other: GatewayOtherSlice) -> dict[str, str]:
+def _remote_server(server: GatewayOtherSlice) -> dict[str, str]:
     """A server of another host, and the page there that says whether it may be asked: both behind one port."""
-    where = f"{_in_url(other.address)}:{other.port}"
-    return {"grpc": where, "ready_url": f"https://{where}/ready/{other.server}", "mutual": other.server}
+    where = f"{_in_url(server.address)}:{server.port}"
+    return {"grpc": where, "ready_url": f"https://{where}/ready/{server.server}", "mutual": server.server}
 
 
 def _prices(gateway: GatewaySlice) -> dict[str, Any]:
@@ -115,17 +115,17 @@ def _price(price: Price) -> dict[str, Any]:
 def _model(mine: Slice, model: GatewayModelSlice) -> dict[str, Any]:
     own = {server.name for server in mine.servers}
     named = {"servers": [full_name(mine, server) if server in own else server for server in model.servers]}
-    return _said(**{key: value for key, value in asdict(model).items() if key != "name"} | named)
+    return _non_empty(**{key: value for key, value in asdict(model).items() if key != "name"} | named)
 
 
 def _alias(alias: GatewayAliasSlice) -> dict[str, Any]:
     stands_for: dict[str, Any] = {"models": alias.models} if len(alias.models) > 1 else {"model": alias.models[0]}
     if alias.weights:
         stands_for = {"shares": dict(zip(alias.models, alias.weights, strict=True)), "sticky": alias.sticky}
-    return _said(**stands_for, task=alias.task, adapter=alias.adapter, fallback=alias.fallback)
+    return _non_empty(**stands_for, task=alias.task, adapter=alias.adapter, fallback=alias.fallback)
 
 
-def _said(**values: Any) -> dict[str, Any]:
+def _non_empty(**values: Any) -> dict[str, Any]:
     """The values that say something: what does not belong to a model is left out."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value}
 

@@ -114,10 +114,13 @@ def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
     if ran.returncode == 0:
         unfinished.rename(listed)
         return None
-    said = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")] or ran.stderr.splitlines()[-1:]
+    errors = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")] or ran.stderr.splitlines()[-1:]
     return Refusal(
         f"the gateway's packages for Python {python} could not be fetched to this machine",
-        facts={"asked": "pip download, with the package index that pip is configured for here", "said": " ".join(said)},
+        facts={
+            "asked": "pip download, with the package index that pip is configured for here",
+            "said": " ".join(errors),
+        },
         attempt=f"see that pip reaches its index here (pip config list), then run again; or put the wheels of"
         f" {LOCK.name} into {target}; or say that the host has no gateway: gateway=None",
         state="nothing was sent; what serves goes on",

@@ -1,4 +1,4 @@
-"""What looks after a host while nobody does: a watchdog for each server, the GPUs' state as metric and as gate.
+"""Supervision of a host between deploys: a watchdog for each server, the GPUs' state as metric and as gate.
 
 Programs and timers only; they interrupt nothing. The gate hangs on the swap's unit, so it also stands before
 rollback.py and before whoever starts that unit by hand.
@@ -12,7 +12,7 @@ from pyinfra import host
 
 from deploy.slices.host import Slice
 from roles._pyinfra import undo
-from roles._pyinfra.steps import Command, Reading, step
+from roles._pyinfra.steps import CachedFact, Command, step
 from roles._shipping.texts import put
 from roles.health.defaults import settings
 from roles.health.facts import Timers
@@ -30,5 +30,5 @@ def apply(mine: Slice) -> None:
         more = [f"systemctl try-restart 'enginehouse-watch@*.timer' {GPU_TIMER}"] if restart else []
         yield from undo.put_watched("health", wanted, installed, *more)
 
-    step(undo.look("health", wanted), install, name="Health | Install watchdog and GPU state")
-    step(Reading(Timers), lambda states: timers(mine, states), name="Health | Run the timers")
+    step(undo.texts_fact("health", wanted), install, name="Health | Install watchdog and GPU state")
+    step(CachedFact(Timers), lambda states: timers(mine, states), name="Health | Run the timers")

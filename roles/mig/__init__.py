@@ -14,7 +14,7 @@ from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice
-from roles._pyinfra.steps import Reading, check, step
+from roles._pyinfra.steps import CachedFact, check, step
 from roles.mig import operations, verify
 from roles.mig.defaults import settings
 from roles.mig.facts import CutHost
@@ -22,20 +22,22 @@ from roles.mig.facts import CutHost
 
 def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMeta]:
     """Every GPU is cut as planned, or verified to be. `below`: steps of the driver. Returns the steps."""
-    look, chosen = Reading(CutHost), settings(host)
+    fact, chosen = CachedFact(CutHost), settings(host)
     if not mine.driver.manage:
         name = "MIG | Verify, as the driver is not managed"
-        return [check(look, lambda seen: verify.not_managed(seen, mine), after=below, name=name)]
+        return [check(fact, lambda facts: verify.not_managed(facts, mine), after=below, name=name)]
     if (
         not mine.mig
     ):  # without `after`: it is off nearly everywhere, and a driver yet to be installed says nothing of it
-        whole = step(look, lambda seen: operations.make_whole(seen, mine), name="MIG | Make the GPUs whole")
-        reboot = step(look, lambda seen: operations.reboot(seen, mine, chosen), name="MIG | Reboot, confirmed")
+        whole = step(fact, lambda facts: operations.make_whole(facts, mine), name="MIG | Make the GPUs whole")
+        reboot = step(fact, lambda facts: operations.reboot(facts, mine, chosen), name="MIG | Reboot, confirmed")
         return [whole, reboot]
-    files = step(look, lambda seen: operations.files(seen, mine), name="MIG | Place unit and cut")
-    cut = step(look, lambda seen: operations.cut(seen, mine), after=below, name="MIG | Cut the GPUs")
-    reboot = step(look, lambda seen: operations.reboot(seen, mine, chosen), after=[cut], name="MIG | Reboot, confirmed")
+    files = step(fact, lambda facts: operations.files(facts, mine), name="MIG | Place unit and cut")
+    cut = step(fact, lambda facts: operations.cut(facts, mine), after=below, name="MIG | Cut the GPUs")
+    reboot = step(
+        fact, lambda facts: operations.reboot(facts, mine, chosen), after=[cut], name="MIG | Reboot, confirmed"
+    )
     judged = check(
-        look, lambda seen: verify.judge(seen, mine), after=[*below, cut, reboot], name="MIG | Verify the instances"
+        fact, lambda facts: verify.judge(facts, mine), after=[*below, cut, reboot], name="MIG | Verify the instances"
     )
     return [files, cut, reboot, judged]

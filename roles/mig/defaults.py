@@ -1,4 +1,4 @@
-"""What the MIG role settles by itself; an inventory overrides it under `mig_settings`."""
+"""Files that the MIG role owns, and its settings (`mig_settings`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from pyinfra.api import Host
 
 from deploy.inventory.knobs import SECONDS
 from roles._pyinfra.settings import overridden
+from roles._shipping.places import SETTINGS, unit
+from roles.cards import BOOT_UNIT
+
+UNIT_NAME = BOOT_UNIT
+UNIT = unit(UNIT_NAME)
+CUT = f"{SETTINGS}/mig.json"
+REFRESH = "nvidia-cdi-refresh.service"
 
 
 @dataclass(frozen=True)
@@ -20,5 +27,4 @@ class Defaults:
 
 
 def settings(host: Host) -> Defaults:
-    """The defaults with this host's overrides."""
     return overridden(host, "mig", Defaults())

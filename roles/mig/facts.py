@@ -1,12 +1,12 @@
-"""What the MIG role asks a host, in one command."""
+"""Facts of a host for the MIG role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
 from roles import cards
-from roles._pyinfra.facts import Seen, ask_files, ask_units, ask_value, script
-from roles.mig import paths
+from roles._pyinfra.facts import HostFacts, ask_files, ask_units, ask_value, script
+from roles.mig import defaults
 
 # Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
 _USERS = (
@@ -18,21 +18,20 @@ _USERS = (
 )
 
 
-class CutHost(FactBase[Seen]):
+class CutHost(FactBase[HostFacts]):
     """Modes, instances and users of every GPU, and the files that cut them again at boot."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         """The script with all questions; there may be no driver yet."""
         return script(
-            ask_files(paths.UNIT, paths.CUT),
-            *cards.questions(),
-            ask_units(paths.REFRESH),
+            ask_files(defaults.UNIT, defaults.CUT),
+            *cards.fact_commands(),
+            ask_units(defaults.REFRESH),
             ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
             ask_value("users", _USERS),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from deploy.slices.host import Slice
 from roles._pyinfra import boots
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping.places import command
 from roles.cards import NEVER, OFF, ON, gpus, is_cut, placements
-from roles.mig import paths, verify
+from roles.mig import defaults, verify
 from roles.mig.defaults import Defaults
 
 FILES = Path(__file__).parents[2] / "files"
@@ -26,58 +26,58 @@ def settings(mine: Slice) -> str:
     return json.dumps({"gpus": mine.machine.gpus, "instances": rows}, indent=2) + "\n"
 
 
-def files(seen: Seen, mine: Slice) -> Iterator[Command]:
+def files(facts: HostFacts, mine: Slice) -> Iterator[Command]:
     """Commands that place the settings and the unit that runs it at boot."""
-    yield from _place(seen, settings(mine))
-    service = (FILES / "units" / paths.UNIT_NAME).read_text()
-    if not seen.holds(paths.UNIT, service):
-        yield write(paths.UNIT, service, then=f"systemctl daemon-reload && systemctl enable {paths.UNIT_NAME}")
-    elif not seen.unit(paths.UNIT_NAME).starts_at_boot:
-        yield f"systemctl enable {paths.UNIT_NAME}"
+    yield from _place(facts, settings(mine))
+    service = (FILES / "units" / defaults.UNIT_NAME).read_text()
+    if not facts.holds(defaults.UNIT, service):
+        yield write(defaults.UNIT, service, then=f"systemctl daemon-reload && systemctl enable {defaults.UNIT_NAME}")
+    elif not facts.unit(defaults.UNIT_NAME).starts_at_boot:
+        yield f"systemctl enable {defaults.UNIT_NAME}"
 
 
-def cut(seen: Seen, mine: Slice) -> Iterator[Command]:
+def cut(facts: HostFacts, mine: Slice) -> Iterator[Command]:
     """Commands that cut the GPUs and describe them anew; nothing where they are cut, a refusal where they are used."""
-    if is_cut(seen, mine):
+    if is_cut(facts, mine):
         return
-    if any(gpu.current == NEVER for gpu in gpus(seen)):
+    if any(gpu.current == NEVER for gpu in gpus(facts)):
         yield Refuse(verify.no_mig(mine))
-    elif seen.value("users"):
-        yield Refuse(verify.in_use(seen, mine))
+    elif facts.value("users"):
+        yield Refuse(verify.in_use(facts, mine))
     else:
-        yield from _run(seen)
+        yield from _run(facts)
 
 
-def make_whole(seen: Seen, mine: Slice) -> Iterator[Command]:
+def make_whole(facts: HostFacts, mine: Slice) -> Iterator[Command]:
     """Commands that turn MIG off and forget the cut; nothing where it is off, a refusal where instances are used."""
-    if not is_cut(seen, mine):
-        if seen.value("users"):
-            yield Refuse(verify.in_use(seen, mine))
+    if not is_cut(facts, mine):
+        if facts.value("users"):
+            yield Refuse(verify.in_use(facts, mine))
             return
-        yield from _place(seen, settings(mine))
-        yield from _run(seen)
-    if paths.UNIT in seen.files:
-        yield f"systemctl disable {paths.UNIT_NAME}; rm -f {paths.UNIT} && systemctl daemon-reload"
-    if paths.CUT in seen.files or not is_cut(seen, mine):
-        yield f"rm -f {paths.CUT}"
+        yield from _place(facts, settings(mine))
+        yield from _run(facts)
+    if defaults.UNIT in facts.files:
+        yield f"systemctl disable {defaults.UNIT_NAME}; rm -f {defaults.UNIT} && systemctl daemon-reload"
+    if defaults.CUT in facts.files or not is_cut(facts, mine):
+        yield f"rm -f {defaults.CUT}"
 
 
-def reboot(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Command]:
+def reboot(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Command]:
     """Commands that reboot where the mode waits for that; afterwards the unit of the boot has ended."""
     wanted = ON if mine.mig else OFF
-    if any(gpu.pending == wanted != gpu.current for gpu in gpus(seen)):
-        yield from boots.reboot(seen.value("boot"), chosen.reboot_seconds)
+    if any(gpu.pending == wanted != gpu.current for gpu in gpus(facts)):
+        yield from boots.reboot(facts.value("boot"), chosen.reboot_seconds)
         if mine.mig:
-            yield f"systemctl start {paths.UNIT_NAME}"
+            yield f"systemctl start {defaults.UNIT_NAME}"
 
 
-def _place(seen: Seen, content: str) -> Iterator[Command]:
-    if not seen.holds(paths.CUT, content):
-        yield write(paths.CUT, content)
+def _place(facts: HostFacts, content: str) -> Iterator[Command]:
+    if not facts.holds(defaults.CUT, content):
+        yield write(defaults.CUT, content)
 
 
-def _run(seen: Seen) -> Iterator[Command]:
+def _run(facts: HostFacts) -> Iterator[Command]:
     yield f"{command('mig')} apply || [ $? -eq {PENDING} ]"
     # Not told of a changed cut by anybody: the path unit watches the driver's files.
-    if seen.unit(paths.REFRESH).exists:
-        yield f"systemctl restart {paths.REFRESH}"
+    if facts.unit(defaults.REFRESH).exists:
+        yield f"systemctl restart {defaults.REFRESH}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse
 from roles.cards import gpus, is_cut, not_ours_to_cut, planned_cut
 
@@ -14,14 +14,14 @@ UNTOUCHED = "the MIG role has destroyed and created nothing; driver packages are
 LEFT_ALONE = "driver and GPUs are as they were; no container was started with a GPU"
 
 
-def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
-    """Nothing when every GPU has exactly the planned instances, in their order; otherwise a refusal."""
-    if is_cut(seen, mine):
+def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
+    """A refusal unless every GPU has exactly the planned instances, in their order."""
+    if is_cut(facts, mine):
         return
-    wrong = next((gpu for gpu in gpus(seen) if not gpu.is_cut(mine.mig)), None)
+    wrong = next((gpu for gpu in gpus(facts) if not gpu.is_cut(mine.mig)), None)
     problem = Refusal(
         f"GPU {wrong.index} is not cut as planned" if wrong else "the driver shows fewer GPUs than are to be cut",
-        facts={"found": wrong.cut if wrong else f"{len(gpus(seen))} GPUs", "wanted": " + ".join(mine.mig)},
+        facts={"found": wrong.cut if wrong else f"{len(gpus(facts))} GPUs", "wanted": " + ".join(mine.mig)},
         attempt="journalctl -u enginehouse-mig.service, and `nvidia-smi mig -lgi` on the host say why",
         state="driver in place; no container was started with a GPU",
         kind="mig",
@@ -29,16 +29,16 @@ def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
     yield Refuse(problem)
 
 
-def not_managed(seen: Seen, mine: Slice) -> Iterator[Command]:
-    """Nothing when GPUs that somebody else looks after are cut as declared; otherwise refusals."""
-    yield from map(Refuse, not_ours_to_cut(seen, mine, LEFT_ALONE))
+def not_managed(facts: HostFacts, mine: Slice) -> Iterator[Command]:
+    """Refusals unless GPUs that somebody else looks after are cut as declared."""
+    yield from map(Refuse, not_ours_to_cut(facts, mine, LEFT_ALONE))
 
 
-def in_use(seen: Seen, mine: Slice) -> Refusal:
+def in_use(facts: HostFacts, mine: Slice) -> Refusal:
     """The refusal to cut what somebody else uses."""
-    users = [row.partition(" ") for row in seen.value("users").splitlines()]
+    users = [row.partition(" ") for row in facts.value("users").splitlines()]
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
-    now = "; ".join(f"GPU {gpu.index}: {gpu.cut}" for gpu in gpus(seen) if not gpu.is_cut(mine.mig))
+    now = "; ".join(f"GPU {gpu.index}: {gpu.cut}" for gpu in gpus(facts) if not gpu.is_cut(mine.mig))
     return Refusal(
         "GPUs have to be cut anew, and something that is not ours uses them",
         facts={

@@ -20,9 +20,9 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from deploy.models.files import weights_path
 from deploy.slices.host import Slice, WeightsSlice
 from roles._pyinfra import quiet, undo
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.settings import overridden
-from roles._pyinfra.steps import Reading, check, step
+from roles._pyinfra.steps import CachedFact, check, step
 from roles._shipping import apt, peers, units
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import Accounts, Published, StoreState, Tools
@@ -35,15 +35,19 @@ Decide = Callable[[Store], Iterator[PyinfraCommand]]
 def begin(mine: Slice) -> None:
     """Every fetch the host does itself is under way, or done already."""
     wanted, settings = texts(mine), overridden(host, "model_store", Defaults())
-    step(Reading(Accounts), lambda seen: accounts(mine, seen), name="Model store | Make the users that receive files")
+    step(
+        CachedFact(Accounts),
+        lambda facts: accounts(mine, facts),
+        name="Model store | Make the users that receive files",
+    )
     prepared = step(
-        undo.look("model-store", wanted),
+        undo.texts_fact("model-store", wanted),
         lambda installed: undo.put_watched("model-store", wanted, installed),
         name="Model store | Install the fetch",
     )
-    published = Reading(Published, _arguments(mine))
+    published = CachedFact(Published, _arguments(mine))
     if mine.sharing:
-        step(Reading(Tools), _tools, name="Model store | Install what hosts share files with")
+        step(CachedFact(Tools), _tools, name="Model store | Install what hosts share files with")
         check(published, _noted(mine), name="Model store | See which weights are here")
         # Before the first host acts: one that has the weights may come to this step later than one that lacks them.
         quiet.once_known(_note_now, mine, published)
@@ -61,7 +65,7 @@ def begin(mine: Slice) -> None:
 def finish(mine: Slice) -> None:
     """All weights are published, complete and checked."""
     settings = overridden(host, "model_store", Defaults())
-    published = Reading(Published, _arguments(mine))
+    published = CachedFact(Published, _arguments(mine))
     for weights in host.loop(mine.weights):
         verb = "Wait for" if weights.fetch_on == "host" else "Send"
         name = f"{weights.model} {weights.revision[:12]}"
@@ -72,12 +76,12 @@ def finish(mine: Slice) -> None:
         step(published, _left_over(mine, settings), name="Model store | Bring what other hosts did not deliver")
 
 
-def _tools(seen: Seen) -> Iterator[str | PyinfraCommand]:
-    yield from apt.install({"python3-libtorrent": ""}, seen.packages)
+def _tools(facts: HostFacts) -> Iterator[str | PyinfraCommand]:
+    yield from apt.install({"python3-libtorrent": ""}, facts.packages)
 
 
 def _noted(mine: Slice) -> Decide:
-    """What the other hosts of the run may count on is noted; nothing is refused."""
+    """Notes for the other hosts of the run whether this host has the files; refuses nothing."""
 
     def judge(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:
@@ -88,8 +92,7 @@ def _noted(mine: Slice) -> Decide:
     return judge
 
 
-def _note_now(mine: Slice, published: Reading[Store]) -> None:
-    """The same, of a host that is being prepared."""
+def _note_now(mine: Slice, published: CachedFact[Store]) -> None:
     list(_noted(mine)(published.now()))
 
 
@@ -100,14 +103,14 @@ def _is_direct(mine: Slice, weights: WeightsSlice, settings: Defaults) -> bool:
 
 
 def _itself(weights: WeightsSlice, mine: Slice, settings: Defaults) -> Decide:
-    """What the host fetches or is sent; what it has is looked at."""
+    """Fetches or receives the weights that are missing; checks those that are there."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
-        seen = store.get(weights.model, StoreState())
+        facts = store.get(weights.model, StoreState())
         if weights.fetch_on != "host":
-            if seen.manifest or _is_direct(mine, weights, settings):
-                yield from Send(weights, mine.hub, settings).commands(seen)
-        elif not seen.manifest and (seen.unit.is_going or _is_direct(mine, weights, settings)):
+            if facts.manifest or _is_direct(mine, weights, settings):
+                yield from Send(weights, mine.hub, settings).commands(facts)
+        elif not facts.manifest and (facts.unit.is_going or _is_direct(mine, weights, settings)):
             yield from _followed(weights, settings)
 
     return decide
@@ -119,17 +122,17 @@ def _followed(weights: WeightsSlice, settings: Defaults) -> Iterator[PyinfraComm
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:
-    """What this host lacks and another one has."""
+    """Gets from other hosts the weights that this host lacks."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         lacking = [weights for weights in mine.weights if not store.get(weights.model, StoreState()).manifest]
         shared = [peers.Sharing.of(mine, peers.Files.of(weights), settings, host.state) for weights in lacking]
-        wanted = [one for one in shared if one and not one.is_first(host.state)]
+        wanted = [sharing for sharing in shared if sharing and not sharing.is_first(host.state)]
         if run_state.is_executing:
-            wanted = [one for one in wanted if one.has_a_giver(host.state)]
-        asked = [peers.Ask(one) for one in wanted]
-        yield from asked  # all of them, before the first is waited for
-        yield from (peers.Await(one) for one in asked)
+            wanted = [sharing for sharing in wanted if sharing.has_a_giver(host.state)]
+        requests = [peers.Ask(sharing) for sharing in wanted]
+        yield from requests  # all of them, before the first is waited for
+        yield from (peers.Await(sharing) for sharing in requests)
 
     return decide
 
@@ -139,13 +142,13 @@ def _left_over(mine: Slice, settings: Defaults) -> Decide:
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights if run_state.is_executing else ():
-            seen = store.get(weights.model, StoreState())
-            if seen.manifest:
+            facts = store.get(weights.model, StoreState())
+            if facts.manifest:
                 continue
             if weights.fetch_on != "host":
-                yield from Send(weights, mine.hub, settings).commands(seen)
+                yield from Send(weights, mine.hub, settings).commands(facts)
                 continue
-            if not seen.unit.is_going:
+            if not facts.unit.is_going:
                 yield start_fetch(weights, mine.hub)
             yield from _followed(weights, settings)
 

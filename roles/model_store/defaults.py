@@ -1,4 +1,4 @@
-"""What the role settles itself; an inventory overrides it with `model_store_settings = {…}`."""
+"""Settings of the role with their defaults; an inventory overrides them with `model_store_settings = {…}`."""
 
 from __future__ import annotations
 

@@ -21,20 +21,20 @@ ABANDONED_SECONDS = 600
 
 def main() -> int:
     """Zero in every case that is an answer: `{}` when all files are there, else what was said and its HTTP status."""
-    asked: dict[str, Any] = json.load(sys.stdin)
-    if asked["ca_file"]:
-        os.environ["SSL_CERT_FILE"] = asked["ca_file"]
+    request: dict[str, Any] = json.load(sys.stdin)
+    if request["ca_file"]:
+        os.environ["SSL_CERT_FILE"] = request["ca_file"]
     from huggingface_hub import snapshot_download
 
-    forget_killed(Path(asked["target"]))
+    forget_killed(Path(request["target"]))
     try:
         snapshot_download(
-            asked["repository"],
-            revision=asked["revision"],
-            allow_patterns=asked["files"],
-            local_dir=asked["target"],
-            endpoint=asked["endpoint"],
-            token=asked["token"] or False,
+            request["repository"],
+            revision=request["revision"],
+            allow_patterns=request["files"],
+            local_dir=request["target"],
+            endpoint=request["endpoint"],
+            token=request["token"] or False,
         )
     except OSError as problem:  # the base of every error of huggingface_hub an operator can act on
         lines = [line for line in str(problem).splitlines() if line.strip()]

@@ -8,51 +8,51 @@ from dataclasses import dataclass, field
 from pyinfra.api import FactBase
 
 from deploy.models.files import ROOT
-from roles._pyinfra.facts import Seen, ask_packages, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_packages, ask_value, script
 from roles._shipping.places import FETCH_USER, SHARE_USER
 from roles._shipping.units import UnitState, ask
 
 
 @dataclass(frozen=True)
 class StoreState:
-    """One model: sha256 of its published manifest (empty: not published), and its fetching unit."""
+    """Weights of a model: sha256 of its published manifest (empty: not published), and its fetching unit."""
 
     manifest: str = ""
     unit: UnitState = field(default_factory=UnitState)
 
 
-class Tools(FactBase[Seen]):
+class Tools(FactBase[HostFacts]):
     """The package with which hosts share files."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(ask_packages("python3-libtorrent"))
 
-    def process(self, output: list[str]) -> Seen:
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
-class Accounts(FactBase[Seen]):
+class Accounts(FactBase[HostFacts]):
     """Which users of the units that receive files the host has."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(*(ask_value(user, f"id -u {user}") for user in (FETCH_USER, SHARE_USER)))
 
-    def process(self, output: list[str]) -> Seen:
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
 class Published(FactBase[dict[str, StoreState]]):
     """Asked for all models at once."""
 
     def command(self, wanted: tuple[tuple[str, str, str], ...]) -> str:
-        return "; ".join(self._one(*planned) for planned in wanted) or "true"
+        return "; ".join(self._model(*planned) for planned in wanted) or "true"
 
     @staticmethod
-    def _one(model: str, revision: str, unit: str) -> str:
+    def _model(model: str, revision: str, unit: str) -> str:
         path = shlex.quote(f"{ROOT}/weights/{model}/{revision}/manifest.sha256")
         digest = f"test -f {path} && echo manifest=$(sha256sum < {path} | cut -d' ' -f1)"
         return f"echo model={shlex.quote(model)}; {digest}; {ask(unit)}"

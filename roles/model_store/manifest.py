@@ -117,13 +117,13 @@ def _sha1s(path: Path) -> tuple[str, str]:
 
 
 def _beside(work: Callable[[Path], T], paths: Iterable[Path]) -> list[T]:
-    """What a thread makes of each file, while connections go on."""
+    """Result of `work` for each path, computed in a thread so that connections go on."""
     return list(gevent.get_hub().threadpool.spawn(lambda: [work(path) for path in paths]).get())
 
 
 def _key(path: Path) -> str:
-    seen = path.stat()
-    return f"{path.resolve()} {seen.st_size} {seen.st_mtime_ns}"
+    facts = path.stat()
+    return f"{path.resolve()} {facts.st_size} {facts.st_mtime_ns}"
 
 
 def _sha256(path: Path) -> str:

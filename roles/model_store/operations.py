@@ -20,7 +20,7 @@ from deploy.models.files import WEIGHTS, weights_path
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.spec import Hub
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Refuse, write
 from roles._pyinfra.turns import turn
 from roles._shipping import secrets, units
@@ -37,7 +37,6 @@ LATER = ("chat_template.jinja",)
 
 
 def fetch_unit(weights: WeightsSlice) -> str:
-    """The unit that fetches a model."""
     return f"enginehouse-weights@{weights.model}.service"
 
 
@@ -57,10 +56,10 @@ def texts(mine: Slice) -> list[Text]:
     ]
 
 
-def accounts(mine: Slice, seen: Seen) -> Iterator[str | PyinfraCommand]:
+def accounts(mine: Slice, facts: HostFacts) -> Iterator[str | PyinfraCommand]:
     """Commands that make the users who receive files: they own nothing else and nobody can log in as them."""
     for user in (FETCH_USER, *([SHARE_USER] if mine.sharing else [])):
-        if not seen.value(user):
+        if not facts.value(user):
             yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {user}"
 
 
@@ -77,16 +76,16 @@ def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
 
 
 class Send:
-    """One model's files from the control machine to the host."""
+    """Transfer of a model's files from the control machine to the host."""
 
     def __init__(self, weights: WeightsSlice, hub: Hub, settings: Defaults) -> None:
         self.weights, self.hub, self.settings = weights, hub, settings
         self.target = weights_path(weights)
         self.staging = f"{WEIGHTS}/{weights.model}/.{weights.revision}.partial"
 
-    def commands(self, seen: StoreState) -> Iterator[PyinfraCommand]:
-        """Nothing when the published manifest is the right one; a refusal when another one is published."""
-        if self.weights.repository and seen.manifest:
+    def commands(self, facts: StoreState) -> Iterator[PyinfraCommand]:
+        """No commands if the published manifest is the right one; a refusal if another is published."""
+        if self.weights.repository and facts.manifest:
             return  # a pinned commit was published and checked: it cannot have changed
         if self.weights.repository and not state.is_executing:
             problem = secrets.missing(self.hub.token)
@@ -101,9 +100,9 @@ class Send:
             return
         wanted = manifest(source, names)
         earlier = manifest(source, [name for name in names if name not in LATER])
-        if seen.manifest in (hashlib.sha256(text.encode()).hexdigest() for text in (wanted, earlier)):
+        if facts.manifest in (hashlib.sha256(text.encode()).hexdigest() for text in (wanted, earlier)):
             return
-        if seen.manifest:
+        if facts.manifest:
             yield Refuse(self._changed(source))
             return
         yield StringCommand("install -d -m 0755", QuoteString(self.staging))
@@ -129,7 +128,7 @@ class Send:
 
     def _fetch(self, target: Path) -> dict[str, Any]:
         """Empty once everything is there; else what the hub said, and its HTTP status."""
-        asked = {
+        request = {
             "repository": self.weights.repository,
             "revision": self.weights.revision,
             "files": list(self.weights.files),
@@ -139,7 +138,7 @@ class Send:
             "ca_file": str(Path(self.hub.ca_file).expanduser()) if self.hub.ca_file else "",
         }
         program = [sys.executable, str(Path(__file__).with_name("download.py"))]
-        ran = subprocess.run(program, input=json.dumps(asked), capture_output=True, text=True, check=False)
+        ran = subprocess.run(program, input=json.dumps(request), capture_output=True, text=True, check=False)
         if ran.returncode:
             errors = ran.stderr.strip().splitlines() or ["it ended without a word"]
             return {"said": errors[-1], "status": 0}

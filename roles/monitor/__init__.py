@@ -9,33 +9,33 @@ from __future__ import annotations
 
 from deploy.slices.monitor import MonitorSlice
 from roles._pyinfra import undo
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles.monitor import operations
 from roles.monitor.facts import MonitorPrograms
 
 
 def apply(mine: MonitorSlice) -> None:
     """The three programs run with the targets, rules and receivers of the plan."""
-    look, wanted = Reading(MonitorPrograms), operations.texts(mine)
-    package = step(look, operations.package, name="Monitor | Install Prometheus, its own units masked")
+    fact, wanted = CachedFact(MonitorPrograms), operations.texts(mine)
+    package = step(fact, operations.package, name="Monitor | Install Prometheus, its own units masked")
     placed = step(
-        undo.look("monitor", wanted),
-        lambda seen: undo.put_watched("monitor", wanted, seen),
+        undo.texts_fact("monitor", wanted),
+        lambda facts: undo.put_watched("monitor", wanted, facts),
         after=[package],
         name="Monitor | Write units",
     )
     ruled = step(
-        look,
-        lambda seen: operations.rules(seen, mine),
+        fact,
+        lambda facts: operations.rules(facts, mine),
         after=[package, placed],
         name="Monitor | Write rules and targets",
     )
-    told = step(
-        look, lambda seen: operations.alerts(seen, mine), after=[package, placed], name="Monitor | Write who is told"
+    receivers = step(
+        fact, lambda facts: operations.alerts(facts, mine), after=[package, placed], name="Monitor | Write who is told"
     )
     step(
-        look,
-        lambda seen: operations.in_force(seen, mine),
-        after=[package, placed, ruled, told],
+        fact,
+        lambda facts: operations.in_force(facts, mine),
+        after=[package, placed, ruled, receivers],
         name="Monitor | Run them",
     )

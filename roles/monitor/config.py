@@ -11,7 +11,7 @@ from deploy.monitoring.alert import JOBS
 from deploy.monitoring.rules import HEAD, rule_file
 from deploy.slices.monitor import MonitorSlice, TargetSlice
 from deploy.topology.monitors import in_address
-from roles.monitor.paths import RULES
+from roles.monitor.defaults import RULES
 
 PROBE_SECONDS = 5
 NO_RECEIVERS = "receivers:\n- name: page\n- name: ticket\n"
@@ -19,7 +19,7 @@ NO_RECEIVERS = "receivers:\n- name: page\n- name: ticket\n"
 
 
 def prometheus(mine: MonitorSlice) -> str:
-    """What is scraped, under which names, and where alerts go."""
+    """Prometheus' configuration: targets with their names, and the address for alerts."""
     jobs = {job: [target for target in mine.targets if target.job == job] for job in JOBS}
     alertmanager = in_address(mine.listen, mine.alertmanager_port)
     return _yaml(
@@ -42,7 +42,7 @@ def rules(mine: MonitorSlice) -> str:
 
 
 def alerts() -> str:
-    """Who is told of what; the receivers `page` and `ticket` follow it in the file."""
+    """Routes of alerts; the receivers `page` and `ticket` follow it in the file."""
     return _yaml(
         {
             "route": {

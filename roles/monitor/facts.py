@@ -1,11 +1,11 @@
-"""What the monitor role asks a host, in one command."""
+"""Facts of a host for the monitor role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
-from roles.monitor.paths import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles.monitor.defaults import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
 
 
 def ask_sums(name: str) -> str:
@@ -14,10 +14,10 @@ def ask_sums(name: str) -> str:
     return ask_value(name, "; ".join(tests))
 
 
-class MonitorPrograms(FactBase[Seen]):
+class MonitorPrograms(FactBase[HostFacts]):
     """Packages, units, the files that are checked before they replace others, and what of all that is in force."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(
@@ -28,6 +28,5 @@ class MonitorPrograms(FactBase[Seen]):
             ask_sums("loaded"),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)

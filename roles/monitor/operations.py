@@ -9,13 +9,13 @@ from pyinfra.api.command import StringCommand
 
 from deploy.slices.monitor import MonitorSlice
 from deploy.topology.monitors import BLACKBOX_PORT, in_address
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping import apt, secrets
 from roles._shipping.templates import template
 from roles._shipping.texts import Text
 from roles.monitor import config
-from roles.monitor.paths import (
+from roles.monitor.defaults import (
     ALERTMANAGER,
     ALERTS,
     ALL,
@@ -62,36 +62,36 @@ def unit(name: str, mine: MonitorSlice) -> Text:
 
 
 def listen(name: str, mine: MonitorSlice) -> str:
-    """Where a program answers; blackbox-exporter, which asks whatever it is told to ask, on loopback alone."""
+    """Address of a program; loopback for blackbox-exporter, which probes any address that it gets."""
     ports = {PROMETHEUS: mine.prometheus_port, ALERTMANAGER: mine.alertmanager_port}
     return in_address(mine.listen, ports[name]) if name in ports else f"127.0.0.1:{BLACKBOX_PORT}"
 
 
-def package(seen: Seen) -> Iterator[Command]:
+def package(facts: HostFacts) -> Iterator[Command]:
     """Commands that install the three programs; their own units would listen on every address."""
-    yield from apt.install_masked(PACKAGES, seen.packages)
+    yield from apt.install_masked(PACKAGES, facts.packages)
 
 
-def rules(seen: Seen, mine: MonitorSlice) -> Iterator[Command]:
+def rules(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
     """Commands after which rules and configuration are as wanted; promtool reads each before it replaces the old."""
-    yield from _checked(seen, RULES, config.rules(mine), "promtool check rules")
+    yield from _checked(facts, RULES, config.rules(mine), "promtool check rules")
     # It names the rules in force, so it is read after them.
-    yield from _checked(seen, CONFIG, config.prometheus(mine), "promtool check config")
+    yield from _checked(facts, CONFIG, config.prometheus(mine), "promtool check config")
 
 
-def alerts(seen: Seen, mine: MonitorSlice) -> Iterator[Command]:
+def alerts(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
     """Commands after which Alertmanager's file is as wanted, readable by root and Alertmanager only.
 
     The receivers hold passwords and addresses of hooks: they are sent on standard input, and nothing shows them.
     """
     secret, head = mine.receivers, config.alerts()
     if secret is None:
-        yield from _checked(seen, ALERTS, head + config.NO_RECEIVERS, "amtool check-config")
+        yield from _checked(facts, ALERTS, head + config.NO_RECEIVERS, "amtool check-config")
         return
     if problem := secrets.missing(secret):
         yield Refuse(problem)
         return
-    if not seen.holds(ALERTS, f"{head}{secrets.read(secret, is_whole=True)}\n"):
+    if not facts.holds(ALERTS, f"{head}{secrets.read(secret, is_whole=True)}\n"):
         first, new = f"{ALERTS}.head", f"{ALERTS}.checked"
         yield write(first, head)
         refused = f"{{ rm -f {new}; echo {quote(REFUSED)} >&2; false; }}"
@@ -103,20 +103,20 @@ def alerts(seen: Seen, mine: MonitorSlice) -> Iterator[Command]:
         )
 
 
-def in_force(seen: Seen, mine: MonitorSlice) -> Iterator[Command]:
+def in_force(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
     """Commands after which each program runs as its unit says and has read its files; a reload, where that will do."""
     for name in ALL:
-        found = seen.unit(name)
-        if not found.starts_at_boot:
+        unit = facts.unit(name)
+        if not unit.starts_at_boot:
             yield f"systemctl enable {name}"
-        if not found.runs or name in seen.value("started").split():
+        if not unit.runs or name in facts.value("started").split():
             yield f"systemctl restart {name} && {_answers(name, mine)}"
-        elif name in seen.value("loaded").split():
+        elif name in facts.value("loaded").split():
             yield f"systemctl reload {name} && {_answers(name, mine)}"
 
 
-def _checked(seen: Seen, path: str, wanted: str, check: str) -> Iterator[Command]:
-    if not seen.holds(path, wanted):
+def _checked(facts: HostFacts, path: str, wanted: str, check: str) -> Iterator[Command]:
+    if not facts.holds(path, wanted):
         new = f"{path}.checked"
         yield write(new, wanted, then=f"{check} {new} && {_in_place(path, new)}")
 
@@ -128,6 +128,6 @@ def _in_place(path: str, new: str) -> str:
 def _answers(name: str, mine: MonitorSlice) -> str:
     """Shell that waits until the program answers, and shows its last words where it does not."""
     url = f"http://{listen(name, mine)}{READY[name]}"
-    asked = f"curl -fs --noproxy '*' --max-time 2 -o /dev/null {url}"
+    probe = f"curl -fs --noproxy '*' --max-time 2 -o /dev/null {url}"
     shown = f"{{ journalctl -q -u {name} -n 8 -o cat >&2; false; }}"
-    return f"{{ for i in $(seq {ANSWERS_TRIES}); do {asked} && exit; sleep 0.5; done; {shown}; }}"
+    return f"{{ for i in $(seq {ANSWERS_TRIES}); do {probe} && exit; sleep 0.5; done; {shown}; }}"

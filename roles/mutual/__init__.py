@@ -13,13 +13,13 @@ from deploy.slices.gateway import MutualSlice
 from deploy.slices.host import Slice
 from deploy.topology.mutual import common_name
 from roles._pyinfra import undo
-from roles._pyinfra.steps import Reading, ask, step
+from roles._pyinfra.steps import CachedFact, ask, step
 from roles._shipping import certificates, haproxy
 from roles._shipping.certificates import Certified
 from roles.mutual import operations
 from roles.mutual.config import config
+from roles.mutual.defaults import AUTHORITY, CERTIFICATE, UNIT_NAME
 from roles.mutual.facts import MutualHost, MutualLeft
-from roles.mutual.paths import AUTHORITY, CERTIFICATE, UNIT_NAME
 
 
 def apply(mine: Slice) -> None:
@@ -27,11 +27,15 @@ def apply(mine: Slice) -> None:
     if mine.mutual and mine.mutual.port:
         _apply(mine, mine.mutual)
     elif ask(host, MutualLeft):
-        step(Reading(MutualLeft), operations.retired, name="Mutual TLS | Take it off: no gateway of another host comes")
+        step(
+            CachedFact(MutualLeft),
+            operations.retired,
+            name="Mutual TLS | Take it off: no gateway of another host comes",
+        )
 
 
 def _apply(mine: Slice, mutual: MutualSlice) -> None:
-    look, unit = Reading(MutualHost), [operations.unit()]
+    fact, unit = CachedFact(MutualHost), [operations.unit()]
     wanted = Certified(
         path=CERTIFICATE,
         authority=AUTHORITY,
@@ -41,28 +45,28 @@ def _apply(mine: Slice, mutual: MutualSlice) -> None:
         folder=certificates.authority_folder(host),
         then=f"systemctl try-reload-or-restart {UNIT_NAME}",
     )
-    package = step(look, haproxy.package, name="Mutual TLS | Install HAProxy")
+    package = step(fact, haproxy.package, name="Mutual TLS | Install HAProxy")
     placed = step(
-        undo.look("mutual", unit),
-        lambda seen: undo.put_watched("mutual", unit, seen),
+        undo.texts_fact("mutual", unit),
+        lambda facts: undo.put_watched("mutual", unit, facts),
         name="Mutual TLS | Place the unit",
     )
     trusts = step(
-        look,
-        lambda seen: certificates.trusted(seen, wanted),
+        fact,
+        lambda facts: certificates.trusted(facts, wanted),
         after=[placed],  # what has read the files before is told by the unit's name
         name="Mutual TLS | Trust the fleet's authority",
     )
     has = step(
-        look,
-        lambda seen: certificates.certified(seen, wanted),
+        fact,
+        lambda facts: certificates.certified(facts, wanted),
         after=[placed, trusts],
         name="Mutual TLS | Have a certificate that lasts",
     )
     written = step(
-        look,
-        lambda seen: operations.written(seen, config(mine, mutual)),
+        fact,
+        lambda facts: operations.written(facts, config(mine, mutual)),
         after=[package, trusts, has],
         name="Mutual TLS | Write the configuration",
     )
-    step(look, operations.in_force, after=[placed, written], name="Mutual TLS | Run HAProxy")
+    step(fact, operations.in_force, after=[placed, written], name="Mutual TLS | Run HAProxy")

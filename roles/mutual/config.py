@@ -11,7 +11,7 @@ from deploy.slices.host import Slice
 from deploy.topology.balancing import LOOPBACK
 from roles._shipping.haproxy import STREAMS
 from roles._shipping.templates import template
-from roles.mutual.paths import AUTHORITY, CERTIFICATE
+from roles.mutual.defaults import AUTHORITY, CERTIFICATE
 
 
 @dataclass(frozen=True)

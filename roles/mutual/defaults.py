@@ -1,18 +1,28 @@
-"""What the role settles itself; an inventory overrides it with `mutual_settings = {…}`.
+"""Names on the host that the role owns, and its settings (`mutual_settings`).
 
-roles/_shipping/certificates.py reads it, for this role and for gateways.
+roles/_shipping/certificates.py reads them, for this role and for gateways.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.io.authority import FOLDER
+from deploy.io.authority import FOLDER as AUTHORITY_FOLDER
+from roles._shipping.places import RUNTIME, SETTINGS, unit
+
+FOLDER = f"{SETTINGS}/mutual"
+CONFIG = f"{FOLDER}/haproxy.cfg"
+CERTIFICATE, AUTHORITY = f"{FOLDER}/host.pem", f"{FOLDER}/authority.pem"
+"""Private key and certificate of the host together, and whose certificates it believes."""
+STARTED = f"{RUNTIME}/mutual/started"
+"""Sums of the files that the running HAProxy has read."""
+UNIT_NAME = "enginehouse-mutual.service"
+UNIT = unit(UNIT_NAME)
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """Where the fleet's authority is kept."""
+    """The place of the fleet's authority."""
 
-    authority: str = FOLDER
+    authority: str = AUTHORITY_FOLDER
     """Folder of the control machine with the key that signs certificates; keep a copy, and out of the clone."""

@@ -1,20 +1,20 @@
-"""What the role asks a host, in one command."""
+"""Facts of a host for the role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
 from roles._pyinfra import together
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.certificates import ask_certificate
 from roles._shipping.haproxy import DISTRIBUTION
-from roles.mutual.paths import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT, UNIT_NAME
+from roles.mutual.defaults import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT, UNIT_NAME
 
 
-class MutualHost(FactBase[Seen]):
+class MutualHost(FactBase[HostFacts]):
     """HAProxy's package and units, our configuration and certificate, and whether HAProxy has read the files of now."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self) -> str:
         return script(
@@ -25,9 +25,8 @@ class MutualHost(FactBase[Seen]):
             ask_value("stale", f"sha256sum --status -c {STARTED} || echo stale"),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
 class MutualLeft(FactBase[bool]):

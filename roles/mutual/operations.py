@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command
 from roles._shipping import haproxy
 from roles._shipping.texts import Text, shipped
-from roles.mutual.paths import CONFIG, FOLDER, UNIT, UNIT_NAME
+from roles.mutual.defaults import CONFIG, FOLDER, UNIT, UNIT_NAME
 
 
 def unit() -> Text:
-    """The unit file."""
     return shipped(f"files/units/{UNIT_NAME}", UNIT)
 
 
-def written(seen: Seen, wanted: str) -> Iterator[Command]:
+def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
     """Commands after which the file is as wanted, and one that HAProxy understands."""
-    yield from haproxy.written(seen, CONFIG, wanted)
+    yield from haproxy.written(facts, CONFIG, wanted)
 
 
-def in_force(seen: Seen) -> Iterator[Command]:
+def in_force(facts: HostFacts) -> Iterator[Command]:
     """Commands after which HAProxy runs with the files of now, and after a boot."""
-    found = seen.unit(UNIT_NAME)
-    if not found.starts_at_boot:
+    service = facts.unit(UNIT_NAME)
+    if not service.starts_at_boot:
         yield f"systemctl enable {UNIT_NAME}"
-    if seen.value("stale") or not found.runs:
+    if facts.value("stale") or not service.runs:
         yield f"systemctl reload-or-restart {UNIT_NAME} || {{ journalctl -q -u {UNIT_NAME} -n 8 -o cat >&2; false; }}"
 
 

@@ -11,7 +11,7 @@ from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice
-from roles._pyinfra.steps import Reading, check, step
+from roles._pyinfra.steps import CachedFact, check, step
 from roles._shipping.apt import write_missing
 from roles.nvidia_driver import activate, operations, verify
 from roles.nvidia_driver.defaults import settings
@@ -22,30 +22,32 @@ def apply(mine: Slice) -> list[OperationMeta]:
     """The declared driver is loaded, proven to see every GPU, and held. Returns the steps."""
     chosen = settings(host)
     wanted = operations.WantedDriver.of(mine, chosen)
-    look = Reading(DriverHost, {"repository": wanted.repository})
+    fact = CachedFact(DriverHost, {"repository": wanted.repository})
     if not mine.driver.manage:
-        return [check(look, lambda seen: verify.judge(seen, mine), name="Driver | Verify, as it is not managed")]
+        return [check(fact, lambda facts: verify.judge(facts, mine), name="Driver | Verify, as it is not managed")]
 
-    check(look, lambda seen: verify.obstacles(seen, mine), name="Driver | Confirm that nothing is in the way")
-    quiet = step(look, operations.without_nouveau, name="Driver | Keep nouveau away")
-    known = step(look, lambda seen: operations.repository(seen, wanted), name="Driver | Know the repository")
-    pinned = step(look, lambda seen: operations.pinning(seen, wanted), after=[known], name="Driver | Pin the branch")
+    check(fact, lambda facts: verify.obstacles(facts, mine), name="Driver | Confirm that nothing is in the way")
+    quiet = step(fact, operations.without_nouveau, name="Driver | Keep nouveau away")
+    known = step(fact, lambda facts: operations.repository(facts, wanted), name="Driver | Know the repository")
+    pinned = step(fact, lambda facts: operations.pinning(facts, wanted), after=[known], name="Driver | Pin the branch")
     packages = step(
-        look, lambda seen: operations.packages(seen, wanted), after=[pinned], name="Driver | Install packages"
+        fact, lambda facts: operations.packages(facts, wanted), after=[pinned], name="Driver | Install packages"
     )
     files = operations.guards()
-    guard = step(look, lambda seen: write_missing(files, seen), name="Driver | Keep unattended upgrades away")
-    keep = step(look, operations.persistence, name="Driver | Set persistence mode")
-    load = step(look, activate.load, after=[packages], name="Driver | Load the modules")
-    reboot = step(look, lambda seen: activate.reboot(seen, chosen), after=[load], name="Driver | Reboot, confirmed")
+    guard = step(fact, lambda facts: write_missing(files, facts), name="Driver | Keep unattended upgrades away")
+    keep = step(fact, operations.persistence, name="Driver | Set persistence mode")
+    load = step(fact, activate.load, after=[packages], name="Driver | Load the modules")
+    reboot = step(fact, lambda facts: activate.reboot(facts, chosen), after=[load], name="Driver | Reboot, confirmed")
     ready = [packages, keep, load, reboot]
     if mine.driver.fabric_manager:
         ready.append(
-            step(look, lambda seen: operations.fabric(seen, mine), after=ready, name="Driver | Run the fabric manager")
+            step(
+                fact, lambda facts: operations.fabric(facts, mine), after=ready, name="Driver | Run the fabric manager"
+            )
         )
-    serve = step(look, operations.persistenced, after=ready, name="Driver | Run the persistence daemon")
-    held = step(look, operations.hold, after=ready, name="Driver | Hold driver and kernel")
+    serve = step(fact, operations.persistenced, after=ready, name="Driver | Run the persistence daemon")
+    held = step(fact, operations.hold, after=ready, name="Driver | Hold driver and kernel")
     judged = check(
-        look, lambda seen: verify.judge(seen, mine), after=[*ready, serve], name="Driver | Verify the driver"
+        fact, lambda facts: verify.judge(facts, mine), after=[*ready, serve], name="Driver | Verify the driver"
     )
     return [quiet, known, pinned, guard, *ready, serve, held, judged]

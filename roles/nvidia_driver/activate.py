@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roles._pyinfra import boots
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command
-from roles.nvidia_driver import paths
+from roles.nvidia_driver import defaults
 from roles.nvidia_driver.defaults import Defaults
-from roles.nvidia_driver.versions import FoundDriver
-from roles.nvidia_driver.versions import State as DriverState
+from roles.nvidia_driver.versions import HostDriver, State
 
 HELD = 75
 """Exit status of reload-modules when something has the GPU open."""
 
 
-def load(seen: Seen) -> Iterator[Command]:
+def load(facts: HostFacts) -> Iterator[Command]:
     """The command that loads or reloads the modules; where they are held it leaves the matter to `reboot`."""
-    state = FoundDriver.of(seen).state
-    if state is DriverState.NEEDS_LOAD:
-        yield paths.RELOAD
-    elif state is DriverState.NEEDS_RELOAD:
-        yield f"{paths.RELOAD} || [ $? -eq {HELD} ]"
+    state = HostDriver.of(facts).state
+    if state is State.NEEDS_LOAD:
+        yield defaults.RELOAD
+    elif state is State.NEEDS_RELOAD:
+        yield f"{defaults.RELOAD} || [ $? -eq {HELD} ]"
 
 
-def reboot(seen: Seen, chosen: Defaults) -> Iterator[Command]:
+def reboot(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
     """Commands that reboot the host and wait for it, where nothing less helps."""
-    if FoundDriver.of(seen).state in (DriverState.NEEDS_REBOOT, DriverState.NEEDS_RELOAD):
-        yield from boots.reboot(seen.value("boot"), chosen.reboot_seconds)
+    if HostDriver.of(facts).state in (State.NEEDS_REBOOT, State.NEEDS_RELOAD):
+        yield from boots.reboot(facts.value("boot"), chosen.reboot_seconds)

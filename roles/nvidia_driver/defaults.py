@@ -1,4 +1,4 @@
-"""What the driver role settles by itself; an inventory overrides it under `nvidia_driver_settings`."""
+"""Files that the driver role owns, and its settings (`nvidia_driver_settings`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from pyinfra.api import Host
 
 from deploy.inventory.knobs import FINGERPRINT, SECONDS, URL
 from roles._pyinfra.settings import overridden
+from roles._shipping.apt import keep_from_upgrades
+from roles._shipping.places import program
+
+RELOAD = program("reload-modules")
+CONTRIB = program("enable-contrib")
+NOUVEAU = "/etc/modprobe.d/enginehouse-nouveau.conf"
+PERSISTENCE = "/etc/systemd/system/nvidia-persistenced.service.d/52-enginehouse.conf"
+UPGRADES, UPGRADES_CONTENT = keep_from_upgrades(
+    "nvidia", ("^nvidia-", "^libnvidia-", "^libcuda1$", "^cuda-", "^firmware-nvidia", "^linux-modules-nvidia-")
+)
 
 
 @dataclass(frozen=True)
@@ -26,5 +36,4 @@ class Defaults:
 
 
 def settings(host: Host) -> Defaults:
-    """The defaults with this host's overrides."""
     return overridden(host, "nvidia_driver", Defaults())

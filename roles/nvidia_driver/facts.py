@@ -1,12 +1,12 @@
-"""What the driver role asks a host, in one command."""
+"""Facts of a host for the driver role, asked in one command."""
 
 from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra.facts import Seen, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping.apt import Repository
-from roles.nvidia_driver import packages, paths
+from roles.nvidia_driver import defaults, packages
 
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # Debian's own packages name the module nvidia-current; its sysfs directory then has an underscore.
@@ -18,17 +18,17 @@ _SWITCHES = (
 )
 
 
-class DriverHost(FactBase[Seen]):
+class DriverHost(FactBase[HostFacts]):
     """The driver's three versions, who installed it, what holds it back, and the boot it was asked in."""
 
-    default = Seen
+    default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
         """`repository` is None where Canonical's packages are wanted."""
         return script(
             ask_packages(*packages.PATTERNS),
-            ask_files(paths.RELOAD, paths.NOUVEAU, paths.PERSISTENCE, paths.UPGRADES),
-            *(repository.questions() if repository else ()),
+            ask_files(defaults.RELOAD, defaults.NOUVEAU, defaults.PERSISTENCE, defaults.UPGRADES),
+            *(repository.fact_commands() if repository else ()),
             ask_units("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
             ask_value("kernel", "uname -r"),
             ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
@@ -47,6 +47,5 @@ class DriverHost(FactBase[Seen]):
             ask_value("gpus", "[ -e /proc/driver/nvidia/version ] && nvidia-smi -L | grep ^GPU"),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)

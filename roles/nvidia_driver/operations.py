@@ -10,14 +10,14 @@ from shlex import quote
 from deploy.catalog import SYSTEMS
 from deploy.catalog.versions import at_least
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, write
 from roles._shipping import apt
 from roles._shipping.places import PROGRAMS
+from roles.nvidia_driver import defaults
 from roles.nvidia_driver import packages as names
-from roles.nvidia_driver import paths
 from roles.nvidia_driver.defaults import Defaults
-from roles.nvidia_driver.versions import FoundDriver
+from roles.nvidia_driver.versions import HostDriver
 
 FILES = Path(__file__).parents[2] / "files"
 NO_NOUVEAU = "blacklist nouveau\noptions nouveau modeset=0\n"
@@ -32,7 +32,6 @@ class WantedDriver:
 
     @classmethod
     def of(cls, mine: Slice, chosen: Defaults) -> WantedDriver:
-        """From one host's slice."""
         return cls(mine=mine, repository=_repository(mine, chosen) if mine.driver.source == "nvidia" else None)
 
 
@@ -48,12 +47,12 @@ def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
     ).mirrored(mine.mirrors.nvidia)
 
 
-def is_kept(seen: Seen, mine: Slice) -> bool:
+def is_kept(facts: HostFacts, mine: Slice) -> bool:
     """True if the installed driver will do: whole, at least the floor, and the declared branch or a newer one.
 
     A newer branch is kept because nobody asked for a downgrade; an exact `version` asks.
     """
-    driver = FoundDriver.of(seen)
+    driver = HostDriver.of(facts)
     whole = driver.on_disk != "" and driver.on_disk == driver.user_space
     if not whole or not at_least(driver.on_disk, mine.driver.floor):
         return False
@@ -62,29 +61,29 @@ def is_kept(seen: Seen, mine: Slice) -> bool:
     return at_least(driver.on_disk, mine.driver.branch)
 
 
-def without_nouveau(seen: Seen) -> Iterator[Command]:
+def without_nouveau(facts: HostFacts) -> Iterator[Command]:
     """Commands that keep nouveau from the next boot on; only where it runs, cloud kernels often have none."""
-    if seen.value("nouveau") and not seen.holds(paths.NOUVEAU, NO_NOUVEAU):
-        yield write(paths.NOUVEAU, NO_NOUVEAU)
+    if facts.value("nouveau") and not facts.holds(defaults.NOUVEAU, NO_NOUVEAU):
+        yield write(defaults.NOUVEAU, NO_NOUVEAU)
         # nouveau is loaded from the initramfs, which carries its own copy of the blacklist.
         yield "if command -v update-initramfs >/dev/null; then update-initramfs -u; fi"
 
 
-def repository(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:
+def repository(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
     """Commands that make NVIDIA's repository known, where something has to come from it."""
-    if wanted.repository and not is_kept(seen, wanted.mine):
-        yield from wanted.repository.missing(seen)
+    if wanted.repository and not is_kept(facts, wanted.mine):
+        yield from wanted.repository.missing(facts)
 
 
-def pinning(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:
+def pinning(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
     """Commands that pin the branch, before any package that has to obey it."""
-    if is_kept(seen, wanted.mine) or not wanted.repository:
+    if is_kept(facts, wanted.mine) or not wanted.repository:
         return
     for package in names.pinning(wanted.mine):
-        if package not in seen.packages:
+        if package not in facts.packages:
             yield f"{PROGRAMS}/patient-apt update {quote(wanted.repository.name)}"
             yield _is_published(package, wanted)
-            yield from apt.install({package: ""}, seen.packages)
+            yield from apt.install({package: ""}, facts.packages)
 
 
 def _is_published(package: str, wanted: WantedDriver) -> str:
@@ -95,66 +94,66 @@ def _is_published(package: str, wanted: WantedDriver) -> str:
     return f"apt-cache show {quote(package)} >/dev/null 2>&1 || {{ echo {quote(message)} >&2; exit 1; }}"
 
 
-def packages(seen: Seen, wanted: WantedDriver) -> Iterator[Command]:
+def packages(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
     """Commands that install the compute-only set with open modules, unless the installed driver will do."""
-    if is_kept(seen, wanted.mine):
+    if is_kept(facts, wanted.mine):
         return
-    names_wanted = names.wanted(wanted.mine, seen.value("kernel"))
+    names_wanted = names.wanted(wanted.mine, facts.value("kernel"))
     repository = wanted.repository.name if wanted.repository else ""
-    commands = list(apt.install(names_wanted, seen.packages, repository=repository))
+    commands = list(apt.install(names_wanted, facts.packages, repository=repository))
     if commands and wanted.mine.machine.os.startswith("debian"):
         commands[1:1] = _with_contrib(wanted.mine, names_wanted)
     if commands:
-        yield from apt.release(names.of_driver(seen.packages), seen.packages)
+        yield from apt.release(names.of_driver(facts.packages), facts.packages)
     yield from commands
 
 
 def _with_contrib(mine: Slice, packages: Mapping[str, str]) -> list[Command]:
     """The command that adds Debian's `contrib` where apt cannot resolve the packages without it."""
     program, codename = (FILES / "shell" / "enable-contrib").read_text(), SYSTEMS[mine.machine.os].codename
-    retry = f"{paths.CONTRIB} {codename} && {PROGRAMS}/patient-apt update"
+    retry = f"{defaults.CONTRIB} {codename} && {PROGRAMS}/patient-apt update"
     simulated = f"apt-get install --simulate --allow-change-held-packages {apt.specified(packages)} >/dev/null 2>&1"
-    return [write(paths.CONTRIB, program, mode="0755"), f"{simulated} || {{ {retry}; }}"]
+    return [write(defaults.CONTRIB, program, mode="0755"), f"{simulated} || {{ {retry}; }}"]
 
 
 def guards() -> dict[str, str]:
     """Files that keep unattended upgrades off the driver: path, content."""
-    return {paths.UPGRADES: paths.UPGRADES_CONTENT}
+    return {defaults.UPGRADES: defaults.UPGRADES_CONTENT}
 
 
-def hold(seen: Seen) -> Iterator[Command]:
+def hold(facts: HostFacts) -> Iterator[Command]:
     """The command that holds the driver's packages and the kernel's metapackages."""
-    held = [*names.of_driver(seen.packages), *names.of_kernel(seen.packages)]
-    yield from apt.hold(held, seen.packages)
+    held = [*names.of_driver(facts.packages), *names.of_kernel(facts.packages)]
+    yield from apt.hold(held, facts.packages)
 
 
-def persistence(seen: Seen) -> Iterator[Command]:
+def persistence(facts: HostFacts) -> Iterator[Command]:
     """Commands that place the drop-in with persistence on and the program that reloads modules."""
     program = (FILES / "shell" / "reload-modules").read_text()
-    if not seen.holds(paths.RELOAD, program):
-        yield write(paths.RELOAD, program, mode="0755")
+    if not facts.holds(defaults.RELOAD, program):
+        yield write(defaults.RELOAD, program, mode="0755")
     drop_in = (FILES / "units" / "persistenced.conf").read_text()
-    if not seen.holds(paths.PERSISTENCE, drop_in):
+    if not facts.holds(defaults.PERSISTENCE, drop_in):
         # It does not start while no driver is loaded; `persistenced` starts it when one is.
         restart = "systemctl daemon-reload && (systemctl try-restart nvidia-persistenced.service 2>/dev/null || true)"
-        yield write(paths.PERSISTENCE, drop_in, then=restart)
+        yield write(defaults.PERSISTENCE, drop_in, then=restart)
 
 
-def persistenced(seen: Seen) -> Iterator[Command]:
+def persistenced(facts: HostFacts) -> Iterator[Command]:
     """Commands after which the persistence daemon runs now and after every boot, where the packages brought it."""
-    unit = seen.unit("nvidia-persistenced.service")
+    unit = facts.unit("nvidia-persistenced.service")
     if unit.exists and not unit.starts_at_boot:
         yield "systemctl enable nvidia-persistenced.service"
     if unit.exists and unit.active != "active":
         yield "systemctl restart nvidia-persistenced.service"
 
 
-def fabric(seen: Seen, mine: Slice) -> Iterator[Command]:
+def fabric(facts: HostFacts, mine: Slice) -> Iterator[Command]:
     """Commands after which the fabric manager of exactly this driver runs; nothing without NVSwitches in sight."""
-    driver = FoundDriver.of(seen)
-    if not (seen.value("switches") and driver.loaded):
+    driver = HostDriver.of(facts)
+    if not (facts.value("switches") and driver.loaded):
         return
-    yield from apt.install(names.fabric_manager(mine, driver.loaded), seen.packages)
-    unit = seen.unit("nvidia-fabricmanager.service")
+    yield from apt.install(names.fabric_manager(mine, driver.loaded), facts.packages)
+    unit = facts.unit("nvidia-fabricmanager.service")
     if not (unit.runs and unit.starts_at_boot):
         yield "systemctl enable --now nvidia-fabricmanager.service"

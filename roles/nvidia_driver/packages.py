@@ -30,7 +30,7 @@ _KERNEL = rf"linux-(image-|headers-)?{_FLAVOURS}(-hwe-\d\d\.\d\d|-\d\d\.\d\d)?"
 
 
 def origins(names: Iterable[str]) -> set[str]:
-    """Who published the installed driver: canonical, nvidia, debian; empty when there is none."""
+    """Publishers of the installed driver: canonical, nvidia, debian; empty when there is none."""
     kinds = {"canonical": _CANONICAL, "nvidia": _NVIDIA, "debian": _DEBIAN}
     return {origin for name in names for origin, expression in kinds.items() if re.fullmatch(expression, name)}
 

@@ -1,4 +1,4 @@
-"""What stands in the way of the driver, and whether it is right in the end; judged from the facts read anyway."""
+"""Obstacles to the driver, and the check at the end; judged from facts that are read anyway."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse
 from roles.nvidia_driver import packages as names
 from roles.nvidia_driver.operations import is_kept
-from roles.nvidia_driver.versions import FoundDriver, State
+from roles.nvidia_driver.versions import HostDriver, State
 
 NOTHING_DONE = "the driver role has changed nothing"
 INSTALLED = "packages of the driver role are in place; nothing serves on this host because of it"
 
 
-def obstacles(seen: Seen, mine: Slice) -> Iterator[Command]:
+def obstacles(facts: HostFacts, mine: Slice) -> Iterator[Command]:
     """Refusals for what this role does not work around: a runfile, another origin, unsigned under Secure Boot."""
-    if seen.value("runfile"):
-        yield Refuse(_runfile(seen, mine))
-    if is_kept(seen, mine):
+    if facts.value("runfile"):
+        yield Refuse(_runfile(facts, mine))
+    if is_kept(facts, mine):
         return
-    foreign = names.origins(seen.packages) - {mine.driver.source}
+    foreign = names.origins(facts.packages) - {mine.driver.source}
     if foreign:
-        yield Refuse(_foreign(sorted(foreign)[0], seen, mine))
-    if seen.value("secure-boot") and mine.driver.source == "nvidia" and not seen.value("enrolled"):
+        yield Refuse(_foreign(sorted(foreign)[0], facts, mine))
+    if facts.value("secure-boot") and mine.driver.source == "nvidia" and not facts.value("enrolled"):
         yield Refuse(_unsigned(mine))
 
 
-def judge(seen: Seen, mine: Slice) -> Iterator[Command]:
-    """Nothing when the three versions are one, new enough, and the driver sees every declared GPU."""
-    driver, gpus = FoundDriver.of(seen), len(seen.value("gpus").splitlines())
+def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
+    """A refusal unless the three versions agree, are new enough, and the driver sees every declared GPU."""
+    driver, gpus = HostDriver.of(facts), len(facts.value("gpus").splitlines())
     if driver.state is not State.HEALTHY:
-        yield Refuse(_unhealthy(driver, seen, mine))
+        yield Refuse(_unhealthy(driver, facts, mine))
     elif not driver.reaches(mine.driver.floor):
         yield Refuse(_too_old(driver, mine))
     elif gpus != mine.machine.gpus:
         yield Refuse(_missing_gpus(gpus, mine))
 
 
-def _runfile(seen: Seen, mine: Slice) -> Refusal:
+def _runfile(facts: HostFacts, mine: Slice) -> Refusal:
     return Refusal(
         "the driver was installed by NVIDIA's runfile, which no package manager can hold or upgrade",
-        facts={"found": seen.value("runfile").splitlines()[0], **FoundDriver.of(seen).to_rows()},
+        facts={"found": facts.value("runfile").splitlines()[0], **HostDriver.of(facts).to_rows()},
         attempt="nvidia-uninstall, reboot and run again; or driver = Driver(manage=False) to use it as it is",
         state=NOTHING_DONE,
         kind="runfile-driver",
     )
 
 
-def _foreign(origin: str, seen: Seen, mine: Slice) -> Refusal:
-    installed = names.of_driver(seen.packages)
+def _foreign(origin: str, facts: HostFacts, mine: Slice) -> Refusal:
+    installed = names.of_driver(facts.packages)
     return Refusal(
         f"the installed driver comes from {origin}, the wanted one from {mine.driver.source}",
         facts={
@@ -80,17 +80,17 @@ def _unsigned(mine: Slice) -> Refusal:
     )
 
 
-def _unhealthy(driver: FoundDriver, seen: Seen, mine: Slice) -> Refusal:
+def _unhealthy(driver: HostDriver, facts: HostFacts, mine: Slice) -> Refusal:
     return Refusal(
         f"the NVIDIA driver is not usable: {driver.state.value}",
-        facts=driver.to_rows() | {"kernel": seen.value("kernel")},
+        facts=driver.to_rows() | {"kernel": facts.value("kernel")},
         attempt=_remedy(driver, mine),
         state=INSTALLED if mine.driver.manage else NOTHING_DONE,
         kind="driver-state",
     )
 
 
-def _remedy(driver: FoundDriver, mine: Slice) -> str:
+def _remedy(driver: HostDriver, mine: Slice) -> str:
     if not mine.driver.manage:
         return "repair it on the host, or let the role do it: driver = Driver(manage=True)"
     if driver.state is State.NOT_BUILT:
@@ -98,7 +98,7 @@ def _remedy(driver: FoundDriver, mine: Slice) -> str:
     return "journalctl -k -b | grep -iE 'nvrm|nvidia|nouveau' on the host says why"
 
 
-def _too_old(driver: FoundDriver, mine: Slice) -> Refusal:
+def _too_old(driver: HostDriver, mine: Slice) -> Refusal:
     return Refusal(
         f"driver {driver.loaded} is too old for {mine.image.reference}",
         facts={"found": driver.loaded, "wanted": f"{mine.driver.floor} or newer"},

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from deploy.catalog.versions import at_least
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 
 
 class State(Enum):
-    """What the three versions say must be done."""
+    """Action that follows from the three versions."""
 
     HEALTHY = "healthy"
     ABSENT = "no driver is installed"
@@ -29,8 +29,8 @@ class State(Enum):
 
 
 @dataclass(frozen=True)
-class FoundDriver:
-    """One host's driver; versions as NVIDIA writes them (580.178.04), empty where there is none."""
+class HostDriver:
+    """A host's driver; versions as NVIDIA writes them (580.178.04), empty where there is none."""
 
     on_disk: str = ""
     loaded: str = ""
@@ -41,14 +41,13 @@ class FoundDriver:
     """True if a module lies ready for another installed kernel than the running one."""
 
     @classmethod
-    def of(cls, seen: Seen) -> FoundDriver:
-        """From the role's fact."""
+    def of(cls, facts: HostFacts) -> HostDriver:
         return cls(
-            on_disk=seen.value("on-disk").split("\n")[0].strip(),
-            loaded=seen.value("loaded").strip(),
-            user_space=seen.value("user-space").strip(),
-            nouveau=bool(seen.value("nouveau")),
-            other_kernel=bool(seen.value("other-kernels")),
+            on_disk=facts.value("on-disk").split("\n")[0].strip(),
+            loaded=facts.value("loaded").strip(),
+            user_space=facts.value("user-space").strip(),
+            nouveau=bool(facts.value("nouveau")),
+            other_kernel=bool(facts.value("other-kernels")),
         )
 
     @property

@@ -36,40 +36,40 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
     if has_failed(host):  # what it did not answer is no finding
         return
     _refuse_login(mine, login, bool(host.data.get("_sudo") or state.config.SUDO))
-    seen = ask(host, MachineHost, about=about) if about else ask(host, BalancerMachine)
+    facts = ask(host, MachineHost, about=about) if about else ask(host, BalancerMachine)
     if has_failed(host):
         return
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
-        found = findings(seen, mine, chosen, time.time())
+        problems = findings(facts, mine, chosen, time.time())
     else:
-        found = judge(seen, mine, chosen, time.time())
-        for note in notes(seen, mine):
+        problems = judge(facts, mine, chosen, time.time())
+        for note in notes(facts, mine):
             host.log(f"{name}: {note}")
-    _report(found, name=name)
+    _report(problems, name=name)
 
 
 def _entered(about: About | None) -> dict[str, str]:
-    """Who the user is that logs in, asked without sudo. With it goes what is asked next, as root; that is kept.
+    """The login user's name. The same command also asks the facts that follow, as root; those answers are cached.
 
-    Where sudo wants a password, only the first has an answer, and nobody is asked for one. Where the inventory says how
-    to become root otherwise, it is asked alone.
+    If sudo wants a password, only the name is answered, and no person is prompted. If the inventory becomes root in
+    another way, the name is asked alone.
     """
     if has_failed(host) or any(host.data.get(name) for name in OTHERWISE):
         return ask(host, Login, _sudo=False)
-    more = [together.Question(BalancerMachine, {})]
+    more = [together.FactCall(BalancerMachine, {})]
     if about:
-        more = [together.Question(MachineHost, {"about": about}), *together.early_questions()]
+        more = [together.FactCall(MachineHost, {"about": about}), *together.early_calls()]
     prefix = "sudo -n -H " if host.data.get("_sudo") or state.config.SUDO else ""
-    return dict(together.of(host).enter(together.Question(Login, {}), more, prefix, partial(load, host)))
+    return dict(together.of(host).enter(together.FactCall(Login, {}), more, prefix, partial(load, host)))
 
 
 @operation()
-def _report(found: Sequence[Refusal]) -> Generator[FunctionCommand, None, None]:
+def _report(problems: Sequence[Refusal]) -> Generator[FunctionCommand, None, None]:
     """No change where nothing was found; otherwise the host fails with all of it."""
-    if not found:
+    if not problems:
         host.noop("this is the declared machine")
         return
-    command = Refuse(Refusals(found))
+    command = Refuse(Refusals(problems))
     if not state.is_executing:
         command.tell(host)
     yield command

@@ -13,7 +13,7 @@ from pyinfra.api import FactBase
 from deploy.refusals.errors import Refusal
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles._pyinfra.facts import Seen, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_units, ask_value, script
 from roles.preflight.defaults import Defaults
 from roles.preflight.judge import clock, refusal
 from roles.preflight.network import address_of
@@ -24,14 +24,13 @@ THEIRS = "haproxy.service"
 LISTENING = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
 
 
-class BalancerMachine(FactBase[Seen]):
+class BalancerMachine(FactBase[HostFacts]):
     """System, clock, addresses, who listens where, and whether HAProxy runs with a configuration of its own."""
 
-    default = Seen
+    default = HostFacts
     shell_executable = "bash"
 
     def command(self) -> str:
-        """The script with all questions."""
         return script(
             ask_value("os", '. /etc/os-release && echo "$ID-$VERSION_ID"'),
             ask_value("systemd", "[ -d /run/systemd/system ] && echo yes"),
@@ -44,67 +43,67 @@ class BalancerMachine(FactBase[Seen]):
             ask_units(OURS, THEIRS, PROMETHEUS),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
-def findings(seen: Seen, mine: BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float) -> list[Refusal]:
+def findings(
+    facts: HostFacts, mine: BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float
+) -> list[Refusal]:
     """Every finding. `control_seconds` is the control machine's clock at the moment of asking."""
     return [
-        *_system(seen, mine),
-        *clock(seen, mine, chosen, control_seconds),
-        *_address(seen, mine),
-        *(_foreign(seen, mine) if isinstance(mine, BalancerSlice) else ()),
-        *_ports(seen, mine),
+        *_system(facts, mine),
+        *clock(facts, mine, chosen, control_seconds),
+        *_address(facts, mine),
+        *(_foreign(facts, mine) if isinstance(mine, BalancerSlice) else ()),
+        *_ports(facts, mine),
     ]
 
 
 def _spec(mine: BalancerSlice | MonitorSlice) -> str:
-    """What the inventory calls it."""
     return "Balancer" if isinstance(mine, BalancerSlice) else "Monitor"
 
 
-def _system(seen: Seen, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
-    if seen.value("os") != mine.os:
-        attempt = f'{_spec(mine)}(os="{seen.value("os")}", …), or another machine'
-        yield refusal(mine, "the system is not the declared one", seen.value("os"), mine.os, attempt, "os")
-    if not seen.value("systemd"):
+def _system(facts: HostFacts, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
+    if facts.value("os") != mine.os:
+        attempt = f'{_spec(mine)}(os="{facts.value("os")}", …), or another machine'
+        yield refusal(mine, "the system is not the declared one", facts.value("os"), mine.os, attempt, "os")
+    if not facts.value("systemd"):
         yield refusal(mine, "systemd does not run", "another init", "systemd", "use a VM", "systemd")
 
 
-def _address(seen: Seen, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
-    own = seen.value("addresses").splitlines()
+def _address(facts: HostFacts, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
+    own = facts.value("addresses").splitlines()
     if ip_address(mine.address) not in [ip_address(address) for address in own]:
         attempt = f"correct `address` of its {_spec(mine)}: hosts let in that one alone"
         attempt += ", and ask it at a stop" if isinstance(mine, BalancerSlice) else ""
         yield refusal(mine, f"it has no address {mine.address}", ", ".join(own), mine.address, attempt, "address")
 
 
-def _foreign(seen: Seen, mine: BalancerSlice) -> Iterator[Refusal]:
-    theirs = seen.unit(THEIRS)
-    if seen.value("changed") and (theirs.runs or theirs.starts_at_boot):
+def _foreign(facts: HostFacts, mine: BalancerSlice) -> Iterator[Refusal]:
+    theirs = facts.unit(THEIRS)
+    if facts.value("changed") and (theirs.runs or theirs.starts_at_boot):
         yield refusal(
             mine,
             "HAProxy runs here with somebody else's configuration",
-            f"{THEIRS} and a changed {seen.value('changed')}",
+            f"{THEIRS} and a changed {facts.value('changed')}",
             f"no HAProxy but ours, which has a unit and a configuration of its own ({OURS})",
             f"systemctl disable --now {THEIRS} on the host, once nobody needs it; or another machine",
             "foreign-haproxy",
         )
 
 
-def _ports(seen: Seen, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
-    if seen.unit(OURS if isinstance(mine, BalancerSlice) else PROMETHEUS).runs:
+def _ports(facts: HostFacts, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:
+    if facts.unit(OURS if isinstance(mine, BalancerSlice) else PROMETHEUS).runs:
         return
     if isinstance(mine, MonitorSlice):
         wanted = {mine.prometheus_port: "prometheus_port", mine.alertmanager_port: "alertmanager_port"}
     else:
         wanted = {mine.metrics_port: "metrics_port"}
         wanted |= {port: f"route {route.pool}" for route in mine.routes for port in (route.http_port, route.grpc_port)}
-    taken = {address_of(line)[1] for line in seen.value("listening").splitlines()}
+    taken = {address_of(line)[1] for line in facts.value("listening").splitlines()}
     for port in sorted(taken & wanted.keys()):
-        owner = next((line for line in seen.value("listeners").splitlines() if f":{port} " in line), "")
+        owner = next((line for line in facts.value("listeners").splitlines() if f":{port} " in line), "")
         program = owner.split('(("')[1].split('"')[0] if '(("' in owner else "a program of this host"
         attempt = f"stop that program (ss -ltnp | grep :{port}), or another port"
         yield refusal(mine, f"port {port} is taken", f"{program} listens there", wanted[port], attempt, "port-taken")

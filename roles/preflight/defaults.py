@@ -1,4 +1,4 @@
-"""What preflight settles by itself; an inventory overrides it under `preflight_settings`."""
+"""Settings of preflight with their defaults; an inventory overrides them under `preflight_settings`."""
 
 from __future__ import annotations
 
@@ -26,5 +26,4 @@ class Defaults:
 
 
 def settings(host: Host) -> Defaults:
-    """The defaults with this host's overrides."""
     return overridden(host, "preflight", Defaults())

@@ -12,7 +12,7 @@ from deploy.catalog import DOCKER_FLOOR, SYSTEMS
 from deploy.catalog.versions import at_least
 from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import Seen, ask_packages, ask_value
+from roles._pyinfra.facts import HostFacts, ask_packages, ask_value
 
 WANTED = {"docker": "docker-ce", "distribution": "docker.io"}
 """The package behind each `Docker(source=…)`."""
@@ -22,8 +22,8 @@ TOGETHER = {"docker-ce": "docker-ce docker-ce-cli containerd.io", "moby-engine":
 """Packages that have to be purged together, by the package that is found."""
 
 
-def questions() -> list[str]:
-    """Questions to a host: packages, a snap, a dockerd that belongs to no package."""
+def fact_commands() -> list[str]:
+    """Fact commands: packages, a snap, a dockerd that belongs to no package."""
     stray = 'd=$(command -v dockerd) && ! dpkg -S "$(readlink -f "$d")" >/dev/null && echo "$d"'
     return [
         ask_packages(*PACKAGES),
@@ -32,17 +32,19 @@ def questions() -> list[str]:
     ]
 
 
-def foreign_docker(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+def foreign_docker(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """A finding for each Docker, or what calls itself one, that the wanted package would replace or run beside."""
     wanted = WANTED[mine.docker.source]
-    if wanted in seen.packages:
+    if wanted in facts.packages:
         return
     for package in PACKAGES:
-        if package in seen.packages:
-            yield _finding(mine, package, f"{package} {seen.packages[package].version}", _instead(package, seen, mine))
-    if revision := seen.value("snap-docker"):
+        if package in facts.packages:
+            yield _finding(
+                mine, package, f"{package} {facts.packages[package].version}", _instead(package, facts, mine)
+            )
+    if revision := facts.value("snap-docker"):
         yield _finding(mine, "the snap docker", f"revision {revision}", _remove("snap remove docker"))
-    elif path := seen.value("stray-docker"):
+    elif path := facts.value("stray-docker"):
         attempt = _remove(f"systemctl disable --now docker.service docker.socket; rm {path}")
         yield _finding(mine, path, f"{path}, which no package installed", attempt)
 
@@ -63,14 +65,14 @@ def _finding(mine: Slice, what: str, evidence: str, attempt: str) -> Refusal:
     )
 
 
-def _instead(package: str, seen: Seen, mine: Slice) -> str:
+def _instead(package: str, facts: HostFacts, mine: Slice) -> str:
     """Words to type: to keep that Docker, where this project could run with it; to remove it."""
     removal = _remove(f"apt-get purge {TOGETHER.get(package, package)}")
     if package == "docker-ce":
         return f'docker = Docker(source="docker") keeps it; or {removal}'
     if package != "docker.io":
         return removal
-    system, version = SYSTEMS[mine.machine.os], seen.packages[package].version.partition("~")[0].partition("+")[0]
+    system, version = SYSTEMS[mine.machine.os], facts.packages[package].version.partition("~")[0].partition("+")[0]
     if not system.has_cdi:
         return (
             f"{removal}; docker.io {system.distribution_docker} of {system.name} cannot attach a GPU, so it cannot stay"

@@ -1,4 +1,4 @@
-"""What preflight asks a host: who we are there, and everything about the machine, in one command each.
+"""Facts of a host for preflight: the login user, and everything about the machine, in one command each.
 
 Bash, coreutils and procfs only: nothing is installed yet. What needs a program that may be missing is asked, not relied
 on.
@@ -15,7 +15,7 @@ from pyinfra.api import FactBase
 from deploy.models.files import ROOT, weights_path
 from deploy.slices.host import Slice
 from roles import cards
-from roles._pyinfra.facts import Seen, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_value, script
 from roles.preflight import docker
 
 _PCI = (
@@ -37,7 +37,7 @@ _NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$
 
 @dataclass(frozen=True)
 class About:
-    """What the questions are about; short in pyinfra's log, which prints a fact's arguments."""
+    """Argument of the fact; short in pyinfra's log, which prints a fact's arguments."""
 
     mine: Slice
     timeout_seconds: int
@@ -52,22 +52,20 @@ class Login(FactBase[dict[str, str]]):
     default = dict
 
     def command(self) -> str:
-        """Prints key=value lines."""
         return 'echo "user=$(id -un)"; echo "uid=$(id -u)"; sudo -n true 2>/dev/null && echo sudo=yes; true'
 
     def process(self, output: list[str]) -> dict[str, str]:
-        """The lines as a dictionary."""
         return dict(line.split("=", 1) for line in output if "=" in line)
 
 
-class MachineHost(FactBase[Seen]):
+class MachineHost(FactBase[HostFacts]):
     """The machine as it stands: system, hardware, room, ports, driver, network."""
 
-    default = Seen
+    default = HostFacts
     shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
 
     def command(self, about: About) -> str:
-        """The script with all questions; the addresses are tried side by side."""
+        """The script with all commands; the addresses are tried side by side."""
         mine = about.mine
         return script(
             ask_value("os", '. /etc/os-release && echo "$ID-$VERSION_ID"'),
@@ -84,15 +82,14 @@ class MachineHost(FactBase[Seen]):
             ask_value("seccomp", _NO_FILTER),
             *_ask_room(mine),
             *_ask_driver(),
-            *(() if mine.driver.manage else cards.questions()),
-            *docker.questions(),
+            *(() if mine.driver.manage else cards.fact_commands()),
+            *docker.fact_commands(),
             *_ask_service(mine),
             *_ask_network(mine, about.timeout_seconds),
         )
 
-    def process(self, output: list[str]) -> Seen:
-        """Parsed, not judged."""
-        return Seen.parse(output)
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
 
 
 def _ask_room(mine: Slice) -> list[str]:
@@ -184,15 +181,15 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
     url = mirrors.toolkit.url if mirrors.toolkit else "https://nvidia.github.io"
     sources.append(("toolkit-packages", url, "command -v nvidia-ctk >/dev/null"))
     image = f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null"
-    if not _is_given(mine, mine.image.files_name, mine.image.digest):
+    if not _has_peers(mine, mine.image.files_name, mine.image.digest):
         sources.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))
     for weights in mine.weights:
-        if weights.fetch_on == "host" and not _is_given(mine, weights.model, weights.revision):
+        if weights.fetch_on == "host" and not _has_peers(mine, weights.model, weights.revision):
             sources.append((f"weights-of-{weights.model}", mine.hub.endpoint, f"[ -d {quote(weights_path(weights))} ]"))
     return [(what, _place(url), have) for what, url, have in sources]
 
 
-def _is_given(mine: Slice, name: str, revision: str) -> bool:
+def _has_peers(mine: Slice, name: str, revision: str) -> bool:
     """True if other hosts of the plan share these files."""
     return bool(mine.sharing and mine.sharing.of(name, revision))
 

@@ -1,4 +1,4 @@
-"""What preflight saw against what the slice believes. Pure; every finding is a Refusal, none hides another."""
+"""Preflight's facts compared with the slice. Pure; every finding is a Refusal, none hides another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deploy.refusals.quoting import source
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles.cards import not_ours_to_cut
 from roles.preflight.defaults import Defaults
 from roles.preflight.docker import foreign_docker
@@ -22,27 +22,27 @@ GPU_CLASSES = ("0x0300", "0x0302")
 SWITCH_CLASS = "0x0680"
 
 
-def judge(seen: Seen, mine: Slice, chosen: Defaults, control_seconds: float) -> list[Refusal]:
+def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: float) -> list[Refusal]:
     """Every finding. `control_seconds` is the control machine's clock at the moment of asking."""
     return [
-        *system(seen, mine),
-        *hardware(seen, mine),
-        *room(seen, mine, chosen),
-        *clock(seen, mine, chosen, control_seconds),
-        *driver(seen, mine),
-        *cut(seen, mine),
-        *confinement(seen, mine),
-        *foreign_docker(seen, mine),
-        *ports(seen, mine),
-        *(reachable(seen, mine) if chosen.check_network else ()),
+        *system(facts, mine),
+        *hardware(facts, mine),
+        *room(facts, mine, chosen),
+        *clock(facts, mine, chosen, control_seconds),
+        *driver(facts, mine),
+        *cut(facts, mine),
+        *confinement(facts, mine),
+        *foreign_docker(facts, mine),
+        *ports(facts, mine),
+        *(reachable(facts, mine) if chosen.check_network else ()),
     ]
 
 
-def notes(seen: Seen, mine: Slice) -> Iterator[str]:
+def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
     """Sentences that an operator may want to read beforehand; none of them stops the run."""
-    if seen.value("nouveau") and mine.driver.manage:
+    if facts.value("nouveau") and mine.driver.manage:
         yield "nouveau drives the GPU; it will be kept away, and the host reboots once"
-    if seen.value("secure-boot") and mine.driver.source == "canonical":
+    if facts.value("secure-boot") and mine.driver.source == "canonical":
         yield "Secure Boot is on; Canonical's modules are signed for it"
 
 
@@ -54,45 +54,45 @@ def refusal(
     return Refusal(f"{mine.host}: {problem}", facts=facts, attempt=attempt, state=PREFLIGHT, kind=kind)
 
 
-def system(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+def system(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """OS, architecture, kernel flavour, systemd and cgroups."""
-    os, declared = seen.value("os"), mine.machine.os
+    os, declared = facts.value("os"), mine.machine.os
     if os != declared:
         yield refusal(
             mine, "this is another system than declared", os, declared, f"os={source(os)} in its Machine", "os"
         )
-    if seen.value("architecture") != "x86_64":
-        actual = seen.value("architecture")
+    if facts.value("architecture") != "x86_64":
+        actual = facts.value("architecture")
         yield refusal(mine, "this is another architecture", actual, "x86_64", "ask for an x86-64 VM", "architecture")
-    kernel, flavour = seen.value("kernel"), mine.machine.kernel_flavour.split("-")[0]
+    kernel, flavour = facts.value("kernel"), mine.machine.kernel_flavour.split("-")[0]
     if os.startswith("ubuntu") and not kernel.endswith(f"-{flavour}"):
         attempt = f"kernel_flavour={source(kernel.rsplit('-', 1)[-1])} in its Machine"
         yield refusal(mine, "the kernel is of another flavour", kernel, f"…-{flavour}", attempt, "kernel")
-    elif os == declared and _is_hardware_enablement(seen, mine):
+    elif os == declared and _is_hardware_enablement(facts, mine):
         # Modules of the wrong one would come with its older kernel, which the boot loader does not choose.
         series = f"{SYSTEMS[os].kernel}.…-generic"
         attempt = f'kernel_flavour="generic-hwe-{os.split("-")[1]}" in its Machine'
         yield refusal(mine, "this is Ubuntu's hardware enablement kernel", kernel, series, attempt, "kernel")
-    if not seen.value("systemd"):
+    if not facts.value("systemd"):
         yield refusal(mine, "systemd does not run this host", "another init", "systemd", "use a VM image", "systemd")
-    if seen.value("cgroup") != "cgroup2fs":
+    if facts.value("cgroup") != "cgroup2fs":
         attempt = "remove systemd.unified_cgroup_hierarchy=0 from the kernel command line and reboot"
-        yield refusal(mine, "control groups are not version 2", seen.value("cgroup"), "cgroup2fs", attempt, "cgroup")
+        yield refusal(mine, "control groups are not version 2", facts.value("cgroup"), "cgroup2fs", attempt, "cgroup")
 
 
-def _is_hardware_enablement(seen: Seen, mine: Slice) -> bool:
+def _is_hardware_enablement(facts: HostFacts, mine: Slice) -> bool:
     """True if `generic` is declared, a newer series runs, and Canonical's modules would be installed for it."""
     plain = mine.driver.manage and mine.driver.source == "canonical" and mine.machine.kernel_flavour == "generic"
     return (
         plain
-        and not seen.value("loaded")
-        and not seen.value("kernel").startswith(f"{SYSTEMS[mine.machine.os].kernel}.")
+        and not facts.value("loaded")
+        and not facts.value("kernel").startswith(f"{SYSTEMS[mine.machine.os].kernel}.")
     )
 
 
-def hardware(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+def hardware(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """GPUs by PCI id and number, NVSwitches, memory is judged with the room."""
-    devices = [line.split() for line in seen.value("pci").splitlines()]
+    devices = [line.split() for line in facts.value("pci").splitlines()]
     gpus = [pci for _, pci, kind in devices if kind.startswith(GPU_CLASSES)]
     others = sorted(set(gpus) - {mine.pci_id})
     if others:
@@ -110,24 +110,24 @@ def hardware(seen: Seen, mine: Slice) -> Iterator[Refusal]:
         yield refusal(mine, "NVSwitches are not as declared", f"{switches} visible", wanted, attempt, "nvswitch")
 
 
-def room(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
+def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
     """Memory, and disk that can be written, for what is not on the host yet."""
-    if places := seen.value("read-only").splitlines():
+    if places := facts.value("read-only").splitlines():
         attempt = "dmesg | grep -i remount on the host says why; repair the disk and mount it writable"
         yield refusal(
             mine, "a file system takes no writes", f"{', '.join(places)} read-only", "writable", attempt, "read-only"
         )
-    memory_mib = int(seen.value("memory-kib") or 0) // 1024
+    memory_mib = int(facts.value("memory-kib") or 0) // 1024
     if memory_mib * 100 < mine.machine.memory_mib * chosen.memory_percent:
         attempt = f"memory_mib={memory_mib} in its Machine, or a larger VM"
         actual, wanted = f"{memory_mib:,} MiB", f"{mine.machine.memory_mib:,} MiB"
         yield refusal(mine, "the machine has less memory than declared", actual, wanted, attempt, "memory")
-    has_all = seen.value("weights") and seen.value("image")
-    free_mib, needed_mib = free_disk_mib(seen, mine), mine.disk_needed_mib
-    if seen.value("image") or seen.value("pulling"):
+    has_all = facts.value("weights") and facts.value("image")
+    free_mib, needed_mib = free_disk_mib(facts, mine), mine.disk_needed_mib
+    if facts.value("image") or facts.value("pulling"):
         # A run that was cut had room for the image, and has used it: the next one must not ask for it again.
         needed_mib -= IMAGE_UNPACK_FACTOR * mine.image.size_mib
-    used = seen.value("used-mib") or "0"
+    used = facts.value("used-mib") or "0"
     # What a slow disk could not count in time is no reason to refuse: a transfer that finds no room ends well.
     if not has_all and used != "unknown" and free_mib + int(used) < needed_mib:
         actual, wanted = f"{free_mib // 1024:,} GiB free", f"{needed_mib // 1024:,} GiB"
@@ -135,62 +135,62 @@ def room(seen: Seen, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
         yield refusal(mine, "there is not enough room for image and weights", actual, wanted, attempt, "disk")
 
 
-def free_disk_mib(seen: Seen, mine: Slice) -> int:
+def free_disk_mib(facts: HostFacts, mine: Slice) -> int:
     """MiB free where data goes: a declared disk that is still blank counts whole, two file systems are added up."""
-    rows = {row[0]: row for row in (seen.value(name).split() for name in ("room", "docker-room")) if len(row) >= 6}
+    rows = {row[0]: row for row in (facts.value(name).split() for name in ("room", "docker-room")) if len(row) >= 6}
     free = sum(int(row[3]) for row in rows.values())
     disk = mine.data_disk()
     if disk and all(row[5] != disk.mount for row in rows.values()):
-        free += int(seen.value("disk-bytes") or 0) // 2**20
+        free += int(facts.value("disk-bytes") or 0) // 2**20
     return free
 
 
 def clock(
-    seen: Seen, mine: Slice | BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float
+    facts: HostFacts, mine: Slice | BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float
 ) -> Iterator[Refusal]:
     """The difference between the two clocks."""
-    apart = round(abs(float(seen.value("clock") or 0) - control_seconds))
+    apart = round(abs(float(facts.value("clock") or 0) - control_seconds))
     if apart > chosen.clock_seconds:
         attempt = "timedatectl set-ntp true on the host (or correct the clock of the machine that runs pyinfra)"
         wanted = f"at most {chosen.clock_seconds} seconds"
         yield refusal(mine, "its clock differs from this machine's", f"{apart:,} seconds", wanted, attempt, "clock")
 
 
-def driver(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+def driver(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """Refusals for what the driver role would stumble over, told before anything is changed."""
-    loaded, manage = seen.value("loaded").strip(), mine.driver.manage
+    loaded, manage = facts.value("loaded").strip(), mine.driver.manage
     if not manage and not (loaded and at_least(loaded, mine.driver.floor)):
         problem = f"driver {loaded} is too old for {mine.image.reference}" if loaded else "no NVIDIA driver is loaded"
         attempt = "let the role manage it: driver = Driver(manage=True)"
         yield refusal(mine, problem, loaded, f"{mine.driver.floor} or newer", attempt, "driver-floor")
-    if manage and seen.value("runfile"):
+    if manage and facts.value("runfile"):
         attempt = "nvidia-uninstall and reboot; or driver = Driver(manage=False) to use it as it is"
-        actual = seen.value("runfile").splitlines()[0]
+        actual = facts.value("runfile").splitlines()[0]
         yield refusal(mine, "the driver came from NVIDIA's runfile", actual, "packages", attempt, "runfile-driver")
-    unsigned = manage and not loaded and mine.driver.source == "nvidia" and not seen.value("enrolled")
-    if seen.value("secure-boot") and unsigned:
+    unsigned = manage and not loaded and mine.driver.source == "nvidia" and not facts.value("enrolled")
+    if facts.value("secure-boot") and unsigned:
         attempt = "turn Secure Boot off, enrol the dkms key on the console, or on Ubuntu Driver(source='canonical')"
         actual, wanted = "Secure Boot on, no enrolled key", "modules the firmware trusts"
         yield refusal(
             mine, "the kernel would reject a module built on the host", actual, wanted, attempt, "secure-boot"
         )
-    if seen.value("confidential"):
-        actual = seen.value("confidential").splitlines()[0]
+    if facts.value("confidential"):
+        actual = facts.value("confidential").splitlines()[0]
         attempt = "use a VM without confidential computing; it has not been run on one yet"
         yield refusal(mine, "this is a confidential VM", actual, "none", attempt, "confidential")
-    if seen.value("gpu-users"):
-        actual, attempt = "; ".join(seen.value("gpu-users").splitlines()), "stop these processes, or use another host"
+    if facts.value("gpu-users"):
+        actual, attempt = "; ".join(facts.value("gpu-users").splitlines()), "stop these processes, or use another host"
         yield refusal(mine, "other programs use the GPU", actual, "an idle GPU", attempt, "gpu-in-use")
 
 
-def confinement(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """Refusals of hosts on which a server would not start: it traces itself, and keeps users from its ports.
 
     A gateway confines what reads strangers' templates by a filter of system calls.
     """
-    scope = seen.value("ptrace-scope")
+    scope = facts.value("ptrace-scope")
     if mine.servers and scope in ("2", "3"):
-        files = seen.value("ptrace-files").splitlines()
+        files = facts.value("ptrace-files").splitlines()
         attempt = "sysctl " + " and in ".join(["kernel.yama.ptrace_scope=1 on the host", *files])
         if scope == "3":  # the kernel takes no lower value until it boots
             attempt = (
@@ -199,19 +199,25 @@ def confinement(seen: Seen, mine: Slice) -> Iterator[Refusal]:
         wanted = "at most 1: Triton's launch hides the admin key by tracing its own start"
         actual = f"kernel.yama.ptrace_scope = {scope}"
         yield refusal(mine, "processes may not trace their own children", actual, wanted, attempt, "ptrace-scope")
-    if mine.servers and seen.value("owner-match") == "absent":
-        kernel = mine.machine.kernel_flavour if seen.value("os").startswith("ubuntu") else "amd64"
+    if mine.servers and facts.value("owner-match") == "absent":
+        kernel = mine.machine.kernel_flavour if facts.value("os").startswith("ubuntu") else "amd64"
         attempt = f"apt-get install linux-image-{kernel} on the host, and reboot into that kernel"
-        actual, wanted = f"{seen.value('kernel')} without xt_owner", "it keeps the host's users from Triton's ports"
+        actual, wanted = f"{facts.value('kernel')} without xt_owner", "it keeps the host's users from Triton's ports"
         yield refusal(mine, "the kernel cannot tell whose a connection is", actual, wanted, attempt, "owner-match")
-    if mine.gateway and seen.value("seccomp") == "absent":
-        actual, wanted = f"{seen.value('kernel')} without CONFIG_SECCOMP_FILTER", "filters that answer with an error"
+    if mine.gateway and facts.value("seccomp") == "absent":
+        actual, wanted = f"{facts.value('kernel')} without CONFIG_SECCOMP_FILTER", "filters that answer with an error"
         attempt = "boot the distribution's own kernel, or take the gateway off this host: gateway=None"
         yield refusal(mine, "the kernel has no filters of system calls", actual, wanted, attempt, "seccomp")
 
 
-def cut(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+def cut(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """Refusals for GPUs of somebody else that are not cut as declared; where the driver is managed, the role cuts."""
-    for found in () if mine.driver.manage else not_ours_to_cut(seen, mine, PREFLIGHT):
-        problem = f"{mine.host}: {found.problem}"
-        yield Refusal(problem, facts=found.facts, attempt=found.attempt, state=found.state, kind=found.kind)
+    for cut in () if mine.driver.manage else not_ours_to_cut(facts, mine, PREFLIGHT):
+        problem = f"{mine.host}: {cut.problem}"
+        yield Refusal(
+            problem,
+            facts=cut.facts,
+            attempt=cut.attempt,
+            state=cut.state,
+            kind=cut.kind,
+        )

@@ -7,51 +7,53 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 
 
-def ports(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """A port of ours that is taken while our own unit does not run.
 
     Not by a container of ours: that of another server is stopped before this one starts, or has lost its unit.
     """
-    ours = {int(port) for port in seen.value("published").split()}
-    listening = [address_of(line) for line in seen.value("listening").splitlines()]
-    serving = seen.value("serving").splitlines()
+    ours = {int(port) for port in facts.value("published").split()}
+    listening = [address_of(line) for line in facts.value("listening").splitlines()]
+    serving = facts.value("serving").splitlines()
     for server in mine.servers:
         if f"triton@{server.name}.service" in serving:
             continue
         for name in ("http_port", "grpc_port", "metrics_port"):
             port = getattr(server, name)
             if port not in ours and any(taken == port and _overlap(at, server.address) for at, taken in listening):
-                yield _taken(port, name, f"triton@{server.name}", f"server {server.name}", seen, mine)
+                yield _taken(port, name, f"triton@{server.name}", f"server {server.name}", facts, mine)
     if mine.traffic and mine.traffic.servers and "enginehouse-traffic.service" not in serving:
         for name in ("ready_port", "agent_port"):
             port = getattr(mine.traffic, name)
             if any(taken == port and _overlap(at, mine.traffic.address) for at, taken in listening):
-                yield _taken(port, name, "enginehouse-traffic", "the traffic service", seen, mine)
+                yield _taken(port, name, "enginehouse-traffic", "the traffic service", facts, mine)
     if mine.mutual and mine.mutual.port and "enginehouse-mutual.service" not in serving:
         port = mine.mutual.port
         if any(taken == port and _overlap(at, mine.mutual.address) for at, taken in listening):
             yield _taken(
-                port, "gateways_port", "enginehouse-mutual", "mutual TLS, Traffic(gateways_port=…)", seen, mine
+                port, "gateways_port", "enginehouse-mutual", "mutual TLS, Traffic(gateways_port=…)", facts, mine
             )
-    yield from _of_gateway(seen, mine, listening)
+    yield from _of_gateway(facts, mine, listening)
 
 
-def _of_gateway(seen: Seen, mine: Slice, listening: list[tuple[IPv4Address | IPv6Address, int]]) -> Iterator[Refusal]:
-    """Where a process of the gateway runs, ports may be its own, and what is not shows when they begin anew."""
-    if mine.gateway is None or any(name.startswith("enginehouse-gateway@") for name in seen.value("serving").split()):
+def _of_gateway(
+    facts: HostFacts, mine: Slice, listening: list[tuple[IPv4Address | IPv6Address, int]]
+) -> Iterator[Refusal]:
+    """Ports that a running process of the gateway may hold; other holders show when the processes restart."""
+    if mine.gateway is None or any(name.startswith("enginehouse-gateway@") for name in facts.value("serving").split()):
         return
     for port in mine.gateway.ports:
         if any(taken == port and _overlap(at, mine.gateway.address) for at, taken in listening):
             yield _taken(
-                port, "port", "enginehouse-gateway@", "the gateway, Gateway(ports=…) or gateway=None", seen, mine
+                port, "port", "enginehouse-gateway@", "the gateway, Gateway(ports=…) or gateway=None", facts, mine
             )
 
 
-def _taken(port: int, name: str, unit: str, owner: str, seen: Seen, mine: Slice) -> Refusal:
-    listener = next((line for line in seen.value("listeners").splitlines() if f":{port} " in line), "")
+def _taken(port: int, name: str, unit: str, owner: str, facts: HostFacts, mine: Slice) -> Refusal:
+    listener = next((line for line in facts.value("listeners").splitlines() if f":{port} " in line), "")
     program = listener.split('(("')[1].split('"')[0] if '(("' in listener else "a program of this host"
     return Refusal(
         f"{mine.host}: port {port} is taken, and not by {unit}",
@@ -84,11 +86,11 @@ def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     return (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address
 
 
-def reachable(seen: Seen, mine: Slice) -> Iterator[Refusal]:
+def reachable(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """Every address that was tried without success. Behind apt's proxy a direct attempt says nothing."""
-    for line in seen.value("unreachable").splitlines():
+    for line in facts.value("unreachable").splitlines():
         what, _, place = line.partition(" ")
-        if what.endswith("-packages") and seen.value("proxy"):
+        if what.endswith("-packages") and facts.value("proxy"):
             continue
         yield Refusal(
             f"{mine.host}: {place} cannot be reached, and {what.replace('-', ' ')} would come from there",

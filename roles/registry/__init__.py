@@ -22,7 +22,7 @@ from deploy.models.files import blobs_path
 from deploy.slices.host import Slice
 from roles._pyinfra import quiet, undo
 from roles._pyinfra.settings import overridden
-from roles._pyinfra.steps import Reading, check, step
+from roles._pyinfra.steps import CachedFact, check, step
 from roles._shipping import peers, units
 from roles._shipping.places import RUNTIME
 from roles.registry.defaults import Defaults
@@ -36,11 +36,11 @@ def begin(mine: Slice) -> None:
     """The pull runs in its unit, or the image is there already. The daemon needs no restart for a private CA."""
     wanted, settings = texts(mine), overridden(host, "registry", Defaults())
     prepared = step(
-        undo.look("registry", wanted),
+        undo.texts_fact("registry", wanted),
         lambda installed: undo.put_watched("registry", wanted, installed),
         name="Registry | Install the pull",
     )
-    pull = Reading(Pull, _arguments(mine))
+    pull = CachedFact(Pull, _arguments(mine))
     if _is_shared(mine):
         check(pull, _noted(mine), name="Registry | See whether the image's blobs are here")
         quiet.once_known(_note_now, mine, pull)
@@ -54,7 +54,7 @@ def begin(mine: Slice) -> None:
 
 def finish(mine: Slice) -> None:
     """The image is there, and its digest is recorded in /var/lib/enginehouse/images."""
-    settings, pull = overridden(host, "registry", Defaults()), Reading(Pull, _arguments(mine))
+    settings, pull = overridden(host, "registry", Defaults()), CachedFact(Pull, _arguments(mine))
 
     def wait(pull: PullState) -> Iterator[PyinfraCommand]:
         if not pull.has_image and (pull.is_going or _is_direct(mine, settings, pull)):
@@ -73,7 +73,7 @@ def _is_shared(mine: Slice) -> bool:
 
 
 def _noted(mine: Slice) -> Decide:
-    """What the other hosts of the run may count on is noted; nothing is refused."""
+    """Notes for the other hosts of the run whether this host has the files; refuses nothing."""
 
     def judge(pull: PullState) -> Iterator[PyinfraCommand]:
         peers.board(host.state).note(mine.host, peers.Files.of(mine.image), pull.has_blobs)
@@ -82,8 +82,7 @@ def _noted(mine: Slice) -> Decide:
     return judge
 
 
-def _note_now(mine: Slice, pull: Reading[PullState]) -> None:
-    """Notes it of a host that is being prepared."""
+def _note_now(mine: Slice, pull: CachedFact[PullState]) -> None:
     list(_noted(mine)(pull.now()))
 
 
@@ -107,9 +106,9 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
         if not is_wanted or shared is None or shared.is_first(host.state):
             return
         if not run_state.is_executing or shared.has_a_giver(host.state):
-            asked = peers.Ask(shared)
-            yield asked
-            yield peers.Await(asked)
+            request = peers.Ask(shared)
+            yield request
+            yield peers.Await(request)
 
     return decide
 

@@ -1,4 +1,4 @@
-"""Where the pull of an image stands."""
+"""Fact: progress of the pull of an image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class PullState:
 
     @property
     def is_going(self) -> bool:
-        """True if a pull is under way."""
         return self.unit.is_going
 
 

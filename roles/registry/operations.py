@@ -1,4 +1,4 @@
-"""What a pull needs on the host, and the one command that hands over the key and starts it."""
+"""Files of a pull on the host, and the command that hands over the key and starts it."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ def _certificate(mine: Slice) -> list[Text]:
 
 
 def _certificate_path(mine: Slice) -> str:
-    """Where Docker looks for it."""
+    """Docker's path for a registry's certificate."""
     return f"/etc/docker/certs.d/{registry_of(mine.image.reference)}/ca.crt"

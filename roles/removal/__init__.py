@@ -12,7 +12,7 @@ from pyinfra import host, logger
 from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import OperationMeta
 
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles._shipping.texts import HERE
 from roles.removal.facts import OnHost, Remembered
 from roles.removal.sent import program
@@ -25,11 +25,11 @@ def remember() -> OperationMeta:
         if not is_there:
             yield StringCommand("bash -s", _stdin=(HERE / "files/shell/remember.sh").read_text())
 
-    return step(Reading(Remembered), decide, name="Removal | Remember the host as it was")
+    return step(CachedFact(Remembered), decide, name="Removal | Remember the host as it was")
 
 
 def apply(agreed: bool) -> None:
-    """Nothing of ours is on the host. Unless `agreed`, it is only said what would go."""
+    """Removes everything of ours from the host. Unless `agreed`, only lists what would go."""
     logged: set[str] = set()  # once, although both phases decide
 
     def decide(present: list[str]) -> Iterator[StringCommand]:
@@ -42,4 +42,4 @@ def apply(agreed: bool) -> None:
         if agreed and present:
             yield StringCommand("python3 -B - remove", _stdin=program())
 
-    step(Reading(OnHost), decide, name="Removal | Take off what this project put here")
+    step(CachedFact(OnHost), decide, name="Removal | Take off what this project put here")

@@ -1,4 +1,4 @@
-"""What of ours is on a host, and whether it was written down what was there before."""
+"""Facts: our files on a host, and whether the state before the first deploy was recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class Remembered(FactBase[bool]):
 
 
 class OnHost(FactBase[list[str]]):
-    """One line per thing that would go. Sent along, not installed: a host half taken off has no programs of ours."""
+    """Lines for files, units and packages that would go.
+
+    The program is sent along, not installed: after an interrupted removal a host has no programs of ours.
+    """
 
     default = list
 

@@ -29,5 +29,5 @@ def program() -> str:
 
 
 def _path(name: str) -> str:
-    is_package = any(other.startswith(f"{name}.") for other in MODULES)
+    is_package = any(module.startswith(f"{name}.") for module in MODULES)
     return f"{name.replace('.', '/')}/__init__.py" if is_package else f"{name.replace('.', '/')}.py"

@@ -29,7 +29,7 @@ from roles._pyinfra import together
 from roles._pyinfra.events import tell
 from roles._pyinfra.steps import Command, Refuse, ask, before_acting, has_failed
 from roles.rollout.defaults import settings
-from roles.rollout.facts import Look, Looks
+from roles.rollout.facts import RolloutFacts, ServerFacts
 from roles.rollout.following import Drain, Following, Tell, lost
 from roles.rollout.judge import (
     AGAIN,
@@ -51,7 +51,7 @@ PutBack = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]
 def gate(
     wave: Collection[str], state_then: str = BEGUN, attempt: str = AGAIN, may_be_lost: int = 0
 ) -> Generator[Refuse, None, None]:
-    """Nothing while no more than `may_be_lost` of `wave` are lost; else this host goes no further, and says who is.
+    """No change if at most `may_be_lost` of `wave` are lost; else this host stops and names the lost hosts.
 
     `state_then` is what the message says of the fleet: `UNTOUCHED` at a gate that comes before anything acts; `attempt`
     is what to type next.
@@ -64,7 +64,7 @@ def gate(
 
 
 def all_there(plan: Plan) -> None:
-    """Nothing has acted yet; every host of the run could be asked and is what the plan believes."""
+    """Gate before anything acts: every host of the run answers and is as planned."""
     may_be_lost = plan.rollout.may_be_lost
     gate(plan.hosts, UNTOUCHED, may_be_lost=may_be_lost, name="Gate | Every host is what the plan believes")
 
@@ -77,7 +77,7 @@ def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image
     if plan.gateway_only:
         return
     if host.name in plan.hosts and mine:
-        together.note(Looks, servers=_servers(mine))
+        together.note(RolloutFacts, servers=_servers(mine))
     _staged(mine, Following.of(plan), name=name)
 
 
@@ -89,7 +89,7 @@ def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None
     following, which = Following.of(plan), f"{number} of {len(plan.waves)}"
     wave, on_failure = plan.waves[number - 1], plan.rollout.on_failure
     # Run by every host: what comes next must find all of them judged.
-    _asked(mine, following, wave, name=f"Gate | Ask wave {which}")
+    _observed(mine, following, wave, name=f"Gate | Ask wave {which}")
     going = {"stop": (), "all": plan.waves[number - 1 :: -1]}.get(on_failure, (wave,))
     for earlier in host.loop(going):
         if host.name in earlier:
@@ -99,7 +99,7 @@ def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None
 
 @operation()
 def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
-    """Nothing while no more hosts are lost than may be; the machine knows who is here, and who never served."""
+    """No commands if at most `may_be_lost` hosts failed. Registers the others with the rollout state machine."""
     plan = following.plan
     if not state.is_executing:
         yield from _missing(plan.hosts, plan.rollout.may_be_lost, STAGED)
@@ -111,16 +111,16 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
         return
     yield from _stopping(following, len(plan.hosts), STAGED)
     if host.name in following.run.states:
-        looks = following.before[host.name] = ask(host, Looks, servers=_servers(mine))
-        tell(host.name, last_swap_seconds=sum(look.swap.get("seconds", 0) for look in looks.values()))
-        if not any(look.release for look in looks.values()):
+        all_facts = following.before[host.name] = ask(host, RolloutFacts, servers=_servers(mine))
+        tell(host.name, last_swap_seconds=sum(facts.swap.get("seconds", 0) for facts in all_facts.values()))
+        if not any(facts.release for facts in all_facts.values()):
             following.run.welcome(host.name)
         before_acting[ctx_host.get()] = Drain(following, mine, settings(host).room_seconds)
     host.noop("every host is staged")
 
 
 @operation()
-def _asked(mine: Slice, following: Following, wave: Collection[str]) -> Generator[Command, None, None]:
+def _observed(mine: Slice, following: Following, wave: Collection[str]) -> Generator[Command, None, None]:
     """The machine knows how this host came through its wave. It changes nothing."""
     yield from ()
     if state.is_executing:
@@ -135,23 +135,23 @@ def _ask(mine: Slice, following: Following) -> None:
     before_acting.pop(ctx_host.get(), None)
     before, servers = following.before.get(host.name, {}), _servers(mine)
     acted = run.states[host.name] == "drained"
-    now = ask(host, Looks, servers=servers)
-    found, why = None, ""
+    now = ask(host, RolloutFacts, servers=servers)
+    failure, why = None, ""
     if acted or not unchanged(before, now):
         floor = settings(host).slower_floor_milliseconds / 1000
         for seconds in (0, rollout.bake_seconds) if rollout.bake_seconds else (0,):
             if seconds:
                 host.log(f"waits {seconds} s before it is asked again")
                 gevent.sleep(seconds)
-            now = ask(host, Looks, servers=servers, asks=True)
-            found, why = finding(mine, before, now, rollout, floor)
-            if found:
+            now = ask(host, RolloutFacts, servers=servers, asks=True)
+            failure, why = finding(mine, before, now, rollout, floor)
+            if failure:
                 break
     if has_failed(host):
         return  # an answer is a default then; the next operation finds it lost
     following.now[host.name], following.why[host.name] = now, why
     events: tuple[Event, ...] = ("swapped", "proven", "admitted") if acted else ()
-    for event in (*events, found or "passed"):
+    for event in (*events, failure or "passed"):
         following.hear(event, host.name)
 
 
@@ -173,7 +173,7 @@ def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -
 
 @operation()
 def _judged(following: Following, wave: Collection[str]) -> Generator[Refuse, None, None]:
-    """Nothing while the run goes on; else this host goes no further, and says what was found."""
+    """No change while the run goes on; else this host stops with the refusal of the gate."""
     if not state.is_executing:
         yield from _missing(wave, following.plan.rollout.may_be_lost, BEGUN)
         return
@@ -183,7 +183,7 @@ def _judged(following: Following, wave: Collection[str]) -> Generator[Refuse, No
 
 
 def _missing(wave: Collection[str], may_be_lost: int, state_then: str) -> Iterator[Refuse]:
-    """What `--dry` says of hosts that cannot be reached."""
+    """Output of `--dry` for hosts that cannot be reached."""
     missing = lost(state, wave)
     if len(missing) > may_be_lost:
         yield Refuse(stopped(missing, len(wave), state_then))
@@ -201,10 +201,10 @@ def _servers(mine: Slice) -> tuple[str, ...]:
     return tuple(server.name for server in mine.servers)
 
 
-def _changed(before: Mapping[str, Look], now: Mapping[str, Look]) -> dict[str, str]:
+def _changed(before: Mapping[str, ServerFacts], now: Mapping[str, ServerFacts]) -> dict[str, str]:
     """The releases that served before, of servers that serve another one now; by server."""
     return {
-        name: look.release
-        for name, look in before.items()
-        if look.release and name in now and now[name].release != look.release
+        name: facts.release
+        for name, facts in before.items()
+        if facts.release and name in now and now[name].release != facts.release
     }

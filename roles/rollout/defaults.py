@@ -1,4 +1,4 @@
-"""What the role settles itself; an inventory overrides it with `rollout_settings = {…}`."""
+"""Settings of the role with their defaults; an inventory overrides them with `rollout_settings = {…}`."""
 
 from __future__ import annotations
 
@@ -22,5 +22,4 @@ class Defaults:
 
 
 def settings(host: Host) -> Defaults:
-    """The defaults with this host's overrides."""
     return overridden(host, "rollout", Defaults())

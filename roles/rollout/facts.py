@@ -21,10 +21,10 @@ ASKED_SECONDS = 5
 
 
 @dataclass(frozen=True)
-class Look:
-    """One server: the release it serves, systemd's state and number of its start, its last swap's verdict.
+class ServerFacts:
+    """State of a server: the release it serves, systemd's state and number of its start, its last swap's verdict.
 
-    `problem`: what is wrong with its answers, where it was asked for them.
+    `problem`: the fault of its answers, if it was asked for them.
     """
 
     server: str
@@ -35,8 +35,8 @@ class Look:
     problem: str = ""
 
 
-class Looks(FactBase[dict[str, Look]]):
-    """What each server serves, by its name; with `asks` every model of it is asked its question."""
+class RolloutFacts(FactBase[dict[str, ServerFacts]]):
+    """State of each server, by its name; with `asks` every model of it is asked its question."""
 
     default = dict
 
@@ -45,28 +45,30 @@ class Looks(FactBase[dict[str, Look]]):
         words = [*(["--ask"] if asks else []), *servers]
         return f"{command('tell')} {' '.join(map(shlex.quote, words))} 2>/dev/null || true" if servers else "true"
 
-    def process(self, output: list[str]) -> dict[str, Look]:
+    def process(self, output: list[str]) -> dict[str, ServerFacts]:
         """A line that is no JSON is none of ours."""
-        known = {each.name for each in fields(Look)}
-        told = [json.loads(line) for line in output if line.startswith("{")]
-        return {each["server"]: Look(**{key: each[key] for key in known & set(each)}) for each in told}
+        known = {field.name for field in fields(ServerFacts)}
+        records = [json.loads(line) for line in output if line.startswith("{")]
+        return {
+            record["server"]: ServerFacts(**{key: record[key] for key in known & set(record)}) for record in records
+        }
 
 
-def seen_by(balancers: Iterable[SeenBySlice]) -> str:
+def readiness_command(balancers: Iterable[SeenBySlice]) -> str:
     """The shell command that prints the name of each balancer that can be asked, and what it knows of its servers."""
-    asked = (
+    commands = (
         f"if seen=$(curl -fsS --max-time {ASKED_SECONDS} {shlex.quote(balancer.metrics)} 2>/dev/null); then"
         f" echo balancer={shlex.quote(balancer.name)};"
         """ printf '%s\\n' "$seen" | grep '^haproxy_server_status{.*state="UP"'; fi"""
         for balancer in balancers
     )
-    return "; ".join([*asked, "true"])
+    return "; ".join([*commands, "true"])
 
 
 def ready_hosts(output: Iterable[str], pools: Iterable[Pool]) -> dict[str, bool]:
     """By host of the pools that some balancer knows: True where every balancer sends to all of the host's servers.
 
-    `output` is that of `seen_by`. A host that stands in a pool's backends with no line is not ready there.
+    `output` is that of `readiness_command`. A host that stands in a pool's backends with no line is not ready there.
     """
     known = list(pools)
     ready: dict[str, bool] = {}
@@ -85,6 +87,6 @@ def _by_balancer(output: Iterable[str]) -> list[list[tuple[str, str, bool]]]:
     for line in output:
         if line.startswith("balancer="):
             answers.append([])
-        elif (found := STATUS.match(line)) and answers:
-            answers[-1].append((found[1], found[2], float(found[3]) == 1))
+        elif (match := STATUS.match(line)) and answers:
+            answers[-1].append((match[1], match[2], float(match[3]) == 1))
     return answers

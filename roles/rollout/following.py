@@ -22,7 +22,7 @@ from deploy.slices.host import Slice
 from roles._pyinfra.events import tell
 from roles._pyinfra.steps import Refuse
 from roles._shipping import units
-from roles.rollout.facts import Look, ready_hosts, seen_by
+from roles.rollout.facts import ServerFacts, readiness_command, ready_hosts
 from roles.rollout.judge import no_room
 
 AGAIN_SECONDS = 2
@@ -34,9 +34,9 @@ class Following:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
         tell(waves=plan.waves)
-        self.before: dict[str, dict[str, Look]] = {}
+        self.before: dict[str, dict[str, ServerFacts]] = {}
         """How each host's servers stood when the run had staged everything."""
-        self.now: dict[str, dict[str, Look]] = {}
+        self.now: dict[str, dict[str, ServerFacts]] = {}
         self.why: dict[str, str] = {}
 
     @classmethod
@@ -73,7 +73,9 @@ class Following:
     def look_for_room(self, mine: Slice, host: Host, arguments: ConnectorArguments) -> Hold | None:
         """Why the host may not be drained now, by what its balancers say of its pool; None where it may."""
         if mine.traffic and mine.traffic.balancers:
-            self.run.see(ready_hosts(units.run(host, seen_by(mine.traffic.balancers), arguments), self.plan.pools))
+            self.run.see(
+                ready_hosts(units.run(host, readiness_command(mine.traffic.balancers), arguments), self.plan.pools)
+            )
         return self.run.hindrance(host.name)
 
 

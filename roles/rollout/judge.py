@@ -1,4 +1,4 @@
-"""What a gate finds of a host, and the message of a gate that stays shut. Pure."""
+"""Judgement of a gate on a host, and the message of a gate that stays shut. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from deploy.refusals.errors import Refusal
 from deploy.rollout.run import Failure, Hold, Stop
 from deploy.slices.host import Slice
 from deploy.spec import Rollout
-from roles.rollout.facts import Look
+from roles.rollout.facts import ServerFacts
 
 UNTOUCHED = "before the first change; every host serves what it served"
 STAGED = "no host was drained; every host that served serves what it served"
@@ -18,26 +18,32 @@ SHOWN = 8
 
 
 def finding(
-    mine: Slice, before: Mapping[str, Look], now: Mapping[str, Look], rollout: Rollout, floor_seconds: float
+    mine: Slice,
+    before: Mapping[str, ServerFacts],
+    now: Mapping[str, ServerFacts],
+    rollout: Rollout,
+    floor_seconds: float,
 ) -> tuple[Failure | None, str]:
-    """What a gate finds of a host's servers, worst first, and how it says so; None where they are as they should be."""
+    """The worst failure of a host's servers and a sentence for it; None if they are as they should be."""
     servers = [server.name for server in mine.servers]
-    looks = [now.get(name, Look(name)) for name in servers]
-    idle = [f"{look.server} is {look.active or 'not there'}" for look in looks if look.active != "active"]
+    all_facts = [now.get(name, ServerFacts(name)) for name in servers]
+    idle = [f"{facts.server} is {facts.active or 'not there'}" for facts in all_facts if facts.active != "active"]
     if idle:
         return "not ready", "; ".join(idle)
-    wrong = [f"{look.server}: {look.problem}" for look in looks if look.problem]
+    wrong = [f"{facts.server}: {facts.problem}" for facts in all_facts if facts.problem]
     if wrong:
         return "question failed", "; ".join(wrong)
     slow = [
-        f"{look.server}: {sentence}"
-        for look in looks
-        for sentence in slower(before.get(look.server, Look(look.server)), look, rollout.slower_percent, floor_seconds)
+        f"{facts.server}: {sentence}"
+        for facts in all_facts
+        for sentence in slower(
+            before.get(facts.server, ServerFacts(facts.server)), facts, rollout.slower_percent, floor_seconds
+        )
     ]
     return ("slower", "; ".join(slow)) if slow else (None, "")
 
 
-def slower(before: Look, now: Look, percent: int, floor_seconds: float) -> Iterator[str]:
+def slower(before: ServerFacts, now: ServerFacts, percent: int, floor_seconds: float) -> Iterator[str]:
     """A sentence for each model of a release that was swapped in and takes too long for its question.
 
     Compared with the answer of the release before on the same host, each measured when it proved itself.
@@ -50,10 +56,10 @@ def slower(before: Look, now: Look, percent: int, floor_seconds: float) -> Itera
             yield f"{model} answers in {seconds:.2f} s, and before in {earlier[model]:.2f} s ({percent} % more may be)"
 
 
-def unchanged(before: Mapping[str, Look], now: Mapping[str, Look]) -> bool:
+def unchanged(before: Mapping[str, ServerFacts], now: Mapping[str, ServerFacts]) -> bool:
     """True if every server runs since the same start with the same release."""
-    return {name: (look.release, look.invocation) for name, look in before.items()} == {
-        name: (look.release, look.invocation) for name, look in now.items()
+    return {name: (facts.release, facts.invocation) for name, facts in before.items()} == {
+        name: (facts.release, facts.invocation) for name, facts in now.items()
     }
 
 
@@ -72,13 +78,13 @@ def shut(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN)
     """The refusal that every remaining host raises where a gate found too much; `why` by host."""
     if not stop.failed and not stop.back and not stop.stays:
         return stopped(stop.lost, size, state_then)
-    found = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]
-    facts = {"found": "; ".join(found[:SHOWN]) + _more(found)} if found else {}
+    failures = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]
+    facts = {"found": "; ".join(failures[:SHOWN]) + _more(failures)} if failures else {}
     facts |= _lost(stop.lost) if stop.lost else {}
     facts |= {"back": f"{_names(stop.back)}: what served before this run serves again"} if stop.back else {}
     if stop.stays:
         facts["stays"] = f"{_names(stop.stays)}: lost, without room in the pool, or nothing served there before"
-    problem = f"{len(stop.failed)} of {size} hosts did not pass" if found else ""
+    problem = f"{len(stop.failed)} of {size} hosts did not pass" if failures else ""
     lost = f"{len(stop.lost)} of {size} hosts are lost" if stop.lost else ""
     return Refusal(
         "the gate stays shut: " + ", and ".join(part for part in (problem, lost) if part),

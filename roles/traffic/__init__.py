@@ -11,7 +11,7 @@ from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice
 from roles._pyinfra import undo
-from roles._pyinfra.steps import Reading, any_changed, step
+from roles._pyinfra.steps import CachedFact, any_changed, step
 from roles.traffic.facts import Service
 from roles.traffic.operations import install, run, settings, unit, user
 
@@ -21,10 +21,10 @@ def apply(mine: Slice) -> None:
     if mine.traffic is None or not mine.traffic.servers:
         return
     wanted = settings(mine.traffic)
-    service = Reading(Service)
+    service = CachedFact(Service)
     step(service, user, name="Traffic | Make the user of the service")
-    look = undo.look("traffic", [unit(), wanted])
-    put = step(look, lambda seen: install(wanted, seen), name="Traffic | Install the service")
+    fact = undo.texts_fact("traffic", [unit(), wanted])
+    put = step(fact, lambda facts: install(wanted, facts), name="Traffic | Install the service")
     step(service, run, after=[put], name="Traffic | Run the service")
 
 

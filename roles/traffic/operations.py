@@ -7,23 +7,22 @@ from collections.abc import Iterator, Mapping
 
 from deploy.slices.traffic import TrafficSlice
 from roles._pyinfra import undo
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, write
 from roles._shipping import programs
 from roles._shipping.places import UNITS
 from roles._shipping.texts import Text, shipped
-from roles.traffic.paths import UNIT, USER, WANTED
+from roles.traffic.defaults import UNIT, USER, WANTED
 
 SHOWN = f"{{ journalctl -q -u {UNIT} -n 5 -o cat >&2; false; }}"
 
 
 def unit() -> Text:
-    """The unit file."""
     return shipped(f"files/units/{UNIT}", f"{UNITS}/{UNIT}")
 
 
 def settings(traffic: TrafficSlice) -> Text:
-    """What the service and each server's stop read.
+    """Settings for the service and for each server's stop.
 
     `programs` is read by nobody. It makes the text another one when the programs of the host are, so that the service
     does not run on with an old one, and with the directory of that one.
@@ -43,28 +42,28 @@ def settings(traffic: TrafficSlice) -> Text:
     return Text(WANTED, json.dumps(content, indent=2) + "\n")
 
 
-def user(seen: Seen) -> Iterator[Command]:
+def user(facts: HostFacts) -> Iterator[Command]:
     """The command that makes the service's user: it owns nothing and nobody can log in as it."""
-    if not seen.value("user"):
+    if not facts.value("user"):
         yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
 
 
-def install(wanted: Text, seen: Mapping[str, str]) -> Iterator[Command]:
+def install(wanted: Text, facts: Mapping[str, str]) -> Iterator[Command]:
     """Commands that write unit and settings; a service that runs begins anew with them, in the same command.
 
     So no kill of the run comes between: the next run would find the file as wanted, and not look at the service.
     """
     again = f"{{ systemctl try-restart {UNIT} || {SHOWN}; }}"
     more: list[Command] = []
-    if seen.get(wanted.path) != wanted.seen_when_right:
+    if facts.get(wanted.path) != wanted.wanted_fact:
         more = [write(wanted.path, wanted.content, wanted.mode, then=again)]
-    elif seen.get(unit().path) != unit().seen_when_right:
+    elif facts.get(unit().path) != unit().wanted_fact:
         more = [again]
-    yield from undo.put_watched("traffic", [unit()], seen, *more)
+    yield from undo.put_watched("traffic", [unit()], facts, *more)
 
 
-def run(seen: Seen) -> Iterator[Command]:
+def run(facts: HostFacts) -> Iterator[Command]:
     """The command after which the service runs now and after every boot."""
-    found = seen.unit(UNIT)
-    if not found.runs or not found.starts_at_boot:
+    service = facts.unit(UNIT)
+    if not service.runs or not service.starts_at_boot:
         yield f"systemctl enable --now {UNIT} || {SHOWN}"

@@ -14,7 +14,7 @@ from pyinfra.api.operation import OperationMeta
 from deploy.slices.host import Slice
 from roles._pyinfra import undo
 from roles._pyinfra.settings import overridden
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles.triton.defaults import Defaults
 from roles.triton.facts import Probed, TritonServers
 from roles.triton.operations import prove_cuda, publish, retire, swap, sweep, texts
@@ -44,17 +44,17 @@ def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:
     releases = [release_of(server, settings, mine.drain_seconds) for server in mine.servers]
     wanted = texts(releases)
     installed = step(
-        undo.look("triton", wanted),
-        lambda found: undo.put_watched("triton", wanted, found),
+        undo.texts_fact("triton", wanted),
+        lambda facts: undo.put_watched("triton", wanted, facts),
         name="Triton | Install programs and units",
     )
-    serving, stops = Reading(TritonServers), list[OperationMeta]()
+    serving, stops = CachedFact(TritonServers), list[OperationMeta]()
     step(serving, sweep, name="Triton | Remove containers that lost their unit")
     for release in host.loop(releases):
         name, gpus = release.server.name, release.server.gpus
         published = step(serving, publish(release), name=f"Triton | Publish release {release.id} for {name}")
         proven = step(
-            Reading(Probed, {"image": release.server.image.pull_reference, "gpus": gpus}),
+            CachedFact(Probed, {"image": release.server.image.pull_reference, "gpus": gpus}),
             prove_cuda(release, settings),
             name=f"Triton | Prove CUDA inside the image for {name}",
         )

@@ -1,4 +1,4 @@
-"""What the models of one engine take and give: the contract between the image's code and the config.pbtxt we write.
+"""Inputs and outputs of an engine's models: the contract between the image's code and the config.pbtxt we write.
 
 The models ask each other for every tensor by name, and Triton refuses a name that a configuration does not have, so
 the inner models declare all their TensorRT-LLM knows (tensor_tables.py); what nobody outside can use (logits of an
@@ -15,7 +15,7 @@ from roles.triton import tensor_tables as tables
 
 @dataclass(frozen=True)
 class Tensor:
-    """One input or output; a `scalar` reaches the model without its dimension of 1, a `bls_scalar` the BLS model."""
+    """An input or output; a `scalar` reaches the model without its dimension of 1, a `bls_scalar` the BLS model."""
 
     name: str
     type: str
@@ -34,7 +34,7 @@ class Logits:
     generation: bool = False
 
     def offered(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those of the tensors that a public model has."""
+        """The tensors that a public model has."""
         return [
             tensor
             for tensor in tensors
@@ -53,7 +53,7 @@ class Tensors:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the ensemble: its model's role, and (the step's name, the ensemble's name) of its tensors."""
+    """A step of the ensemble: its model's role, and (the step's name, the ensemble's name) of its tensors."""
 
     role: str
     inputs: list[tuple[str, str]]
@@ -74,9 +74,11 @@ def contract(trtllm: str, logits: Logits, is_drafted: bool) -> Contract:
     preprocessing = Tensors(*_read(trtllm, tables.PREPROCESSING_INPUTS, tables.PREPROCESSING_OUTPUTS))
     engine = Tensors(*_read(trtllm, tables.ENGINE_INPUTS, tables.ENGINE_OUTPUTS))
     postprocessing = Tensors(*_read(trtllm, tables.POSTPROCESSING_INPUTS, tables.POSTPROCESSING_OUTPUTS))
-    asked, given, drafted = _read(trtllm, tables.PUBLIC_INPUTS, tables.PUBLIC_OUTPUTS, tables.DRAFTED_INPUTS)
-    ensemble = Tensors(logits.offered(asked), logits.offered(given))
-    bls_inputs = logits.offered(asked + drafted if is_drafted else asked)
+    public_inputs, public_outputs, drafted_inputs = _read(
+        trtllm, tables.PUBLIC_INPUTS, tables.PUBLIC_OUTPUTS, tables.DRAFTED_INPUTS
+    )
+    ensemble = Tensors(logits.offered(public_inputs), logits.offered(public_outputs))
+    bls_inputs = logits.offered(public_inputs + drafted_inputs if is_drafted else public_inputs)
     bls = Tensors(
         [replace(tensor, scalar=tensor.scalar or tensor.bls_scalar) for tensor in bls_inputs], ensemble.outputs
     )
@@ -111,7 +113,7 @@ def _tensor(row: str) -> Tensor:
 def _steps(ensemble: Tensors, before: Tensors, engine: Tensors, after: Tensors) -> list[Step]:
     """Text to ids, ids to ids, ids to text; each tensor under its own name and under the ensemble's."""
     inputs, outputs = {tensor.name for tensor in ensemble.inputs}, {tensor.name for tensor in ensemble.outputs}
-    asked = [
+    taken_in = [
         (tensor.name, tables.PREPROCESSING_NAMES.get(tensor.name, tensor.name.lower())) for tensor in before.inputs
     ]
     passed = [
@@ -124,11 +126,15 @@ def _steps(ensemble: Tensors, before: Tensors, engine: Tensors, after: Tensors) 
         (tensor.name, f"_{tensor.name}" if tensor.name in inner else tables.ENGINE_NAMES.get(tensor.name, tensor.name))
         for tensor in engine.inputs
     ]
-    given = [(tensor.name, tensor.name) for tensor in engine.outputs if tensor.name in outputs]
+    further_outputs = [(tensor.name, tensor.name) for tensor in engine.outputs if tensor.name in outputs]
     tokens = [("output_ids", "_output_ids"), ("sequence_length", "_sequence_length")]
     return [
-        Step("preprocessing", asked, passed),
-        Step("tensorrt_llm", [(own, ours) for own, ours in taken if ours[0] == "_" or ours in inputs], tokens + given),
+        Step("preprocessing", taken_in, passed),
+        Step(
+            "tensorrt_llm",
+            [(own, ours) for own, ours in taken if ours[0] == "_" or ours in inputs],
+            tokens + further_outputs,
+        ),
         Step(
             "postprocessing",
             list(zip([tensor.name for tensor in after.inputs], [ours for _, ours in tokens], strict=True)),

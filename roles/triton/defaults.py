@@ -1,4 +1,4 @@
-"""What the role settles itself; an inventory overrides it with `triton_settings = {…}`."""
+"""Settings of the role with their defaults; an inventory overrides them with `triton_settings = {…}`."""
 
 from __future__ import annotations
 

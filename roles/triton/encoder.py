@@ -13,7 +13,7 @@ ENCODERS = HERE / "files" / "encoders"
 
 
 def encoder(model: ModelSlice) -> Loaded:
-    """What Triton loads for a planned encoder."""
+    """Triton's model for a planned encoder."""
     files = {"config.pbtxt": _config(model), **_code(model.kind)}
     return Loaded((model.name,), {f"{model.name}/{path}": content for path, content in files.items()})
 

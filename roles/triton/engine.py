@@ -38,7 +38,7 @@ KEPT = "Triton wants a version directory; what is served lies elsewhere.\n"
 
 
 def engine(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
-    """What Triton loads for a planned LLM of the engine path; `trtllm` is the image's TensorRT-LLM."""
+    """Triton's models for a planned LLM of the engine path; `trtllm` is the image's TensorRT-LLM."""
     roles = [role for role in (*PYTHON_ROLES, *ENGINE_ROLES) if role in model.settings]
     agreed = contract(trtllm, Logits(**_settings(model, "logits")), "tensorrt_llm_draft" in model.settings)
     files = {f"{model.name}/config.pbtxt": _ensemble(model, agreed), f"{model.name}/1/kept": KEPT.encode()}
@@ -55,7 +55,7 @@ def engine(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
 
 
 def model_name(model: ModelSlice, role: str) -> str:
-    """What Triton calls the model of this role."""
+    """Triton's name for the model of this role."""
     return f"{model.name}_{role}"
 
 
@@ -109,11 +109,13 @@ def _config(model: ModelSlice, role: str, tensors: Tensors, settings: Defaults) 
 
 
 def _completion(model: ModelSlice, tensors: Tensors) -> dict[str, object]:
-    """What the model of the contract is told: whom it asks for tokens, what it may ask, and its bound."""
+    """Parameters of the contract's model: the models that it calls for tokens, allowed options, and limits."""
     queue, engine = _settings(model, "queue"), _settings(model, "tensorrt_llm")
     names = {tensor.name for tensor in tensors.inputs}
-    adapters = {each["name"]: each["task_id"] for each in cast(list[dict[str, Any]], model.settings["adapters"])}
-    told: dict[str, object] = {
+    adapters = {
+        adapter["name"]: adapter["task_id"] for adapter in cast(list[dict[str, Any]], model.settings["adapters"])
+    }
+    parameters: dict[str, object] = {
         "max_running": queue["max_batch_size"],
         "max_queue_size": queue["max_queue_size"],
         "cancellation_check_period_ms": engine.get("cancellation_check_period_ms", CHECK_MILLISECONDS),
@@ -122,8 +124,8 @@ def _completion(model: ModelSlice, tensors: Tensors) -> dict[str, object]:
         "min_tokens_input": next(name for name in ("min_tokens", "min_length") if name in names),
         "tokenizer_dir": _settings(model, "preprocessing")["tokenizer_dir"],
     }
-    told |= {"guided_decoding": "true"} if engine.get("guided_decoding_backend") else {}
-    return told | ({"adapters": json.dumps(adapters)} if adapters else {})
+    parameters |= {"guided_decoding": "true"} if engine.get("guided_decoding_backend") else {}
+    return parameters | ({"adapters": json.dumps(adapters)} if adapters else {})
 
 
 def _conversions(model: ModelSlice) -> Iterator[Conversion]:

@@ -1,4 +1,4 @@
-"""What each Triton server of a host serves now, and whether CUDA has been proven for it."""
+"""Facts: the release of each Triton server of a host, and whether CUDA has been proven for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roles._shipping.places import PROBES, RELEASES, SERVERS, UNITS
 
 @dataclass(frozen=True)
 class ServerState:
-    """One server: its releases by name, its unit and that of its swap as systemd says it."""
+    """State of a server: its releases by name, its unit and that of its swap as systemd says it."""
 
     current: str = ""
     previous: str = ""
@@ -48,7 +48,7 @@ class TritonState:
     orphans: frozenset[str] = frozenset()
 
     def server(self, name: str) -> ServerState:
-        """A server the host has never had serves nothing."""
+        """The state of a server; empty if the host never had it."""
         return self.servers.get(name, ServerState())
 
 
@@ -58,7 +58,7 @@ class TritonServers(FactBase[TritonState]):
     def command(self) -> str:
         link = 'basename "$(readlink "$d/{0}" 2>/dev/null)"'
         unit = 'systemctl {0} "{1}@$s.service" 2>/dev/null || true'
-        told = " ".join(
+        lines = " ".join(
             [
                 f'echo "current=$({link.format("current")})";',
                 f'echo "previous=$({link.format("previous")})";',
@@ -72,7 +72,7 @@ class TritonServers(FactBase[TritonState]):
         )
         releases = f'for r in {RELEASES}/*/server.json; do test -f "$r" && echo "release=$(basename "${{r%/*}}")"; done'
         servers = (
-            f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {told} }}; done'
+            f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {lines} }}; done'
         )
         listed = "docker ps --all --filter label=enginehouse.server --format '{{.Label \"enginehouse.server\"}}'"
         orphans = (
@@ -86,16 +86,16 @@ class TritonServers(FactBase[TritonState]):
         return TritonState()
 
     def process(self, output: list[str]) -> TritonState:
-        told = [line.split("=", 1) for line in output if "=" in line]
+        pairs = [line.split("=", 1) for line in output if "=" in line]
         servers: dict[str, dict[str, str]] = {}
-        seen: dict[str, str] = {}
-        for key, value in told:
+        facts: dict[str, str] = {}
+        for key, value in pairs:
             if key == "server":
-                seen = servers.setdefault(value, {})
+                facts = servers.setdefault(value, {})
             elif key not in ("release", "orphan"):
-                seen[key] = value
-        releases, orphans = (frozenset(value for key, value in told if key == each) for each in ("release", "orphan"))
-        return TritonState(releases, {name: ServerState(**found) for name, found in servers.items()}, orphans)
+                facts[key] = value
+        releases, orphans = (frozenset(value for key, value in pairs if key == kind) for kind in ("release", "orphan"))
+        return TritonState(releases, {name: ServerState(**fields) for name, fields in servers.items()}, orphans)
 
 
 @dataclass(frozen=True)

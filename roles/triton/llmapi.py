@@ -12,21 +12,21 @@ from roles.triton.slot import slot
 
 
 def llmapi(model: ModelSlice) -> Loaded:
-    """What Triton loads for a planned LLM of the PyTorch path."""
+    """Triton's model for a planned LLM of the PyTorch path."""
     files = slot(model.name, "llmapi.py", model.decoupled, _parameters(model)) | {"1/model.yaml": _model_yaml(model)}
     return Loaded((model.name,), {f"{model.name}/{path}": content for path, content in files.items()})
 
 
 def _parameters(model: ModelSlice) -> dict[str, object]:
-    """What model.py is told: its bound, how often it asks who has left, and what requests may ask of the engine."""
+    """Parameters of model.py: its limit, the interval of cancellation checks, and the options open to requests."""
     triton = cast(dict[str, Any], model.settings["triton_config"])
-    told: dict[str, object] = {
+    parameters: dict[str, object] = {
         "max_running": model.settings["max_batch_size"],
         "max_queue_size": model.max_queue_size,
         "cancellation_check_period_ms": triton["cancellation_check_period_ms"],
         **({"cache_tokens": model.kv_cache_tokens} if model.kv_cache_tokens else {}),
     }
-    return told | ({"guided_decoding": "true"} if "guided_decoding_backend" in model.settings else {})
+    return parameters | ({"guided_decoding": "true"} if "guided_decoding_backend" in model.settings else {})
 
 
 def _model_yaml(model: ModelSlice) -> bytes:

@@ -1,4 +1,4 @@
-"""What Triton loads for one planned model; on the engine path that is several models."""
+"""Triton's models for a planned model; on the engine path there are several."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Conversion = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class Loaded:
-    """One planned model as Triton has it, decided once; what the server says of it follows from here."""
+    """A planned model as Triton loads it; the server's own names and answers follow from here."""
 
     names: tuple[str, ...]
     """In load order: each after those it needs."""

@@ -22,7 +22,7 @@ Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
 def texts(releases: Sequence[ServerRelease]) -> list[Text]:
-    """What prepares a start, both unit templates, what Docker does for them, each server's own times as a drop-in."""
+    """The start's program, both unit templates, Docker's drop-in, and a drop-in with each server's times."""
     return [
         shipped("files/shell/guard.sh", places.program("guard.sh"), "0755"),
         shipped("files/shell/prepare.sh", places.program("prepare.sh"), "0755"),
@@ -66,10 +66,10 @@ def swap(release: ServerRelease, planned: Sequence[ServerRelease], asking: Askin
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         name = release.server.name
-        found = serving.server(name)
-        if found.enabled != "enabled" or not found.with_docker:
+        server_state = serving.server(name)
+        if server_state.enabled != "enabled" or not server_state.with_docker:
             yield StringCommand(f"systemctl enable {shlex.quote(f'triton@{name}.service')}")
-        if not found.serves(release.id):
+        if not server_state.serves(release.id):
             spare = _spare(planned, serving)
             seconds = swap_seconds(release.change_seconds, settings, len(spare))
             yield from ask_for(name, release.id, asking, settings, seconds, instead_of=spare)

@@ -1,4 +1,4 @@
-"""What runs have changed on hosts, as their histories tell it, and what it takes to take one of them back. Pure."""
+"""Changes of earlier runs, from the hosts' histories, and the way to take a run back. Pure."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Change:
     def of(cls, line: str) -> Iterator[Change]:
         """The change in a line; none in one that a power cut tore, or that is older than runs."""
         try:
-            told = json.loads(line)
-            known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
-            if told["from"] != told["release"] and told["result"] == "serves":
-                yield cls(**{**known, "before": told["from"]})
+            record = json.loads(line)
+            known = {key.name: record[key.name] for key in fields(cls) if key.name in record}
+            if record["from"] != record["release"] and record["result"] == "serves":
+                yield cls(**{**known, "before": record["from"]})
         except (ValueError, TypeError, KeyError):
             return
 
@@ -58,25 +58,24 @@ class Changes(FactBase[tuple[Change, ...]]):
         return f"""grep -F '"result": "serves"' {ROOT}/history.jsonl 2>/dev/null | tail -n {REMEMBERED}; true"""
 
     def process(self, output: list[str]) -> tuple[Change, ...]:
-        """The lines of runs."""
         return tuple(change for line in output for change in Change.of(line))
 
 
 @dataclass(frozen=True)
 class Past:
-    """What one host remembers, and what it serves now."""
+    """A host's history, and its servers' state now."""
 
     changes: tuple[Change, ...] = ()
     serving: TritonState = field(default_factory=TritonState)
 
     def of(self, run: str) -> dict[str, Change]:
-        """What a run changed in the end, by server."""
-        found: dict[str, Change] = {}
+        """Net changes of a run, by server."""
+        by_server: dict[str, Change] = {}
         for change in self.changes:
             if change.run == run:
-                before = found[change.server].before if change.server in found else change.before
-                found[change.server] = Change(run, change.server, before, change.release)
-        return {name: change for name, change in found.items() if change.before != change.release}
+                before = by_server[change.server].before if change.server in by_server else change.before
+                by_server[change.server] = Change(run, change.server, before, change.release)
+        return {name: change for name, change in by_server.items() if change.before != change.release}
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,8 @@ class Back:
         return replace(mine, servers=tuple(server for server in mine.servers if server.name in servers))
 
 
-def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
-    """How the run `asked` is taken back, without a name the last one that took back none; or why it cannot be.
+def way_back(run_id: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
+    """How the run `run_id` is taken back, without a name the last one that took back none; or why it cannot be.
 
     `pasts` and `planned` (its servers) by host.
     """
@@ -119,9 +118,9 @@ def way_back(asked: str, pasts: Mapping[str, Past], planned: Mapping[str, Collec
     every = [change for past in pasts.values() for change in past.changes]
     # A run that took back another is none to take back unasked, nor is one whose own gate took all of it back.
     own = {change.run for change in every} - {change.run for change in every if change.back not in ("", change.run)}
-    run = asked or max((run for run in own if any(past.of(run) for past in pasts.values())), default="")
+    run = run_id or max((run for run in own if any(past.of(run) for past in pasts.values())), default="")
     if run not in runs:
-        return [unknown(asked, runs)]
+        return [unknown(run_id, runs)]
     changes: dict[str, tuple[Change, ...]] = {}
     done, refused = [], list[Refusal]()
     for name, past in pasts.items():
@@ -142,7 +141,7 @@ def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
         return "nothing served there before that run"
     now = past.serving.server(change.server).current
     if since := changed_since(change, now):
-        later = [each.run for each in past.changes if each.server == change.server and each.release == now]
+        later = [earlier.run for earlier in past.changes if earlier.server == change.server and earlier.release == now]
         return since + (f", which run {later[-1]} brought" if later else "")
     if change.before not in past.serving.releases:
         return f"release {change.before} is no longer on the host"
@@ -150,21 +149,21 @@ def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
 
 
 def changed_since(change: Change, current: str) -> str:
-    """What else became current since; empty where the change still stands, or is taken back."""
+    """The release that became current since; empty if the change still stands, or is taken back."""
     return "" if current in (change.release, change.before) else f"since then {current or 'nothing'} is current"
 
 
 def lines_of(pasts: Mapping[str, Past]) -> dict[str, str]:
     """A line about each run that changed something, newest first."""
-    found: dict[str, list[tuple[str, Change]]] = {}
+    by_run: dict[str, list[tuple[str, Change]]] = {}
     for name, past in pasts.items():
         for change in past.changes:
-            found.setdefault(change.run, []).append((name, change))
+            by_run.setdefault(change.run, []).append((name, change))
     lines = {}
-    for run in sorted(found, reverse=True):
-        hosts, one = sorted({name for name, _ in found[run]}), found[run][0][1]
-        lines[run] = f"{run}  {one.who}, {shown(hosts)}" + (
-            f"; took back {one.back}" if one.back else f", plan {one.plan}"
+    for run in sorted(by_run, reverse=True):
+        hosts, latest = sorted({name for name, _ in by_run[run]}), by_run[run][0][1]
+        lines[run] = f"{run}  {latest.who}, {shown(hosts)}" + (
+            f"; took back {latest.back}" if latest.back else f", plan {latest.plan}"
         )
     return lines
 
@@ -174,11 +173,11 @@ def shown(hosts: Sequence[str]) -> str:
     return ", ".join(hosts[:SHOWN]) + (f" and {len(hosts) - SHOWN} more" if len(hosts) > SHOWN else "")
 
 
-def unknown(asked: str, runs: Mapping[str, str]) -> Refusal:
+def unknown(run_id: str, runs: Mapping[str, str]) -> Refusal:
     """The refusal of a run that no host remembers."""
     shown = list(runs.values())[:SHOWN]
     return Refusal(
-        f"no host remembers a run {asked}" if asked else "no host remembers a run that changed what it serves",
+        f"no host remembers a run {run_id}" if run_id else "no host remembers a run that changed what it serves",
         facts={f"run {number}": line for number, line in enumerate(shown, start=1)},
         attempt=f"--data run={next(iter(runs))}" if runs else "deploy.py brings what the inventory names",
         state=NOTHING,

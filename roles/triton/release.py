@@ -23,7 +23,7 @@ EXECUTABLE = ("run", "launch")
 
 @dataclass(frozen=True)
 class ServerRelease:
-    """What one server is to serve, as it is published and swapped in."""
+    """A server's release, as it is published and swapped in."""
 
     id: str
     server: ServerSlice

@@ -57,7 +57,7 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
 
 
 def _loaded(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
-    """One planned model as Triton has it."""
+    """A planned model as Triton loads it."""
     if model.path == "engine":
         return engine(model, trtllm, settings)
     return llmapi(model) if model.kind == "llm" else encoder(model)
@@ -114,7 +114,7 @@ def mounted(server: ServerSlice) -> list[str]:
 
 
 def shm_mib(server: ServerSlice) -> int:
-    """What the plan says; with several ranks at least 1 GiB for each, which NCCL and MPI exchange data through."""
+    """Shared memory of the plan; with several ranks at least 1 GiB for each, because NCCL and MPI use it."""
     return max(server.shm_mib, 1024 * server.mpi_ranks if server.mpi_ranks > 1 else 0)
 
 

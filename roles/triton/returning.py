@@ -18,7 +18,7 @@ from deploy.refusals.errors import Refusal, refuse_all
 from deploy.slices.host import Slice
 from roles._pyinfra.runs import this_run
 from roles._pyinfra.settings import overridden
-from roles._pyinfra.steps import Reading, Refuse, ask, step
+from roles._pyinfra.steps import CachedFact, Refuse, ask, step
 from roles.triton.defaults import Defaults
 from roles.triton.facts import TritonServers, TritonState
 from roles.triton.operations import Decide
@@ -29,32 +29,32 @@ from roles.triton.times import change_seconds
 AT_ONCE = 32
 
 
-def taken_back(slices: Sequence[Slice], asked: str) -> Back:
-    """How the run `asked`, without a name the last that changed something, is taken back on the hosts of `slices`.
+def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
+    """How the run `run_id`, without a name the last that changed something, is taken back on the hosts of `slices`.
 
     Asked once, of all hosts, before anything changes. Raises: Refusals for an unknown run, and for one after which
     others came.
     """
     with _turn:
-        if host.state not in _found:
+        if host.state not in _outcomes:
             pasts: dict[str, Past] = {}
             pool = Pool(AT_ONCE)
             here = {peer.name for peer in state.active_hosts}
             reached = [planned.host for planned in slices if planned.host in here]
             gevent.joinall([pool.spawn(_ask, name, pasts) for name in reached], raise_error=True)
-            planned = {each.host: [server.name for server in each.servers] for each in slices}
-            _found[host.state] = found = way_back(asked, dict(sorted(pasts.items())), planned)
-            for line in [] if isinstance(found, list) else told(found):
+            planned = {mine.host: [server.name for server in mine.servers] for mine in slices}
+            _outcomes[host.state] = outcome = way_back(run_id, dict(sorted(pasts.items())), planned)
+            for line in [] if isinstance(outcome, list) else announcement(outcome):
                 logger.info(line)
-    found = _found[host.state]
-    if isinstance(found, list):
-        refuse_all(found)
+    outcome = _outcomes[host.state]
+    if isinstance(outcome, list):
+        refuse_all(outcome)
         raise AssertionError("a way back is a way or a refusal")
-    return found
+    return outcome
 
 
-def told(back: Back) -> Iterator[str]:
-    """What is going to happen, and what taking a run back does not undo, for whoever typed it."""
+def announcement(back: Back) -> Iterator[str]:
+    """Lines for the operator: the changes to come, and the changes that taking a run back does not undo."""
     if not back.changes:
         yield f"run {back.run} is taken back on {shown(back.done)} already: there is nothing to do"
         yield "--data run=ID takes back another one:"
@@ -62,8 +62,8 @@ def told(back: Back) -> Iterator[str]:
         return
     alike: dict[str, list[str]] = {}
     for name, changes in back.changes.items():
-        for each in changes:
-            alike.setdefault(f"{each.server} from {each.release} to {each.before}", []).append(name)
+        for change in changes:
+            alike.setdefault(f"{change.server} from {change.release} to {change.before}", []).append(name)
     yield from (f"takes back run {back.run}: {change} on {shown(names)}" for change, names in alike.items())
     yield "going back changes model repository, settings and start line"
     yield "it does not undo: driver, Docker, container toolkit, weights, pulled images, ports opened elsewhere"
@@ -75,7 +75,7 @@ def apply(mine: Slice, plan: str, back: Back, wave: int) -> list[OperationMeta]:
 
     Returns the steps, each of which stops a server where it changes something.
     """
-    settings, serving = overridden(host, "triton", Defaults()), Reading(TritonServers)
+    settings, serving = overridden(host, "triton", Defaults()), CachedFact(TritonServers)
     asking = Asking.of(host.state, plan, wave, back.run)
     servers, steps = {server.name: server for server in mine.servers}, list[OperationMeta]()
     for change in host.loop(back.changes[mine.host]):
@@ -112,12 +112,12 @@ def _returned(change: Change, asking: Asking, settings: Defaults, seconds: int) 
 
 
 def _ask(name: str, pasts: dict[str, Past]) -> None:
-    asked = state.inventory.get_host(name)
-    with ctx_host.use(asked):
-        past = Past(ask(asked, Changes), ask(asked, TritonServers))
-    if asked in state.active_hosts:
+    target = state.inventory.get_host(name)
+    with ctx_host.use(target):
+        past = Past(ask(target, Changes), ask(target, TritonServers))
+    if target in state.active_hosts:
         pasts[name] = past
 
 
-_found: WeakKeyDictionary[State, Back | list[Refusal]] = WeakKeyDictionary()
+_outcomes: WeakKeyDictionary[State, Back | list[Refusal]] = WeakKeyDictionary()
 _turn = BoundedSemaphore()

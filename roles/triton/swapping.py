@@ -21,7 +21,7 @@ from roles.triton.defaults import Defaults
 
 @dataclass(frozen=True)
 class Asking:
-    """Who asks for a swap, as the host's history tells it."""
+    """Origin of a swap, as the host's history records it."""
 
     plan: str
     run: str
@@ -37,9 +37,9 @@ class Asking:
         return cls(plan, run.id, wave, run.who, back)
 
     def to_json(self) -> dict[str, str | int]:
-        """What goes into the history."""
-        told: dict[str, str | int] = {"plan": self.plan, "run": self.run, "wave": self.wave, "who": self.who}
-        return told | ({"back": self.back} if self.back else {})
+        """Record for the history."""
+        record: dict[str, str | int] = {"plan": self.plan, "run": self.run, "wave": self.wave, "who": self.who}
+        return record | ({"back": self.back} if self.back else {})
 
 
 def ask_for(
@@ -49,12 +49,12 @@ def ask_for(
 
     `instead_of`: servers that need not go on where this one does, and serve again where it does not.
     """
-    asked = token_hex(8)
-    wanted = {"release": release, "keep": settings.keep_releases, "asked": asked, "instead_of": list(instead_of)}
+    request_id = token_hex(8)
+    wanted = {"release": release, "keep": settings.keep_releases, "asked": request_id, "instead_of": list(instead_of)}
     wanted |= asking.to_json()
     yield write(f"{places.server(server)}/wanted.json", json.dumps(wanted) + "\n")
     yield StringCommand(units.start(f"enginehouse-swap@{server}.service"))
-    yield FollowSwap(server, release, asked, seconds)
+    yield FollowSwap(server, release, request_id, seconds)
 
 
 class FollowSwap(units.Follow):
@@ -64,9 +64,9 @@ class FollowSwap(units.Follow):
     that one read what it was to do before we wrote ours. It is ours all the same where it brought the same release.
     """
 
-    def __init__(self, server: str, release: str, asked: str, seconds: int) -> None:
+    def __init__(self, server: str, release: str, request_id: str, seconds: int) -> None:
         super().__init__(f"enginehouse-swap@{server}.service", f"server {server}", seconds, explain=self._explain)
-        self.server, self.release, self.asked = server, release, asked
+        self.server, self.release, self.request_id = server, release, request_id
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True once the release that was asked for serves."""
@@ -74,7 +74,7 @@ class FollowSwap(units.Follow):
             return False
         verdict = self._verdict(host, connector_arguments)
         # A host whose programs are older says nothing of who asked.
-        if verdict["release"] == self.release or verdict.get("asked", self.asked) == self.asked:
+        if verdict["release"] == self.release or verdict.get("asked", self.request_id) == self.request_id:
             return True
         if not verdict["release"]:
             self._explain(host, connector_arguments)

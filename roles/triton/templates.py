@@ -6,5 +6,4 @@ from roles._shipping.templates import template
 
 
 def rendered(file: str, /, **variables: object) -> bytes:
-    """One template, filled."""
     return template("triton", file).render(**variables).encode()

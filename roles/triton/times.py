@@ -21,7 +21,6 @@ def unit_stop_seconds(server: ServerSlice, drain_seconds: int) -> int:
 
 
 def change_seconds(server: ServerSlice, drain_seconds: int) -> int:
-    """One start and one stop."""
     return server.start_seconds + unit_stop_seconds(server, drain_seconds)
 
 

@@ -137,7 +137,7 @@ class ScriptedConnector(FakeConnector):
     def _answer_all(self, script, arguments):
         """Each question of the script is heard and answered as if it came alone."""
         lines = []
-        for number, question in enumerate(script.questions):
+        for number, question in enumerate(script.calls):
             alone = StringCommand(question.fact().command(**question.arguments))
             as_root = {"_sudo": True} if script.prefix and number else {}
             done, output = self.run_shell_command(alone, **{**arguments, **as_root})

@@ -12,7 +12,7 @@ from pyinfra.connectors.util import run_local_process
 
 from roles import foundation, preflight
 from roles._pyinfra import steps
-from roles._pyinfra.steps import Reading, check, step
+from roles._pyinfra.steps import CachedFact, check, step
 from tests.roles.fake import Ran, Then, run
 from tests.roles.slices import a_slice
 
@@ -47,8 +47,8 @@ def act(_: list[str]) -> Iterator[str]:
 
 
 def story() -> None:
-    step(Reading(Board), act, name="Act")
-    step(Reading(Board), act, name="Act again")
+    step(CachedFact(Board), act, name="Act")
+    step(CachedFact(Board), act, name="Act again")
 
 
 def played(answer: object, story: Callable[[], object] = story) -> Ran:
@@ -72,7 +72,7 @@ def test_one_that_hangs_once_we_act_is_left_as_it_is() -> None:
             self.asked += 1
             return "here" if self.asked == 1 else hangs(command)
 
-    ran = played(Once(), lambda: step(Reading(Board), act, name="Act"))
+    ran = played(Once(), lambda: step(CachedFact(Board), act, name="Act"))
     assert (ran.failed_hosts, "systemctl stop triton@main" in [heard.command for heard in ran.shell["one"]]) == (
         ("one",),
         False,
@@ -82,7 +82,7 @@ def test_one_that_hangs_once_we_act_is_left_as_it_is() -> None:
 
 def test_nothing_is_verified_that_was_not_answered() -> None:
     judged: list[object] = []
-    played(hangs, lambda: check(Reading(Board), lambda seen: judged.append(seen) or (), name="Check"))
+    played(hangs, lambda: check(CachedFact(Board), lambda seen: judged.append(seen) or (), name="Check"))
     assert [] not in judged
 
 
@@ -102,7 +102,7 @@ def test_the_only_host_is_told_of_too() -> None:
 
 def test_every_question_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "ANSWER_SECONDS", 300)
-    ran = run(lambda: step(Reading(Board), lambda _: [], name="Look"))
+    ran = run(lambda: step(CachedFact(Board), lambda _: [], name="Look"))
     assert [heard.seconds for heard in ran.shell["host"]] == [300, 300]
 
 

@@ -12,7 +12,7 @@ import pytest
 from deploy.refusals.errors import Refusal
 from deploy.spec import AptMirror
 from host import fetch_apt_key
-from roles._pyinfra.facts import Installed, Seen
+from roles._pyinfra.facts import HostFacts, Installed
 from roles._shipping import apt
 from roles._shipping.places import command
 
@@ -73,7 +73,7 @@ def test_a_missing_key_file_is_refused_by_name() -> None:
 
 
 def test_an_upstream_key_is_fetched_and_checked() -> None:
-    assert str(next(UPSTREAM.missing(Seen()))) == (
+    assert str(next(UPSTREAM.missing(HostFacts()))) == (
         f"{command('fetch-apt-key')} https://up.example/key AB /etc/apt/keyrings/tool.asc"
     )
 
@@ -85,7 +85,7 @@ def test_a_mirror_brings_its_own_key_and_keeps_the_path(tmp_path: Path) -> None:
 
 
 def test_another_list_of_the_same_repository_is_set_aside() -> None:
-    seen = Seen(values={"conflicts-tool": "/etc/apt/sources.list.d/old.list\n/etc/apt/sources.list.d/old.sources"})
+    seen = HostFacts(values={"conflicts-tool": "/etc/apt/sources.list.d/old.list\n/etc/apt/sources.list.d/old.sources"})
     assert [str(command) for command in UPSTREAM.missing(seen)][:2] == [
         "sed -i 's|^deb.*https://up.example/deb|# set aside by enginehouse: &|' /etc/apt/sources.list.d/old.list",
         "mv /etc/apt/sources.list.d/old.sources /etc/apt/sources.list.d/old.sources.disabled",
@@ -108,7 +108,7 @@ def test_only_installed_packages_without_a_hold_are_held() -> None:
 
 
 def test_half_installed_packages_do_not_count() -> None:
-    seen = Seen.parse(["package\ta\t1\tiF ", "package\tb\t1\tii ", "package\tc\t1\thi ", "package\td\t1\trc "])
+    seen = HostFacts.parse(["package\ta\t1\tiF ", "package\tb\t1\tii ", "package\tc\t1\thi ", "package\td\t1\trc "])
     assert seen.packages == {"b": Installed("1"), "c": Installed("1", held=True)}
 
 

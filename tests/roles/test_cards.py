@@ -6,7 +6,7 @@ import pytest
 
 from deploy.refusals.errors import PREFLIGHT
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import Seen, Unit
+from roles._pyinfra.facts import HostFacts, Unit
 from roles.cards import BOOT_UNIT, not_ours_to_cut
 from tests.roles.slices import a_slice
 
@@ -18,21 +18,21 @@ def mine(*profiles: str, gpus: int = 1) -> Slice:
     return a_slice(machine={"mig": profiles, "gpus": gpus}, driver={"manage": False}, mig=profiles)
 
 
-def seen(*gpus: tuple[str, str, tuple[str, ...]]) -> Seen:
+def seen(*gpus: tuple[str, str, tuple[str, ...]]) -> HostFacts:
     """A host whose GPUs have this mode, this pending mode, and these instances."""
     modes = [f"{index}, {current}, {pending}" for index, (current, pending, _) in enumerate(gpus)]
     listed = []
     for index, (_, _, instances) in enumerate(gpus):
         listed.append(f"GPU {index}: NVIDIA H100 80GB HBM3 (UUID: GPU-{index})")
         listed += [f"  MIG {name}     Device  {at}: (UUID: MIG-{index}{at})" for at, name in enumerate(instances)]
-    return Seen(values={"modes": "\n".join(modes), "listed": "\n".join(listed)})
+    return HostFacts(values={"modes": "\n".join(modes), "listed": "\n".join(listed)})
 
 
 WHOLE = ("Disabled", "Disabled", ())
 CUT = ("Enabled", "Enabled", HALVES)
 
 
-def told(found: Seen, declared: Slice) -> str:
+def told(found: HostFacts, declared: Slice) -> str:
     """All refusals as an operator reads them."""
     return "\n\n".join(map(str, not_ours_to_cut(found, declared, PREFLIGHT)))
 
@@ -64,7 +64,7 @@ def test_a_whole_gpu_is_declared_or_cut_by_its_owner() -> None:
 
 def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
     """With it the next boot would cut what somebody else looks after."""
-    found = Seen(values=seen(CUT).values, units={BOOT_UNIT: Unit("loaded", "inactive", "enabled")})
+    found = HostFacts(values=seen(CUT).values, units={BOOT_UNIT: Unit("loaded", "inactive", "enabled")})
     assert told(found, mine(*HALVES)) == (
         "a unit of an earlier deploy cuts the GPUs at every boot, and their driver is not managed\n"
         "  found   enginehouse-mig.service, enabled\n"
@@ -81,12 +81,12 @@ def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
         (seen(WHOLE, WHOLE), mine(gpus=2)),
         (seen(CUT, CUT), mine(*HALVES, gpus=2)),
         (seen(("[N/A]", "[N/A]", ())), mine()),
-        (Seen(), mine(*HALVES)),
-        (Seen(values=seen(CUT).values, units={BOOT_UNIT: Unit("loaded", "inactive", "disabled")}), mine(*HALVES)),
+        (HostFacts(), mine(*HALVES)),
+        (HostFacts(values=seen(CUT).values, units={BOOT_UNIT: Unit("loaded", "inactive", "disabled")}), mine(*HALVES)),
     ],
     ids=["whole", "cut", "no-mig-mode", "no-driver", "unit-disabled"],
 )
-def test_what_is_as_declared_is_served(found: Seen, declared: Slice) -> None:
+def test_what_is_as_declared_is_served(found: HostFacts, declared: Slice) -> None:
     """How many GPUs there are is the driver's check."""
     assert told(found, declared) == ""
 
@@ -101,7 +101,7 @@ def test_what_is_as_declared_is_served(found: Seen, declared: Slice) -> None:
         (seen(("[N/A]", "[N/A]", ())), mine(*HALVES), "GPU 0: no MIG mode"),
     ],
 )
-def test_only_a_gpu_that_is_not_as_declared_is_named(found: Seen, declared: Slice, says: str) -> None:
+def test_only_a_gpu_that_is_not_as_declared_is_named(found: HostFacts, declared: Slice, says: str) -> None:
     assert [problem.facts["found"] for problem in not_ours_to_cut(found, declared, PREFLIGHT)] == [says]
 
 
@@ -118,7 +118,7 @@ def test_only_a_gpu_that_is_not_as_declared_is_named(found: Seen, declared: Slic
     ],
     ids=["two-cuts", "unknown-profile", "on-is-pending", "each-gpu-its-own"],
 )  # fmt: skip
-def test_a_cut_that_cannot_be_declared_is_not_offered(found: Seen, declared: Slice, attempt: str) -> None:
+def test_a_cut_that_cannot_be_declared_is_not_offered(found: HostFacts, declared: Slice, attempt: str) -> None:
     (problem,) = not_ours_to_cut(found, declared, PREFLIGHT)
     assert problem.attempt == f"driver = Driver(manage=True); or their owner types {attempt}"
 

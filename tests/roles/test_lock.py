@@ -19,7 +19,7 @@ from pyinfra.api import FactBase
 from pyinfra.operations import python, server
 
 from roles._pyinfra import boots, hold, lock
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from tests.roles.fake import Ran, run
 from tests.roles.holding import THEIRS, Hosts
 
@@ -61,7 +61,7 @@ def story(hosts: Hosts, meanwhile: Callable[[], None] = lambda: None, boot: bool
         if name == "two":
             python.call(meanwhile, name="Meanwhile")
         if boot:
-            step(Reading(BootId), lambda before: boots.reboot(before, 10), name="Reboot")
+            step(CachedFact(BootId), lambda before: boots.reboot(before, 10), name="Reboot")
         server.shell("change", name="Change")
 
     return verb

@@ -13,7 +13,7 @@ from pyinfra.api import arguments, util
 from pyinfra.operations import server
 
 from roles._pyinfra import order
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from tests.roles.fake import run
 from tests.roles.test_steps import Lines, make
 
@@ -25,7 +25,7 @@ def story() -> None:
             "one",
             name="One",
         )
-    look = Reading(Lines)
+    look = CachedFact(Lines)
     [
         step(look, make(line), name=line)
         for line in ("c", "d")

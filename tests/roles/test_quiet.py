@@ -14,7 +14,7 @@ from pyinfra.operations import server
 
 from deploy.refusals.errors import Refusal
 from roles._pyinfra import quiet, together
-from roles._pyinfra.steps import Reading, Refuse, ask, check, step
+from roles._pyinfra.steps import CachedFact, Refuse, ask, check, step
 from tests.roles.fake import Ran, Then, run
 
 
@@ -37,14 +37,14 @@ class Early(Lines):
 def story() -> None:
     """deploy.py in small: steps before and after a gate, each with a reading of its own."""
     server.shell("gate", name="Gate 1")
-    here, above = Reading(Lines, {"about": "here"}), Reading(Lines, {"about": "above"})
+    here, above = CachedFact(Lines, {"about": "here"}), CachedFact(Lines, {"about": "above"})
     first = step(here, lambda seen: [] if "a" in seen else ["make a"], name="First")
     check(here, lambda seen: [Refuse(refusal())] if "bad" in seen else [], after=[first], name="Check")
-    quiet.look()
+    quiet.recheck()
     server.shell("gate", name="Gate 2")
     second = step(above, lambda seen: [] if "b" in seen else ["make b"], name="Second")
     step(above, lambda _: ["restart"], only_after=[first, second], name="Restart")
-    quiet.look()
+    quiet.recheck()
     quiet.settle()
 
 
@@ -128,7 +128,7 @@ def test_answers_that_are_old_are_asked_again(monkeypatch: pytest.MonkeyPatch) -
     assert len(commands(played("a", "b"))) > 4
 
 
-def shelled(questions: list[together.Question]) -> dict[int, list[str]]:
+def shelled(questions: list[together.FactCall]) -> dict[int, list[str]]:
     """What a real shell answers."""
     shell = [str(together.Together.shell_executable), "-c", str(together.Script(questions))]
     ran = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=300)
@@ -150,7 +150,7 @@ class Bash(Shell):
 
 def test_questions_in_one_command_are_answered_as_if_alone() -> None:
     asked = ["printf 'no line end'", "echo 'a  b'; echo; echo \"it's\"", "true", "exit 3", "cat", "echo a; echo"]
-    answers = shelled([together.Question(Shell, {"shell": each}) for each in asked])
+    answers = shelled([together.FactCall(Shell, {"shell": each}) for each in asked])
     assert answers == {0: ["no line end"], 1: ["a  b", "", "it's"], 2: [], 4: [], 5: ["a", ""]}
 
 
@@ -158,18 +158,18 @@ def test_questions_in_one_command_are_asked_side_by_side_and_answered_in_order(t
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     asked = [f"cat {pipe}", f"echo from the second >{pipe}; seq 20000"]  # the first ends only beside the second
-    first, second = shelled([together.Question(Shell, {"shell": each}) for each in asked]).values()
+    first, second = shelled([together.FactCall(Shell, {"shell": each}) for each in asked]).values()
     assert (first, second[-1], len(second)) == (["from the second"], "20000", 20000)
 
 
 def test_each_question_has_the_shell_it_wants() -> None:
-    asked = [together.Question(fact, {"shell": 'echo "${BASH_VERSION:+bash}"'}) for fact in (Bash, Shell)]
+    asked = [together.FactCall(fact, {"shell": 'echo "${BASH_VERSION:+bash}"'}) for fact in (Bash, Shell)]
     assert shelled(asked)[0] == ["bash"]
 
 
 def test_a_question_that_ends_badly_is_asked_alone() -> None:
     def asking() -> None:
-        looks = [Reading(Lines, {"about": about}) for about in ("broken", "here")]
+        looks = [CachedFact(Lines, {"about": about}) for about in ("broken", "here")]
         host.log(str([look.now() for look in looks]))
 
     ran = run(asking, answers={"broken": Then({"success": False}, "mended"), "is here": "a"})
@@ -182,7 +182,7 @@ def test_more_than_one_command_can_hold_is_asked_in_several(monkeypatch: pytest.
     monkeypatch.setattr(together.Script, "__init__", counting(sent))
 
     def asking() -> None:
-        looks = [Reading(Lines, {"about": about}) for about in "abcde"]
+        looks = [CachedFact(Lines, {"about": about}) for about in "abcde"]
         host.log(str([look.now() for look in looks]))
 
     ran = run(asking)
@@ -202,7 +202,7 @@ def counting(sent: list[int]) -> Any:
 def test_what_is_asked_otherwise_than_as_the_others_goes_alone() -> None:
     def asking() -> None:
         together.note(Lines, about="me", _sudo=False)
-        Reading(Lines, {"about": "here"})
+        CachedFact(Lines, {"about": "here"})
         host.log(str(ask(host, Lines, about="me", _sudo=False)))
 
     assert commands(run(asking)) == ["what is me"]
@@ -212,8 +212,8 @@ def test_a_change_by_another_reading_is_seen() -> None:
     """The answers that came together are forgotten as soon as a step has changed the host."""
 
     def changing() -> None:
-        step(Reading(Lines, {"about": "here"}), lambda seen: [] if "a" in seen else ["make a"], name="First")
-        step(Reading(Lines, {"about": "above"}), lambda seen: [StringCommand(*seen)], name="Second")
+        step(CachedFact(Lines, {"about": "here"}), lambda seen: [] if "a" in seen else ["make a"], name="First")
+        step(CachedFact(Lines, {"about": "above"}), lambda seen: [StringCommand(*seen)], name="Second")
 
     ran = run(changing, answers={"is here": "", "is above": Then("old", "new")})
     assert "new" in ran.commands

@@ -12,7 +12,7 @@ from pyinfra.api import FactBase
 
 from deploy.refusals.errors import Refusal
 from roles._pyinfra.settings import overridden
-from roles._pyinfra.steps import Reading, Refuse, check, step, write
+from roles._pyinfra.steps import CachedFact, Refuse, check, step, write
 from roles.docker.defaults import Defaults
 from tests.roles.fake import Ran, Then, run
 
@@ -35,7 +35,7 @@ def make(line: str) -> object:
 
 
 def two_steps() -> None:
-    look = Reading(Lines)
+    look = CachedFact(Lines)
     first = step(look, make("a"), name="First")
     step(look, make("b"), after=[first], name="Second")
     step(look, lambda seen: ["restart"], only_after=[first], name="Restart")
@@ -75,7 +75,7 @@ def refusing() -> None:
         if "bad" in seen:
             yield Refuse(Refusal("this is bad", attempt="do better", state="nothing was touched"))
 
-    check(Reading(Lines), judge, name="Check")
+    check(CachedFact(Lines), judge, name="Check")
 
 
 def test_a_refusal_fails_its_host_alone() -> None:

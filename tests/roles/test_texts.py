@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roles._shipping.texts import UNREAD, Text, TextsSeen, loaded_as, put
+from roles._shipping.texts import UNREAD, InstalledTexts, Text, loaded_as, put
 
 UNIT = Text("/etc/systemd/system/triton@.service", "[Unit]\n")
 
@@ -27,7 +27,7 @@ def test_a_file_is_looked_up_under_the_units_systemd_loads_it_for(path: str, uni
 
 
 def test_a_host_without_units_is_asked_nothing_of_systemd() -> None:
-    assert "systemctl" not in TextsSeen().command(("/etc/enginehouse/watch.json",))
+    assert "systemctl" not in InstalledTexts().command(("/etc/enginehouse/watch.json",))
 
 
 def test_two_processes_tell_of_all_files_and_of_nothing_else(tmp_path: Path) -> None:
@@ -37,10 +37,10 @@ def test_two_processes_tell_of_all_files_and_of_nothing_else(tmp_path: Path) -> 
         path.write_text(content)
     paths[2].chmod(0o600)
     paths[3].mkdir()
-    ran = subprocess.run(["sh", "-c", TextsSeen().command(tuple(map(str, paths)))], capture_output=True, text=True)
+    ran = subprocess.run(["sh", "-c", InstalledTexts().command(tuple(map(str, paths)))], capture_output=True, text=True)
     wanted = [Text(str(path), path.read_text(), mode) for path, mode in zip(paths, ("644", "644", "600"), strict=False)]
-    seen = TextsSeen().process(ran.stdout.splitlines())
-    assert (ran.returncode, seen) == (0, {text.path: text.seen_when_right for text in wanted})
+    seen = InstalledTexts().process(ran.stdout.splitlines())
+    assert (ran.returncode, seen) == (0, {text.path: text.wanted_fact for text in wanted})
 
 
 @pytest.mark.parametrize(("needs", "seen"), [("yes", {UNREAD: "due - -"}), ("no", {})])
@@ -48,13 +48,13 @@ def test_systemd_is_asked_whether_it_has_read_them(tmp_path: Path, needs: str, s
     (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho NeedDaemonReload=no\necho NeedDaemonReload={needs}\n")
     (tmp_path / "systemctl").chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    command = TextsSeen().command((f"{UNIT.path}.not-there",))
+    command = InstalledTexts().command((f"{UNIT.path}.not-there",))
     ran = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True)
-    assert TextsSeen().process(ran.stdout.splitlines()) == seen
+    assert InstalledTexts().process(ran.stdout.splitlines()) == seen
 
 
 def test_what_is_right_on_disk_and_unread_is_read() -> None:
-    seen = {UNIT.path: UNIT.seen_when_right}
+    seen = {UNIT.path: UNIT.wanted_fact}
     assert [list(map(str, put([UNIT], found))) for found in (seen, seen | {UNREAD: "due - -"})] == [
         [],
         ["systemctl daemon-reload"],

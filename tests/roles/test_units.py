@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles._shipping import units
-from roles._shipping.texts import TextsSeen
+from roles._shipping.texts import InstalledTexts
 from roles._shipping.units import Follow, UnitState
 from tests.roles.fake import Answer, Ran, Then, run
 
@@ -25,7 +25,7 @@ def follow(*states: Answer, seconds: int = 60) -> Ran:
     def wait(_: dict[str, str]) -> Iterator[Follow]:
         yield Follow("work.service", "image", seconds)
 
-    story = lambda: step(Reading(TextsSeen, {"paths": ("/a",)}), wait, name="Wait")  # noqa: E731
+    story = lambda: step(CachedFact(InstalledTexts, {"paths": ("/a",)}), wait, name="Wait")  # noqa: E731
     return run(story, answers={"systemctl show": Then(*states), "journalctl": "the last words"})
 
 

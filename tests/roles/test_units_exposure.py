@@ -16,8 +16,8 @@ import pytest
 
 from roles.exporters.operations import dcgm_unit
 from roles.gateway.programs import unit as gateway_unit
+from roles.monitor.defaults import ALERTMANAGER, BLACKBOX, PROMETHEUS
 from roles.monitor.operations import unit as monitor_unit
-from roles.monitor.paths import ALERTMANAGER, BLACKBOX, PROMETHEUS
 from tests.roles.gateway.gateways import h100
 from tests.roles.monitor.plans import a_monitor
 

@@ -15,7 +15,7 @@ from rehearsal.real_gpu.untouched import touches_card
 from roles._pyinfra import undo
 from roles._pyinfra.steps import Refuse
 from roles._shipping.texts import HERE
-from roles.mig import paths
+from roles.mig import defaults
 from tests.roles.fake import Ran, run
 from tests.roles.plans import a_plan
 from tests.roles.slices import a_slice
@@ -104,13 +104,13 @@ def test_nor_is_how_its_gpus_are_cut(card: list[str], cut: tuple[str, ...], serv
     assert "MIG | Verify, as the driver is not managed" in ran.operations
     assert "Cleanup | Remove what nothing will ask for" in ran.operations
     assert touches_card(heard(ran)) == []
-    written = [f"> {path}.enginehouse-new" for path in (paths.UNIT, paths.CUT)]
+    written = [f"> {path}.enginehouse-new" for path in (defaults.UNIT, defaults.CUT)]
     assert [piece for piece in ["systemctl reboot", *written] if piece in heard(ran)] == []
 
 
 def test_a_managed_one_cut_by_hand_is_so_the_same_look_finds_it() -> None:
     cut = heard(deployed(True, DRIVER, card=CUT))
-    assert "host mig apply" in "\n".join(touches_card(cut)) and f"> {paths.CUT}.enginehouse-new" in cut
+    assert "host mig apply" in "\n".join(touches_card(cut)) and f"> {defaults.CUT}.enginehouse-new" in cut
 
 
 def test_a_managed_one_is_so_the_same_look_finds_it() -> None:

@@ -15,7 +15,7 @@ from benchmarks import fleet, front
 from rehearsal import certificates, gateway
 from rehearsal.gateway import Gateway
 from rehearsal.pyinfra_run import Run
-from roles.gateway.paths import AUTHORITY, CERTIFICATE
+from roles.gateway.defaults import AUTHORITY, CERTIFICATE
 from tests.faults.scene import until
 from tests.faults.through_gateway import Load, loaded
 from tests.rollouts.scene import ALLOWED, BACK_SECONDS, HOSTS, POOL, Scene

@@ -19,7 +19,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "roles/README.md"
 BLOCK = re.compile(r"(?<=<!-- knobs: tests/unit/test_knobs.py writes this -->\n)(.*?)(?=<!-- end of knobs -->)", re.S)
-ROLES = sorted(file.parent.name for file in (ROOT / "roles").glob("*/defaults.py"))
+ROLES = sorted(
+    file.parent.name for file in (ROOT / "roles").glob("*/defaults.py") if "class Defaults:" in file.read_text("utf-8")
+)
 UNITS = {"seconds": "s", "hours": "h", "mib": "MiB", "percent": "%"}
 
 

@@ -19,7 +19,9 @@ from tests.unit.given import sources
 
 ROOT = Path(__file__).parents[2]
 TABLE = known_settings()
-ROLES = sorted(file.parent.name for file in (ROOT / "roles").glob("*/defaults.py"))
+ROLES = sorted(
+    file.parent.name for file in (ROOT / "roles").glob("*/defaults.py") if "class Defaults:" in file.read_text("utf-8")
+)
 
 
 def refusals(**data: Any) -> list[str]:

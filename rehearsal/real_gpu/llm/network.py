@@ -7,6 +7,8 @@ graphs, and each token is the likeliest one, whatever temperature, top_p and see
 
 import dataclasses
 import json
+import os
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -62,9 +64,9 @@ class LLM(Base):
         if self.ranks.number == 0:
             self._prove()
 
-    def _step_tokens(self, asked):
-        row_bytes = self.model.dtype.itemsize * (self.blocks * self.block_size + asked)
-        return max(1, min(asked, MASK_BYTES // row_bytes))
+    def _step_tokens(self, wanted):
+        row_bytes = self.model.dtype.itemsize * (self.blocks * self.block_size + wanted)
+        return max(1, min(wanted, MASK_BYTES // row_bytes))
 
     def _manager(self, sharing):
         known = {field.name for field in dataclasses.fields(ContinuousBatchingConfig)}
@@ -96,7 +98,7 @@ class LLM(Base):
                 raise RuntimeError("the network was asked for a token and gave none")
 
     def describe(self):
-        """One line for the log."""
+        """A line for the log."""
         card = torch.cuda.get_device_name() if self.model.device.type == "cuda" else "CPU"
         card += f" x {self.ranks.count}" if self.ranks.count > 1 else ""
         return (
@@ -143,11 +145,11 @@ class LLM(Base):
     def tokens(self, ids, stopped, params, seed):
         """The ids of an answer, one by one, until it ends or `stopped`; the token that ends it is one of them."""
         self._require_room(len(ids), params.max_tokens)
-        said = 0
+        yielded = 0
         with closing(self.loop.results(ids, params.max_tokens, stopped)) as results:
             for result in results:
-                yield from result.generated_tokens[said:]
-                said = len(result.generated_tokens)
+                yield from result.generated_tokens[yielded:]
+                yielded = len(result.generated_tokens)
 
     def _require_room(self, used, most):
         if not used:
@@ -203,6 +205,19 @@ def _llama(folder):
 def _ends(folder, configuration):
     """The tokens that end an answer."""
     generation = folder / "generation_config.json"
-    said = json.loads(generation.read_text()) if generation.exists() else {}
-    ends = said.get("eos_token_id", configuration.get("eos_token_id"))
+    settings = json.loads(generation.read_text()) if generation.exists() else {}
+    ends = settings.get("eos_token_id", configuration.get("eos_token_id"))
     return ends if isinstance(ends, list) else [] if ends is None else [ends]
+
+
+def main():
+    """A further rank (network_ranks.py): computes its part until the first process ends, or is gone."""
+    number, folder = int(sys.argv[1]), sys.argv[2]
+    arguments = json.loads(Path(folder, "arguments.json").read_text())
+    llm = LLM(**arguments, ranks=Ranks(arguments["tensor_parallel_size"], arguments, number, folder))
+    llm.loop.wait()
+    os._exit(0)  # the groups of a process that is gone cannot be taken apart
+
+
+if __name__ == "__main__":
+    main()

@@ -56,7 +56,7 @@ class Loop:
         return sum(state.position_offset for state in [*working.values()])
 
     def end(self):
-        """Nothing runs any more; who still waits gets an error."""
+        """Stops the loop; requests that still wait get an error."""
         self._manager.stop(block=True, timeout=30, hard_stop=True)
         self._thread.join(30)
 

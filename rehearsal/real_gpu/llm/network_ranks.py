@@ -1,8 +1,8 @@
 """Several GPUs of one host for one network: a process on each, which has its part of every layer (rehearsal stand-in).
 
-The first is the one that serves; it starts the others with this module, and they end with it:
+The first process serves. It starts the others, which end with it:
 
-    python -m tensorrt_llm.network_ranks RANK FOLDER
+    python -m tensorrt_llm.network RANK FOLDER
 """
 
 import json
@@ -30,7 +30,7 @@ TIMEOUT = timedelta(minutes=5)
 
 
 class Ranks:
-    """The processes of one network, this one among them; with one GPU there is no other."""
+    """The processes of a network, this one among them; with one GPU there is only this one."""
 
     def __init__(self, count, arguments, number=0, folder=None):
         self.count, self.number, self._others, self._folder = count, number, [], folder
@@ -43,7 +43,7 @@ class Ranks:
         if number == 0:
             self._folder = tempfile.mkdtemp(prefix="ranks-")
             Path(self._folder, "arguments.json").write_text(json.dumps(arguments))
-            self._others = [_start(other, self._folder) for other in range(1, count)]
+            self._others = [_start(rank, self._folder) for rank in range(1, count)]
         if on_cards:
             torch.cuda.set_device(self.device)
         dist.init_process_group(
@@ -63,12 +63,12 @@ class Ranks:
 
     def end(self):
         """The other processes are gone."""
-        for other in self._others:
+        for process in self._others:
             try:
-                other.wait(30)
+                process.wait(30)
             except subprocess.TimeoutExpired:
-                other.kill()
-                other.wait()
+                process.kill()
+                process.wait()
         if self.count > 1:
             dist.destroy_process_group()
         if self._others:
@@ -86,20 +86,5 @@ def _start(number, folder):
     own = sys.executable if Path(sys.executable or "-").name.startswith("python") else None
     python = own or shutil.which(version) or "python3"
     places = os.pathsep.join(place or os.getcwd() for place in sys.path)
-    command = [python, "-m", "tensorrt_llm.network_ranks", str(number), folder]
+    command = [python, "-m", "tensorrt_llm.network", str(number), folder]
     return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": places})
-
-
-def main():
-    """Computes its part until the first process ends, or is gone."""
-    from .network import LLM
-
-    number, folder = int(sys.argv[1]), sys.argv[2]
-    arguments = json.loads(Path(folder, "arguments.json").read_text())
-    llm = LLM(**arguments, ranks=Ranks(arguments["tensor_parallel_size"], arguments, number, folder))
-    llm.loop.wait()
-    os._exit(0)  # the groups of a process that is gone cannot be taken apart
-
-
-if __name__ == "__main__":
-    main()

@@ -24,7 +24,7 @@ from rehearsal.machine import Machine
 from rehearsal.network import Network
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
-from roles.exporters.paths import COUNTERS, DCGM
+from roles.exporters.defaults import COUNTERS, DCGM
 from tests.faults.scene import until
 from tests.monitoring.live import hurried
 

@@ -20,8 +20,8 @@ from deploy.inventory.gateway_keys import GatewayKey
 from deploy.slices.traffic import BalancerSlice, GatewayMemberSlice, GatewayRouteSlice, MemberSlice, RouteSlice
 from roles._shipping.texts import HERE
 from roles.balancer.config import config, everything
+from roles.balancer.defaults import Places
 from roles.balancer.keys import maps
-from roles.balancer.paths import Places
 from tests.ports import free_ports
 from tests.roles.balancer.standins import SERVICE, Host
 

@@ -11,8 +11,8 @@ import pytest
 
 from deploy.slices.traffic import RouteSlice
 from roles.balancer.config import config, everything, hold, until_all_have_them
+from roles.balancer.defaults import Places
 from roles.balancer.keys import HEADER
-from roles.balancer.paths import Places
 from tests.roles.balancer.bench import HAPROXY, balancer, version
 from tests.roles.balancer.slices import CHAT, a_balancer, gateway_route, member
 from tests.unit.certificates import write_certificate

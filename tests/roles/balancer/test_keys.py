@@ -173,7 +173,7 @@ def test_keys_are_there_before_haproxy_reads_that_it_has_to_ask(
 def test_keys_that_are_there_are_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keeps(tmp_path, monkeypatch, text_of(KEYS))
     (wanted,) = maps(ASKS, KEYS)
-    assert send(f"{wanted.seen_when_right} {wanted.path}").commands == ()
+    assert send(f"{wanted.wanted_fact} {wanted.path}").commands == ()
 
 
 def test_a_machine_that_keeps_no_keys_leaves_those_of_the_balancer(

@@ -13,7 +13,7 @@ from roles import balancer
 from roles._shipping.places import command
 from roles.balancer import operations
 from roles.balancer.config import config, everything
-from roles.balancer.paths import CONFIG, UNIT_NAME
+from roles.balancer.defaults import CONFIG, UNIT_NAME
 from tests.roles.balancer.slices import CHAT, a_balancer, member
 from tests.roles.fake import Ran, run
 from tests.unit.certificates import write_certificate
@@ -40,7 +40,7 @@ def written(mine: BalancerSlice = MINE, models: tuple[str, ...] = ("llama", "bge
 
 def placed(mine: BalancerSlice = MINE) -> str:
     """The texts of the role, as they are on a host that is done."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in operations.texts(mine))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(mine))
 
 
 def play(*seen: str, mine: BalancerSlice = MINE, texts: str | None = None, **how: Any) -> Ran:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roles import docker
-from roles._pyinfra.facts import Installed, Seen
+from roles._pyinfra.facts import HostFacts, Installed
 from roles.docker.verify import docker_version
 from tests.roles.cases import Case, cases, play
 
@@ -66,5 +66,5 @@ def test_what_is_not_refused_ends_well(case: Case) -> None:
     ],
 )
 def test_the_version_is_the_packages_or_what_the_daemon_says(packages: dict[str, str], said: str, version: str) -> None:
-    seen = Seen(packages={name: Installed(each) for name, each in packages.items()}, values={"docker": said})
+    seen = HostFacts(packages={name: Installed(each) for name, each in packages.items()}, values={"docker": said})
     assert docker_version(seen) == version

@@ -79,7 +79,7 @@ def slices(trust: EngineTrust, *names: str, engine: EngineSlice | None = None, *
 
 def placed(trust: EngineTrust) -> str:
     """What a host says whose programs, unit and signers are right."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(trust))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(trust))
 
 
 def saying(engine: str = "", build: str = "build=llama\nActiveState=inactive") -> str:

@@ -13,7 +13,7 @@ import pytest
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import EngineSlice
 from deploy.spec import EngineStore, EngineTrust
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles.engines.carrying import Collect, Fetch
 from roles.engines.defaults import Defaults
 from roles.engines.facts import Having
@@ -42,7 +42,7 @@ def the_host_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def carry(command: Any, answers: dict[Any, Any] | None = None) -> Ran:
     """One command on one host."""
-    reading = Reading(Having, {"paths": (), "models": ()})
+    reading = CachedFact(Having, {"paths": (), "models": ()})
     return run(lambda: step(reading, lambda _: [command], name="Engines | Carry"), answers=answers or {})
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.slices.host import EngineSlice
 from deploy.spec import EngineTrust
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.steps import CachedFact, step
 from roles.engines import trust as signatures
 from roles.engines.facts import Having
 from roles.engines.signing import Sign
@@ -64,7 +64,7 @@ def signing(engine: EngineSlice, trust: EngineTrust, place: Path, replies: Any =
         return f"present:\n{base64.encodebytes(found.read_bytes()).decode()}" if found.exists() else ""
 
     answers = {"base64 -d": "", "then echo present:": file, "host engine verify": replies}
-    reading = Reading(Having, {"paths": (), "models": ()})
+    reading = CachedFact(Having, {"paths": (), "models": ()})
     return run(lambda: step(reading, lambda _: [Sign(engine, trust)], name="Engines | Sign"), answers=answers)
 
 

@@ -9,7 +9,7 @@ from deploy.slices.monitor import ExportersSlice
 from roles import exporters, firewall
 from roles.exporters import operations
 from roles.exporters.counters import COUNTERS
-from roles.exporters.paths import DCGM, METRICS, NODE, PAGES, unit_path
+from roles.exporters.defaults import DCGM, METRICS, NODE, PAGES, unit_path
 from roles.firewall.rules import rules
 from tests.monitoring.scraped import metrics
 from tests.roles.fake import Ran, run
@@ -30,7 +30,7 @@ OFF = [f"value\tstale\t{DCGM}"]
 
 def play(*seen: str, mine: ExportersSlice = MINE, texts: str | None = None, **how: Any) -> Ran:
     """The role on a host that shows `seen`."""
-    placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in operations.texts(mine))
+    placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(mine))
     answers = {"dpkg-query": list(seen), "%n %a %U": placed if texts is None else texts}
     return run(lambda: exporters.apply(mine), answers=answers, **how)
 

@@ -16,7 +16,7 @@ from deploy.slices.traffic import TrafficServerSlice, TrafficSlice
 from deploy.spec import Firewall, Gateway, Opening
 from roles import firewall
 from roles._pyinfra import undo
-from roles.firewall import paths
+from roles.firewall import defaults
 from roles.firewall.facts import SSH_PORTS
 from roles.firewall.rules import rules
 from tests.roles.balancer.slices import CHAT, a_balancer, gateway_route
@@ -27,10 +27,11 @@ from tests.roles.slices import SERVER, a_slice
 ROOT = Path(__file__).parents[3]
 DECLARED = Firewall(allow=("10.0.0.0/8", "10.1.0.0/16", "fd00::/8"), metrics=("10.0.9.9/32",))
 PUBLIC = replace(SERVER, address="10.0.0.5")
-LOADED = ["value\tloaded\tloaded", f"unit\tId={paths.UNIT_NAME}", "unit\tLoadState=loaded", "unit\tActiveState=active",
+LOADED = ["value\tloaded\tloaded",
+          f"unit\tId={defaults.UNIT_NAME}", "unit\tLoadState=loaded", "unit\tActiveState=active",
           "unit\tUnitFileState=enabled", "unit\t"]  # fmt: skip
 SSH = ["value\tssh-ports\t22", "value\tssh-ports\t2222"]
-LOADING = f"systemctl reload-or-restart {paths.UNIT_NAME} && {undo.PROGRAM} watch firewall 30"
+LOADING = f"systemctl reload-or-restart {defaults.UNIT_NAME} && {undo.PROGRAM} watch firewall 30"
 TOOL = ["package\tnftables\t1.1.3-1\tii "]
 
 
@@ -42,8 +43,8 @@ def declared(found: Firewall | None = DECLARED, **changes: Any) -> Slice:
 def placed(*extra: tuple[str, str]) -> list[str]:
     """Our program and unit as they are in the repository, and further files with their content."""
     files = [
-        (paths.PROGRAM, (ROOT / "files/shell/firewall.sh").read_text()),
-        (paths.UNIT, (ROOT / f"files/units/{paths.UNIT_NAME}").read_text()),
+        (defaults.PROGRAM, (ROOT / "files/shell/firewall.sh").read_text()),
+        (defaults.UNIT, (ROOT / f"files/units/{defaults.UNIT_NAME}").read_text()),
         *extra,
     ]
     return [f"file\t{path}\t{sha256(content.encode()).hexdigest()}" for path, content in files]
@@ -85,9 +86,9 @@ def test_an_undeclared_firewall_is_no_change() -> None:
 
 
 def test_one_that_is_no_longer_declared_is_taken_away() -> None:
-    assert play(declared(None), *TOOL, *SSH, *placed((paths.RULES, "x"))).commands == (
+    assert play(declared(None), *TOOL, *SSH, *placed((defaults.RULES, "x"))).commands == (
         "systemctl disable --now enginehouse-firewall.service",
-        f"rm -f {paths.UNIT} {paths.RULES} {paths.PROGRAM} && systemctl daemon-reload",
+        f"rm -f {defaults.UNIT} {defaults.RULES} {defaults.PROGRAM} && systemctl daemon-reload",
     )
 
 
@@ -95,7 +96,7 @@ def test_new_rules_are_kept_watched_written_loaded_and_confirmed_in_this_order()
     commands = play(declared(), *TOOL, *SSH, *placed()).commands
     assert [command.split("\n")[0] for command in commands] == [
         "systemctl enable enginehouse-firewall.service",
-        f'{undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
+        f'{undo.PROGRAM} save firewall --after "bash {defaults.PROGRAM} load" {defaults.RULES}',
         f"{undo.PROGRAM} watch --making firewall 330",
         "mkdir -p /etc/enginehouse && cat > /etc/enginehouse/firewall.nft.enginehouse-new"
         " && test $(stat -c %s /etc/enginehouse/firewall.nft.enginehouse-new ) = (its size) && chmod 0644 "
@@ -107,22 +108,22 @@ def test_new_rules_are_kept_watched_written_loaded_and_confirmed_in_this_order()
 
 
 def test_rules_in_force_are_no_change() -> None:
-    rest = [*TOOL, *SSH, *LOADED, *placed((paths.RULES, rules(declared(), (22, 2222))))]
+    rest = [*TOOL, *SSH, *LOADED, *placed((defaults.RULES, rules(declared(), (22, 2222))))]
     ran = play(declared(), *rest)
     assert (ran.commands, ran.would_change) == ((), ())
 
 
 def test_rules_that_a_killed_run_left_unconfirmed_are_confirmed_before_the_host_takes_them_back() -> None:
-    rest = [*TOOL, *SSH, *LOADED, *placed((paths.RULES, rules(declared(), (22, 2222))))]
+    rest = [*TOOL, *SSH, *LOADED, *placed((defaults.RULES, rules(declared(), (22, 2222))))]
     assert play(declared(), *rest, "value\tunconfirmed\tkept.json").commands == (
-        f'{undo.PROGRAM} save firewall --after "bash {paths.PROGRAM} load" {paths.RULES}',
+        f'{undo.PROGRAM} save firewall --after "bash {defaults.PROGRAM} load" {defaults.RULES}',
         f"{undo.PROGRAM} watch firewall 30",
         "confirm firewall over a new connection",
     )
 
 
 def test_rules_somebody_flushed_are_loaded_again() -> None:
-    rest = [*TOOL, *SSH, *LOADED[1:], *placed((paths.RULES, rules(declared(), (22, 2222))))]
+    rest = [*TOOL, *SSH, *LOADED[1:], *placed((defaults.RULES, rules(declared(), (22, 2222))))]
     assert f"risk {LOADING}" in play(declared(), *rest).commands
 
 

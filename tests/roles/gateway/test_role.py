@@ -15,7 +15,7 @@ from deploy.slices.gateway import GatewaySlice
 from deploy.spec import Gateway
 from roles import closing
 from roles import gateway as role
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles._shipping.places import command
 from roles.gateway import operations, wheels
 from roles.gateway.programs import environment_path, publication, version
@@ -57,7 +57,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def placed(gateway: Gateway) -> str:
     """The texts of the role, as they are on a host that is done."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in operations.texts(*h100(gateway)))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(*h100(gateway)))
 
 
 def play(*seen: str, texts: str | None = None, differs: str = "", gateway: Gateway = WITH_KEYS, **how: Any) -> Ran:
@@ -160,7 +160,7 @@ def salted() -> GatewaySlice:
 
 def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobody(tmp_path: Path) -> None:
     """Run for real: kept by a second run, a new one after removal, readable by root and the gateway's group."""
-    (command_,) = operations.salt(Seen.parse([]), salted())
+    (command_,) = operations.salt(HostFacts.parse([]), salted())
     script = command_.replace("/etc/enginehouse/gateway", str(tmp_path))
     script = script.replace("root:enginehouse-gateway", f"{os.getuid()}:{os.getgid()}")
 
@@ -177,10 +177,10 @@ def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobod
 
 
 def test_a_secret_that_others_may_read_is_closed_and_one_that_is_right_is_left() -> None:
-    right = Seen.parse(["value\tsalt\t640 root enginehouse-gateway"])
-    wrong = Seen.parse(["value\tsalt\t644 root root"])
+    right = HostFacts.parse(["value\tsalt\t640 root enginehouse-gateway"])
+    wrong = HostFacts.parse(["value\tsalt\t644 root root"])
     assert [len(list(operations.salt(seen, salted()))) for seen in (right, wrong)] == [0, 1]
-    assert list(operations.salt(Seen.parse([]), h100(WITH_KEYS)[1])) == []
+    assert list(operations.salt(HostFacts.parse([]), h100(WITH_KEYS)[1])) == []
 
 
 def test_a_host_without_a_gateway_has_no_step_of_it() -> None:

@@ -17,7 +17,7 @@ DONE = f"enabled={WATCH}\nrunning={WATCH}\nenabled={GPU}\nrunning={GPU}"
 
 def placed(chosen: Defaults | None = None) -> str:
     """What a host says whose texts are right."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(MINE, chosen or Defaults()))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(MINE, chosen or Defaults()))
 
 
 def play(seen: str = "", going: str = "", **options: Any) -> Ran:

@@ -12,7 +12,7 @@ import pytest
 
 from deploy.refusals.errors import PREFLIGHT
 from host import mig, places
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles.cards import not_ours_to_cut
 from tests.roles.slices import a_slice
 
@@ -93,11 +93,11 @@ class Host:
         """What `nvidia-smi -L` lists."""
         return list(json.loads(self.state.read_text())["devices"])
 
-    def seen(self) -> Seen:
+    def seen(self) -> HostFacts:
         """What the role's fact says of the GPU."""
         state = json.loads(self.state.read_text())
         told = subprocess.run(["nvidia-smi", "-L"], check=True, capture_output=True, text=True).stdout
-        return Seen(values={"modes": f"0, {state['current']}, {state['pending']}", "listed": told})
+        return HostFacts(values={"modes": f"0, {state['current']}, {state['pending']}", "listed": told})
 
 
 @pytest.fixture

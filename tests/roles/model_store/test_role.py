@@ -37,7 +37,7 @@ MEMORY = "/run/enginehouse/weights/chat"
 
 def placed(mine: Slice) -> str:
     """What a host says whose programs, unit and settings are right."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine))
 
 
 def play(mine: Slice, store: str, seen: str = "", **options: Any) -> Ran:

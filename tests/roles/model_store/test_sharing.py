@@ -67,7 +67,7 @@ class Comes:
 
 def host_that(store: Any, awaited: Any = CAME, gives: Any = GIVES, mine: Slice | None = None) -> Mapping[str, Any]:
     """A host's answers: of what is published, of its unit while it gets the model, and while it gives it."""
-    placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine or mine_of("a")))
+    placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine or mine_of("a")))
     return {
         "%n %a %U": placed,
         "id -u": "value\tenginehouse-fetch\t990\nvalue\tenginehouse-share\t991",
@@ -204,7 +204,7 @@ def test_who_has_it_is_known_before_the_first_host_acts(monkeypatch: pytest.Monk
         mine = mine_of(host.name.removeprefix("@fake/"))
         model_store.begin(mine)
         model_store.finish(mine)
-        quiet.look()
+        quiet.recheck()
         quiet.settle()
 
     untidy = {**host_that(PUBLISHED), "dpkg-query": ""}

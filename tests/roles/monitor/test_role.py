@@ -17,7 +17,7 @@ from deploy.spec import Secret
 from roles import monitor
 from roles import support as edge
 from roles.monitor import config, operations
-from roles.monitor.paths import ALERTS, ALL, BLACKBOX, CONFIG, PACKAGES, PROMETHEUS, RULES
+from roles.monitor.defaults import ALERTS, ALL, BLACKBOX, CONFIG, PACKAGES, PROMETHEUS, RULES
 from tests.monitoring.test_rules import promtool
 from tests.roles.fake import Ran, run
 from tests.roles.monitor.plans import a_monitor, watched
@@ -47,7 +47,7 @@ DONE = [*PACKED, *running(*ALL), *files()]
 
 def play(*seen: str, mine: MonitorSlice = MINE, texts: str | None = None, **how: Any) -> Ran:
     """The role on a host that shows `seen`."""
-    placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in operations.texts(mine))
+    placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(mine))
     answers = {"dpkg-query": list(seen), "%n %a %U": placed if texts is None else texts}
     return run(lambda: monitor.apply(mine), answers=answers, **how)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from deploy.io.authority import made, now, signed, why_anew
 from gateway.mutual import identity
-from roles._pyinfra.facts import Seen, script
+from roles._pyinfra.facts import HostFacts, script
 from roles._shipping.certificates import Certified, ask_certificate, installed, requested
 
 SELF = f"{pwd.getpwuid(os.getuid()).pw_name}:{grp.getgrgid(os.getgid()).gr_name}"
@@ -35,8 +35,8 @@ def test_a_host_makes_its_key_and_gets_a_certificate_for_it(tmp_path: Path) -> N
     pem = signed(authority, request, wanted.use, wanted.name, wanted.address, now())
     shell(installed(wanted, pem), pem)
     (tmp_path / "authority.pem").write_text(authority.pem)
-    seen = Seen.parse(shell(script(ask_certificate(wanted.path, wanted.authority))).splitlines())
-    assert seen.value("certificate-mode") == wanted.seen_when_right and "PRIVATE" not in str(seen) + request
+    seen = HostFacts.parse(shell(script(ask_certificate(wanted.path, wanted.authority))).splitlines())
+    assert seen.value("certificate-mode") == wanted.wanted_fact and "PRIVATE" not in str(seen) + request
     assert why_anew(seen.value("certificate"), authority.trusted, "client", "front", "10.0.0.1", now()) == ""
     assert identity(place, tmp_path / "authority.pem").context.verify_mode == ssl.CERT_REQUIRED
     assert (stat.S_IMODE(place.stat().st_mode), (tmp_path / "said").exists()) == (0o640, True)

@@ -19,11 +19,11 @@ from roles import firewall, gateway, mutual
 from roles._shipping import certificates
 from roles.doctor.questions import questions
 from roles.firewall.rules import rules
-from roles.gateway import paths as gateway_paths
+from roles.gateway import defaults as gateway_defaults
 from roles.gateway.settings import settings
 from roles.mutual import operations
 from roles.mutual.config import config
-from roles.mutual.paths import AUTHORITY, CERTIFICATE, CONFIG, UNIT, UNIT_NAME
+from roles.mutual.defaults import AUTHORITY, CERTIFICATE, CONFIG, UNIT, UNIT_NAME
 from tests.roles.fake import Ran, run
 from tests.roles.gateway.test_role import COMPLETE, PACKAGES, PUBLISHED
 from tests.roles.mutual.hosts import front_and_back, pem_of
@@ -71,7 +71,7 @@ def play(*seen: str, unit: bool = True, **how: Any) -> Ran:
     text = operations.unit()
     answers = {
         "dpkg-query": list(seen),
-        "%n %a %U": f"{text.seen_when_right} {text.path}" if unit else "",
+        "%n %a %U": f"{text.wanted_fact} {text.path}" if unit else "",
         "openssl req": request().splitlines(),
     }
     return run(lambda: mutual.apply(BACK), answers=answers, **how)
@@ -164,13 +164,13 @@ def test_a_gateway_has_a_certificate_before_its_settings_name_it(authority: Path
         next(number for number, line in enumerate(lines) if start in line)
         for start in (
             "useradd",
-            gateway_paths.AUTHORITY,
-            f"certify {gateway_paths.CERTIFICATE} for client",
-            f"cat > {gateway_paths.WANTED}",
+            gateway_defaults.AUTHORITY,
+            f"certify {gateway_defaults.CERTIFICATE} for client",
+            f"cat > {gateway_defaults.WANTED}",
         )
     ]
     assert order == sorted(order)
-    new = f"> {gateway_paths.CERTIFICATE}.enginehouse-new.crt;"
+    new = f"> {gateway_defaults.CERTIFICATE}.enginehouse-new.crt;"
     (sent,) = [heard.command for heard in ran.shell["host"] if new in heard.command]
     assert "chown root:enginehouse-gateway" in sent and "touch -c" in sent
 
@@ -182,7 +182,7 @@ def test_a_gateway_s_settings_name_what_others_are_asked_with() -> None:
         "front/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.1:8003/ready/main"},
         "back/main": {"grpc": "10.0.0.2:8009", "ready_url": "https://10.0.0.2:8009/ready/main", "mutual": "main"},
     }
-    assert told["mutual"] == {"certificate": gateway_paths.CERTIFICATE, "authority": gateway_paths.AUTHORITY}
+    assert told["mutual"] == {"certificate": gateway_defaults.CERTIFICATE, "authority": gateway_defaults.AUTHORITY}
     assert told["models"]["nomic"]["servers"] == ["back/main"]
     assert settings_of(told).servers["back/main"].mutual == "main"
 

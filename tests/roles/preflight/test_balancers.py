@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roles._pyinfra.facts import Seen, Unit
+from roles._pyinfra.facts import HostFacts, Unit
 from roles.preflight.balancers import OURS, THEIRS, findings
 from roles.preflight.defaults import Defaults
 from tests.roles.balancer.slices import a_balancer
@@ -19,7 +19,7 @@ TAKEN = {
 
 def kinds(ours: Unit = OFF, theirs: Unit = OFF, **values: str) -> list[str]:
     """Kinds of findings on a good host with these answers changed."""
-    seen = Seen(values=GOOD | values, units={OURS: ours, THEIRS: theirs})
+    seen = HostFacts(values=GOOD | values, units={OURS: ours, THEIRS: theirs})
     return [finding.kind for finding in findings(seen, a_balancer(), Defaults(), 1000.0)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles.preflight.defaults import Defaults
 from roles.preflight.facts import _NO_FILTER, _NO_OWNER_MATCH, _PTRACE_FILES, _SYSCTL
 from roles.preflight.judge import judge
@@ -37,7 +37,7 @@ from tests.roles.slices import a_slice
 def test_a_host_that_lets_nothing_trace_is_told_how_to_let_it(scope: str, files: str, attempt: str) -> None:
     """The kernel never lowers 3."""
     answers = {**GOOD, "ptrace-scope": scope, "ptrace-files": files}
-    (finding,) = judge(Seen(values=answers), a_slice("debian-12"), Defaults(), NOW)
+    (finding,) = judge(HostFacts(values=answers), a_slice("debian-12"), Defaults(), NOW)
     assert str(finding) == (
         "host: processes may not trace their own children\n"
         f"  found   kernel.yama.ptrace_scope = {scope}\n"
@@ -53,7 +53,7 @@ def test_a_host_that_lets_nothing_trace_is_told_how_to_let_it(scope: str, files:
 def test_a_kernel_without_the_owner_match_is_refused_with_one_that_has_it(system: str, package: str) -> None:
     kernel = "6.8.0-1-generic"
     answers = {**GOOD, "os": system, "kernel": kernel, "owner-match": "absent"}
-    (finding,) = judge(Seen(values=answers), a_slice(system), Defaults(), NOW)
+    (finding,) = judge(HostFacts(values=answers), a_slice(system), Defaults(), NOW)
     assert str(finding) == (
         "host: the kernel cannot tell whose a connection is\n"
         "  found   6.8.0-1-generic without xt_owner\n"
@@ -65,7 +65,7 @@ def test_a_kernel_without_the_owner_match_is_refused_with_one_that_has_it(system
 
 def test_a_gateway_needs_filters_of_system_calls_and_a_server_alone_does_not() -> None:
     answers = {**GOOD, "seccomp": "absent"}
-    (finding,) = judge(Seen(values=answers), a_slice("debian-12", gateway=h100()[1]), Defaults(), NOW)
+    (finding,) = judge(HostFacts(values=answers), a_slice("debian-12", gateway=h100()[1]), Defaults(), NOW)
     assert str(finding) == (
         "host: the kernel has no filters of system calls\n"
         "  found   6.1.0-40-amd64 without CONFIG_SECCOMP_FILTER\n"

@@ -10,7 +10,7 @@ import pytest
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
 from deploy.spec import Docker
-from roles._pyinfra.facts import Installed, Seen, script
+from roles._pyinfra.facts import HostFacts, Installed, script
 from roles.preflight.defaults import Defaults
 from roles.preflight.docker import foreign_docker, questions
 from roles.preflight.judge import judge
@@ -22,7 +22,7 @@ DISTRIBUTION = Docker(source="distribution")
 def findings(mine: Slice, packages: dict[str, str] | None = None, **values: str) -> list[Refusal]:
     """What is found on a host with these packages and answers."""
     installed = {name: Installed(version) for name, version in (packages or {}).items()}
-    seen = Seen(packages=installed, values={name.replace("_", "-"): value for name, value in values.items()})
+    seen = HostFacts(packages=installed, values={name.replace("_", "-"): value for name, value in values.items()})
     return list(foreign_docker(seen, mine))
 
 
@@ -95,7 +95,7 @@ def test_a_host_that_has_the_wanted_one_is_left_alone(source: Docker, package: s
 
 
 def test_it_is_one_of_preflights_findings() -> None:
-    seen = Seen(packages={"docker.io": Installed("29.1.3")})
+    seen = HostFacts(packages={"docker.io": Installed("29.1.3")})
     assert "foreign-docker" in [found.kind for found in judge(seen, a_slice("ubuntu-24.04"), Defaults(), 0)]
 
 
@@ -107,5 +107,5 @@ def test_a_dockerd_of_no_package_is_told_from_one_of_a_package(tmp_path: Path, o
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:/usr/bin:/bin"
     shell = subprocess.run(["bash", "-c", script(*questions())], env={"PATH": path}, capture_output=True, text=True)
-    seen = Seen.parse(shell.stdout.splitlines())
+    seen = HostFacts.parse(shell.stdout.splitlines())
     assert seen.value("stray-docker") == (str(tmp_path / "dockerd") if found else "")

@@ -13,7 +13,7 @@ import pytest
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
 from roles import preflight
-from roles._pyinfra.facts import Seen
+from roles._pyinfra.facts import HostFacts
 from roles.preflight.defaults import Defaults
 from roles.preflight.facts import addresses
 from roles.preflight.judge import judge, notes
@@ -41,7 +41,7 @@ GOOD = {
 def kinds(mine: Slice | None = None, **changes: str) -> list[str]:
     """Kinds of everything found on a good machine with some answers changed; an empty answer is no answer."""
     values = {name: value for name, value in {**GOOD, **changes}.items() if value}
-    return [found.kind for found in judge(Seen(values=values), mine or a_slice("debian-12"), Defaults(), NOW)]
+    return [found.kind for found in judge(HostFacts(values=values), mine or a_slice("debian-12"), Defaults(), NOW)]
 
 
 def test_the_declared_machine_has_no_findings() -> None:
@@ -158,12 +158,12 @@ def test_an_unmanaged_driver_below_the_floor_is_found() -> None:
 
 
 def test_a_proxy_that_is_not_known_can_be_allowed_for() -> None:
-    seen = Seen(values={**GOOD, "unreachable": "image nvcr.io:443"})
+    seen = HostFacts(values={**GOOD, "unreachable": "image nvcr.io:443"})
     assert judge(seen, a_slice("debian-12"), Defaults(check_network=False), NOW) == []
 
 
 def test_a_message_names_the_host_what_was_seen_and_what_to_do() -> None:
-    seen = Seen(values={**GOOD, "pci": "0000:01:00.0 10de:20b5 0x030200"})
+    seen = HostFacts(values={**GOOD, "pci": "0000:01:00.0 10de:20b5 0x030200"})
     (found,) = judge(seen, a_slice("debian-12"), Defaults(), NOW)
     assert str(found) == (
         "host: this machine has another GPU\n"
@@ -176,18 +176,18 @@ def test_a_message_names_the_host_what_was_seen_and_what_to_do() -> None:
 
 def test_a_port_names_the_program_that_has_it() -> None:
     listeners = 'LISTEN 0 4096 0.0.0.0:8000 0.0.0.0:* users:(("python3",pid=7,fd=3))'
-    seen = Seen(values={**GOOD, "listening": "00000000:1F40", "listeners": listeners})
+    seen = HostFacts(values={**GOOD, "listening": "00000000:1F40", "listeners": listeners})
     assert judge(seen, a_slice("debian-12"), Defaults(), NOW)[0].facts["found"] == "python3 listens there"
 
 
 def test_a_port_that_a_container_of_ours_has_is_no_obstacle() -> None:
     """Another server's, stopped before this one starts; or one that has lost its unit."""
-    seen = Seen(values={**GOOD, "listening": "00000000:1F40", "published": "8000 8001 8002 "})
+    seen = HostFacts(values={**GOOD, "listening": "00000000:1F40", "published": "8000 8001 8002 "})
     assert judge(seen, a_slice("debian-12"), Defaults(), NOW) == []
 
 
 def test_nouveau_is_told_beforehand() -> None:
-    seen = Seen(values={**GOOD, "nouveau": "loaded"})
+    seen = HostFacts(values={**GOOD, "nouveau": "loaded"})
     assert list(notes(seen, a_slice("debian-12"))) == [
         "nouveau drives the GPU; it will be kept away, and the host reboots once"
     ]
@@ -212,7 +212,7 @@ def test_the_kernels_notation_of_addresses_is_read(text: str, address: str, port
 def test_a_taken_port_is_seen_however_the_inventory_writes_the_address(written: str, listening: str) -> None:
     mine = a_slice("debian-12")
     mine = replace(mine, servers=tuple(replace(server, address=written) for server in mine.servers))
-    seen = Seen(values={**GOOD, "listening": listening})
+    seen = HostFacts(values={**GOOD, "listening": listening})
     assert [problem.kind for problem in ports(seen, mine)] == ["port-taken"]
 
 

@@ -29,7 +29,7 @@ HERE, GOING = "image=sha256:1\nActiveState=inactive", "ActiveState=activating\nS
 
 def placed(mine: Slice) -> str:
     """What a host says whose program, unit and settings are right."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine))
 
 
 def play(mine: Slice, pull: Any, seen: str = "", **options: Any) -> Ran:

@@ -44,7 +44,7 @@ class Host:
 
     def __init__(self, told: str = NOTHING, awaited: str = CAME) -> None:
         self.told, self.awaited = told, awaited
-        placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine_of("a")))
+        placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine_of("a")))
         self.answers: dict[Any, Any] = {
             re.compile(f"systemctl start --no-block {PULL}"): self._pulled,
             "%n %a %U": placed,

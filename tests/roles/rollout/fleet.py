@@ -17,7 +17,7 @@ from deploy.planning.plan import Plan
 from deploy.slices.host import Slice
 from deploy.spec import Rollout
 from roles import rollout
-from roles._pyinfra.steps import Command, Reading, step
+from roles._pyinfra.steps import CachedFact, Command, step
 from tests.roles.fake import Answer, Ran, run
 from tests.roles.plans import a_plan
 from tests.roles.slices import a_slice
@@ -123,7 +123,7 @@ def story(plan: Plan) -> None:
     rollout.all_staged(mine, plan)
     for number, wave in enumerate(host.loop(plan.waves), start=1):
         if host.name in wave:
-            step(Reading(Release), swap, name=f"Swap {number}")
+            step(CachedFact(Release), swap, name=f"Swap {number}")
         rollout.end_of_wave(mine, plan, number, put_back)
 
 

@@ -9,7 +9,7 @@ import pytest
 from deploy.slices.traffic import SeenBySlice
 from deploy.spec import Rollout
 from deploy.topology.waves import pools_of
-from roles.rollout.facts import Look, Looks, ready_hosts, seen_by
+from roles.rollout.facts import RolloutFacts, ServerFacts, readiness_command, ready_hosts
 from roles.rollout.judge import finding, slower, unchanged
 from tests.roles.slices import a_slice
 
@@ -51,28 +51,30 @@ def test_two_balancers_have_to_agree_that_a_host_is_ready() -> None:
 
 
 def test_each_balancer_is_asked_for_what_is_up() -> None:
-    asked = seen_by([SeenBySlice(name="edge", metrics="http://10.0.0.5:8405/metrics")])
+    asked = readiness_command([SeenBySlice(name="edge", metrics="http://10.0.0.5:8405/metrics")])
     assert "--max-time 5 http://10.0.0.5:8405/metrics" in asked and "echo balancer=edge" in asked
 
 
 def test_a_host_without_our_programs_has_no_looks() -> None:
-    assert Looks().process([]) == {}
-    assert Looks().command([]) == "true"
+    assert RolloutFacts().process([]) == {}
+    assert RolloutFacts().command([]) == "true"
 
 
 def test_a_look_is_read_from_a_line_of_the_host() -> None:
     """Keys of a newer version are passed over."""
     line = {"server": "main", "release": "new", "active": "active", "invocation": "i", "further": 1}
-    assert Looks().process(["a warning", json.dumps(line)]) == {"main": Look("main", "new", "active", "i")}
+    assert RolloutFacts().process(["a warning", json.dumps(line)]) == {
+        "main": ServerFacts("main", "new", "active", "i")
+    }
 
 
-OLD, NEW = Look("main", "old", "active", "1"), Look("main", "new", "active", "2")
+OLD, NEW = ServerFacts("main", "old", "active", "1"), ServerFacts("main", "new", "active", "2")
 
 
-def swapped(after: float, before: float) -> Look:
+def swapped(after: float, before: float) -> ServerFacts:
     """The new release, which answers in `after` seconds where the old one took `before`."""
     verdict = {"release": "new", "from": "old", "answers": {"rank": after}, "answers_before": {"rank": before}}
-    return Look("main", "new", "active", "2", verdict)
+    return ServerFacts("main", "new", "active", "2", verdict)
 
 
 @pytest.mark.parametrize(("after", "before", "is_slower"), [(1.2, 1.0, False), (1.3, 1.0, True), (0.05, 0.01, False)])
@@ -82,7 +84,7 @@ def test_slower_is_more_than_the_share_and_more_than_the_floor(after: float, bef
 
 def test_nothing_is_compared_where_the_rollout_does_not_ask_or_the_swap_was_another() -> None:
     assert list(slower(OLD, swapped(9, 1), 0, 0)) == []
-    assert list(slower(Look("main", "older"), swapped(9, 1), 20, 0)) == []
+    assert list(slower(ServerFacts("main", "older"), swapped(9, 1), 20, 0)) == []
 
 
 def test_a_server_that_is_not_there_is_not_ready() -> None:
@@ -90,12 +92,12 @@ def test_a_server_that_is_not_there_is_not_ready() -> None:
 
 
 def test_the_worst_is_found_first() -> None:
-    wrong = Look("main", "new", "active", "2", swapped(9, 1).swap, "it sings")
+    wrong = ServerFacts("main", "new", "active", "2", swapped(9, 1).swap, "it sings")
     assert finding(a_slice(), {"main": OLD}, {"main": wrong}, Rollout(slower_percent=20), 0)[0] == "question failed"
     assert finding(a_slice(), {"main": OLD}, {"main": swapped(9, 1)}, Rollout(slower_percent=20), 0)[0] == "slower"
     assert finding(a_slice(), {"main": OLD}, {"main": NEW}, Rollout(slower_percent=20), 0) == (None, "")
 
 
 def test_a_server_that_was_started_again_has_changed() -> None:
-    again = Look("main", "old", "active", "3")
+    again = ServerFacts("main", "old", "active", "3")
     assert (unchanged({"main": OLD}, {"main": OLD}), unchanged({"main": OLD}, {"main": again})) == (True, False)

@@ -11,7 +11,7 @@ import pytest
 from deploy.slices.host import Slice
 from deploy.slices.traffic import SeenBySlice, TrafficServerSlice, TrafficSlice
 from roles import foundation, nvidia_driver, traffic
-from roles._pyinfra.steps import Reading, any_changed, step
+from roles._pyinfra.steps import CachedFact, any_changed, step
 from roles._shipping.texts import HERE
 from roles.traffic.facts import Service
 from roles.traffic.operations import settings, unit
@@ -30,7 +30,7 @@ TRAFFIC = TrafficSlice(
 )
 MINE = replace(a_slice(), traffic=TRAFFIC)
 WANTED = settings(TRAFFIC)
-PLACED = "\n".join(f"{text.seen_when_right} {text.path}" for text in (unit(), WANTED))
+PLACED = "\n".join(f"{text.wanted_fact} {text.path}" for text in (unit(), WANTED))
 RUNS = ["unit\tId=enginehouse-traffic.service", "unit\tLoadState=loaded", "unit\tActiveState=active",
         "unit\tUnitFileState=enabled", "unit\t", "value\tuser\t998"]  # fmt: skip
 RUN = "systemctl enable --now enginehouse-traffic.service"
@@ -65,13 +65,13 @@ def test_a_service_that_was_stopped_or_disabled_runs_again() -> None:
 
 
 def test_other_settings_are_written_and_taken_up_in_one_command() -> None:
-    ran = play(PLACED.replace(WANTED.seen_when_right, f"{'0' * 64} 644 root"), RUNS)
+    ran = play(PLACED.replace(WANTED.wanted_fact, f"{'0' * 64} 644 root"), RUNS)
     assert len(ran.commands) == 1
     assert f"/etc/enginehouse/traffic.json && {{ {TRIED}" in ran.commands[0]
 
 
 def test_another_unit_is_put_under_the_dead_mans_switch_and_started_anew() -> None:
-    ran = play(PLACED.replace(unit().seen_when_right, f"{'0' * 64} 644 root"), RUNS)
+    ran = play(PLACED.replace(unit().wanted_fact, f"{'0' * 64} 644 root"), RUNS)
     assert ran.commands[-1] == "confirm units-traffic over a new connection"
     assert any(TRIED in command for command in ran.commands)
 
@@ -107,7 +107,7 @@ def story(change: bool) -> Ran:
     """A wave on a host where a step would change something, or nothing."""
 
     def wave() -> None:
-        swapped = step(Reading(Service), lambda _: ["swap"] if change else [], name="Swap")
+        swapped = step(CachedFact(Service), lambda _: ["swap"] if change else [], name="Swap")
         traffic.tell(MINE, [swapped])
 
     return run(wave, dry=True)
@@ -143,7 +143,7 @@ def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_w
 ) -> None:
     """No step of it waits for itself, also where nothing before it changes."""
     mine = replace(MINE, driver=replace(MINE.driver, manage=False))
-    monkeypatch.setattr(nvidia_driver, "apply", lambda _: [step(Reading(Service), lambda _: [], name="As wanted")])
+    monkeypatch.setattr(nvidia_driver, "apply", lambda _: [step(CachedFact(Service), lambda _: [], name="As wanted")])
     answers: list[bool] = []
 
     def wave() -> None:

@@ -30,7 +30,7 @@ PROBED = "key=abc\nproven"
 
 def placed() -> str:
     """What a host says whose programs and units are right."""
-    return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts([WANTED]))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts([WANTED]))
 
 
 def serving(current: str = RELEASE, active: str = "active", enabled: str = "enabled", more: str = "") -> str:

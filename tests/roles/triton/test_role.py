@@ -207,7 +207,7 @@ def test_a_container_that_lost_its_unit_is_removed(name: str) -> None:
 
 
 def test_units_that_were_there_change_under_the_dead_mans_switch() -> None:
-    old = placed().replace(next(text for text in texts([WANTED]) if UNIT in text.path).seen_when_right, "0 644 root")
+    old = placed().replace(next(text for text in texts([WANTED]) if UNIT in text.path).wanted_fact, "0 644 root")
     commands = [command.splitlines()[0] for command in play(told(old, PROBED, serving())).commands]
     assert [command.partition(" undo ")[2].split(" ")[0] for command in commands[:2]] == ["save", "watch"]
     assert commands[2].endswith(f"{UNIT}.enginehouse-new {UNIT}")

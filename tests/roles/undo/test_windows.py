@@ -13,8 +13,8 @@ import pytest
 from pyinfra.api import FactBase
 
 from roles._pyinfra import undo
-from roles._pyinfra.facts import Seen, Unit
-from roles._pyinfra.steps import Reading, step
+from roles._pyinfra.facts import HostFacts, Unit
+from roles._pyinfra.steps import CachedFact, step
 from roles._shipping.texts import Text
 from roles.docker.defaults import Defaults
 from roles.docker.operations import WantedDocker, watched
@@ -73,7 +73,9 @@ def test_an_engine_is_given_the_longest_drain_of_its_host_before_the_time_to_con
 
 def test_an_engine_that_still_starts_is_awaited_before_its_settings_are_confirmed() -> None:
     """A run was killed while it restarted: docker0 may not have its new address yet, and we get in all the same."""
-    starting = Seen(units={"docker.service": Unit("loaded", "activating", "enabled")}, values={"unconfirmed": "/etc/x"})
+    starting = HostFacts(
+        units={"docker.service": Unit("loaded", "activating", "enabled")}, values={"unconfirmed": "/etc/x"}
+    )
     risk = [each for each in restarted(starting, WantedDocker.of(a_slice(), Defaults())) if isinstance(each, undo.Risk)]
     assert [" start docker.service" in each.command for each in risk] == [True]
 
@@ -106,7 +108,7 @@ def confirmed(answer: Callable[[str, float], Answer]) -> Ran:
         mock.patch.object(undo, "time", mock.Mock(wraps=time, monotonic=lambda: clock[0])),
         mock.patch.object(undo, "gevent", mock.Mock(sleep=passed)),
     ):
-        return run(lambda: step(Reading(Nothing), commands, name="Change"))
+        return run(lambda: step(CachedFact(Nothing), commands, name="Change"))
 
 
 def test_a_change_that_takes_longer_than_the_time_to_confirm_it_is_confirmed_when_we_get_in_again() -> None:

@@ -20,7 +20,6 @@ READ = {PROMETHEUS: (RULES, CONFIG), ALERTMANAGER: (ALERTS,), BLACKBOX: (PROBES,
 
 
 def unit_path(name: str) -> str:
-    """Path of a unit of the role."""
     return f"{UNITS}/{name}"
 
 

@@ -11,7 +11,6 @@ THEIRS = f"{PACKAGE}.service"
 
 
 def unit_path(name: str) -> str:
-    """Path of a unit of the role."""
     return f"{UNITS}/{name}"
 
 

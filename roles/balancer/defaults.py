@@ -9,7 +9,7 @@ from roles._shipping.places import RUNTIME, SETTINGS, unit
 
 @dataclass(frozen=True)
 class Places:
-    """Where HAProxy finds what is its own, and whom it becomes; empty: it stays who started it."""
+    """HAProxy's directories, and the user it switches to (empty: keep the current user)."""
 
     settings: str = f"{SETTINGS}/balancer"
     run: str = f"{RUNTIME}/balancer"
