@@ -132,9 +132,9 @@ def smi(*changes: tuple[str, str]) -> str:
     text = SMI
     for path, value in changes:
         section, _, label = path.rpartition("/")
-        head, found, tail = text.partition(f"    {section}\n") if section else ("", "", text)
+        head, heading, tail = text.partition(f"    {section}\n") if section else ("", "", text)
         lines = tail.splitlines(keepends=True)
         at = next(number for number, line in enumerate(lines) if line.partition(" : ")[0].strip() == label)
         lines[at] = f"{lines[at].partition(' : ')[0]} : {value}\n"
-        text = head + found + "".join(lines)
+        text = head + heading + "".join(lines)
     return text

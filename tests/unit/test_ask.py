@@ -119,8 +119,8 @@ def test_the_port_is_asked_and_written(tmp_path: Path, monkeypatch: pytest.Monke
 def machine(host: str, *without: str, address: str, **changed: str) -> Answered:
     """A machine that answered as the first does, but for these values."""
     lines = [line for line in ANSWERS.splitlines() if line.partition("=")[0] not in (*without, *changed)]
-    told = [*lines, f"address={address}", *(f"{name}={value}" for name, value in changed.items())]
-    return Answered.of(Target(host, "ubuntu"), "\n".join(told))
+    answers = [*lines, f"address={address}", *(f"{name}={value}" for name, value in changed.items())]
+    return Answered.of(Target(host, "ubuntu"), "\n".join(answers))
 
 
 def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path)
         machine("gpu-2", address="10.0.0.2", disk_mib="700000"),
         machine("gpu-3", address="10.0.0.3", os="debian-13"),
     ]
-    file = write_inventory(tmp_path, [one.target for one in serving], inventory_text(serving))
+    file = write_inventory(tmp_path, [host.target for host in serving], inventory_text(serving))
     loaded = load_inventory(str(file), {})
     hosts = Fleet.of(loaded).hosts
     assert file.name == "gpu_1_and_2_more.py"
@@ -148,7 +148,7 @@ def test_machines_without_gpu_balance_and_watch_and_the_fleet_can_be_planned(tmp
     serving = [machine("gpu-1", address="10.0.0.1"), machine("gpu-2", address="10.0.0.2", os="debian-13")]
     edge, watch = (machine(name, "gpu", address=f"10.0.0.{number}") for name, number in (("edge", 5), ("watch", 6)))
     text = inventory_text(serving, [edge], [watch])
-    file = write_inventory(tmp_path, [one.target for one in serving], text)
+    file = write_inventory(tmp_path, [host.target for host in serving], text)
     plan = make_plan(Fleet.of(load_inventory(str(file), {})), AROUND)
     assert plan.hosts == ("gpu-1", "gpu-2", "edge", "watch")
     assert [(route.pool, route.http_port) for route in plan.balancers[0].routes] == [

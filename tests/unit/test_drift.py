@@ -80,29 +80,29 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_hosts_as_they_should_be_do_not_differ(files: tuple[Path, str]) -> None:
-    found = drift_of(files[1], limit=["right"], verb=files[0])
-    assert (found.exit_code, found.hosts, found.said) == (0, ("@fake/one", "@fake/two"), {})
+    drift = drift_of(files[1], limit=["right"], verb=files[0])
+    assert (drift.exit_code, drift.hosts, drift.said) == (0, ("@fake/one", "@fake/two"), {})
 
 
 def test_a_host_that_is_not_is_named_with_the_step_and_with_who_is_at_work_there(files: tuple[Path, str]) -> None:
-    found = drift_of(files[1], limit=["right", "wrong"], verb=files[0])
-    assert (found.exit_code, found.steps) == (2, {"Work | Mend it": ("@fake/three",)})
-    assert "held by ada@desk" in found.said["@fake/three"][0]
+    drift = drift_of(files[1], limit=["right", "wrong"], verb=files[0])
+    assert (drift.exit_code, drift.steps) == (2, {"Work | Mend it": ("@fake/three",)})
+    assert "held by ada@desk" in drift.said["@fake/three"][0]
 
 
 def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[Path, str]) -> None:
     """The gate, which would stop them all, is no difference of theirs."""
-    found = drift_of(files[1], verb=files[0])
-    assert (found.exit_code, found.unasked, found.differing) == (1, ("far",), ("@fake/three",))
-    assert "Could not connect" in found.said["far"][0]
+    drift = drift_of(files[1], verb=files[0])
+    assert (drift.exit_code, drift.unasked, drift.differing) == (1, ("far",), ("@fake/three",))
+    assert "Could not connect" in drift.said["far"][0]
     assert drift_of(files[1], limit=["away"], verb=files[0]).unasked == ("far",)
 
 
 def test_a_verb_that_refuses_to_begin_is_told(files: tuple[Path, str], tmp_path: Path) -> None:
     verb = tmp_path / "verb.py"
     verb.write_text('from deploy.refusals.errors import Refusal\nraise Refusal("no such machine", attempt="another")\n')
-    found = drift_of(files[1], limit=["right"], verb=verb)
-    assert (found.exit_code, found.stopped.splitlines()[0]) == (1, "no such machine")
+    drift = drift_of(files[1], limit=["right"], verb=verb)
+    assert (drift.exit_code, drift.stopped.splitlines()[0]) == (1, "no such machine")
 
 
 def test_a_verb_that_breaks_is_no_sign_that_nothing_differs(files: tuple[Path, str], tmp_path: Path) -> None:

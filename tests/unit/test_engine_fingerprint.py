@@ -32,8 +32,8 @@ def places(value: Any, before: Path = ()) -> Iterator[Path]:
     """The path of every leaf."""
     if isinstance(value, dict | list):
         inside = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, one in inside:
-            yield from places(one, (*before, key))
+        for key, child in inside:
+            yield from places(child, (*before, key))
     else:
         yield before
 
@@ -189,17 +189,17 @@ def test_a_rebuild_for_another_release_names_image_and_version() -> None:
 def test_the_plan_says_why_each_engine_is_built() -> None:
     """In its JSON, beside the commands as a person would type them."""
     around = replace(AROUND, engines=(record(engine(replace(FP8, max_batch_size=32))),))
-    found = engine_plan(FP8, around=around).to_json()["engines"]
-    assert isinstance(found, list)
-    assert found[0]["change"] == "rebuild: max_batch_size 32 → 16"
-    assert found[0]["commands"][-1].startswith("trtllm-build --checkpoint_dir /var/lib/enginehouse/engines/llama/.")
+    engines = engine_plan(FP8, around=around).to_json()["engines"]
+    assert isinstance(engines, list)
+    assert engines[0]["change"] == "rebuild: max_batch_size 32 → 16"
+    assert engines[0]["commands"][-1].startswith("trtllm-build --checkpoint_dir /var/lib/enginehouse/engines/llama/.")
 
 
 def test_a_farm_host_builds_what_its_card_can_build() -> None:
     """Every engine of the inventory for the same card and image, once, and the weights these read."""
     hosts = given.sources("h100-01", "h100-02", **given.main(FP8), engine_trust=TRUST)
     farm = given.Source("farm-01", {**hosts[0].data, "servers": (), "farm": True})
-    other = given.Source("l40s-01", {**hosts[0].data, "machine": Machine(os="ubuntu-24.04", gpu="l40s-48")})
-    mine = given.plan(*hosts, farm, other, around=AROUND).for_host("farm-01")
-    assert [one.fingerprint for one in mine.engines] == [ORIGINAL.fingerprint]
-    assert [one.model for one in mine.weights] == ["llama"]
+    other_card = given.Source("l40s-01", {**hosts[0].data, "machine": Machine(os="ubuntu-24.04", gpu="l40s-48")})
+    mine = given.plan(*hosts, farm, other_card, around=AROUND).for_host("farm-01")
+    assert [built.fingerprint for built in mine.engines] == [ORIGINAL.fingerprint]
+    assert [files.model for files in mine.weights] == ["llama"]

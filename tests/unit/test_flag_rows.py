@@ -77,9 +77,9 @@ def test_a_flag_renamed_in_any_row_is_found() -> None:
     wanted, unseen, renamed = upstream(), [], 0
     for reading, row in rows(DATA):
         for name in row:
-            changed = {(f"{name}s" if other == name else other): facts for other, facts in row.items()}
+            changed = {(f"{name}s" if flag == name else flag): facts for flag, facts in row.items()}
             renamed += 1
-            if {spelt(flags._flag(other, facts)) for other, facts in changed.items()} == wanted[reading]:
+            if {spelt(flags._flag(flag, facts)) for flag, facts in changed.items()} == wanted[reading]:
                 unseen.append(f"{reading}: {name}")
     assert (renamed > 1000, unseen) == (True, [])
 

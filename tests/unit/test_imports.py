@@ -166,12 +166,12 @@ def test_roles_do_not_import_each_other() -> None:
     """A role is a package under roles/; `_pyinfra`, `_shipping` and the modules beside the packages are shared."""
     folders = {file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2}
     roles = sorted(folder for folder in folders if not folder.startswith("_"))
-    found = [
+    imports = [
         crossing
         for role in roles
         for crossing in crossings(rf"roles/{role}/", rf"roles\.(?!{role}\b)({'|'.join(roles)})\b")
     ]
-    assert found == []
+    assert imports == []
 
 
 FLEETS = ("against_ansible", "changes", "converge", "doctor", "first_deploy", "fleet", "rollout")

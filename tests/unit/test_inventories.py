@@ -73,15 +73,15 @@ def test_it_prints_this(name: str) -> None:
 )
 def test_its_llms_run_so(name: str, paths: list[str]) -> None:
     """Path and precision of every LLM, in order."""
-    servers = [server for one in shipped(name).slices for server in one.servers]
+    servers = [server for host in shipped(name).slices for server in host.servers]
     models = [model for server in servers for model in server.models if model.kind == "llm"]
     assert [f"{model.path} {model.precision}" for model in models] == paths
 
 
 def test_sixteen_long_users_fit_h200_and_eleven_h100() -> None:
     """Sequences of 131,072 tokens held at once."""
-    found = [one.servers[0].models[0].full_context_sequences for one in shipped("h100x4_llama70b_128k").slices]
-    assert found == [11, 16]
+    sequences = [host.servers[0].models[0].full_context_sequences for host in shipped("h100x4_llama70b_128k").slices]
+    assert sequences == [11, 16]
 
 
 def test_the_chat_pattern_holds_its_128_conversations() -> None:

@@ -35,9 +35,9 @@ spec:
 """
 
 
-def planned(found: Migration, folder: Path) -> Plan:
+def planned(migration: Migration, folder: Path) -> Plan:
     """The plan of the inventory that was written."""
-    (folder / "fleet.py").write_text(found.inventory)
+    (folder / "fleet.py").write_text(migration.inventory)
     return load_plan(str(folder / "fleet.py"))
 
 
@@ -93,10 +93,10 @@ def test_parallel_words_become_gpus_and_servers(words: str, gpus: int, servers: 
 
 def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
     """By the catalog; options of an LLM are not written for them."""
-    found = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 256 --max-num-seqs 8")
-    (model,) = planned(found, tmp_path).slices[0].servers[0].models
+    migration = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 256 --max-num-seqs 8")
+    (model,) = planned(migration, tmp_path).slices[0].servers[0].models
     assert (model.kind, model.settings["max_tokens"]) == ("reranker", "256")
-    assert [one.said for one in found.findings if not one.place] == ["--max-num-seqs 8"]
+    assert [finding.said for finding in migration.findings if not finding.place] == ["--max-num-seqs 8"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,11 @@ def test_what_has_no_place_says_why(option: str, word: str) -> None:
 
 def test_an_option_that_nobody_read_is_not_guessed() -> None:
     """It is marked, with the nearest name."""
-    (finding,) = [one for one in migrate("vllm serve Qwen/Qwen3-8B --max-num-seq 8").findings if not one.is_known]
+    (finding,) = [
+        candidate
+        for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seq 8").findings
+        if not candidate.is_known
+    ]
     assert finding.why == "not read here; near --max-num-seqs"
 
 

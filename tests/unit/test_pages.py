@@ -116,10 +116,10 @@ def run_it(program: str) -> Callable[[list[str], Block, Path], None]:
     """Runs a small program in an empty directory."""
 
     def run(words: list[str], block: Block, tmp_path: Path) -> None:
-        found = shutil.which(program)
-        if not found:
+        executable = shutil.which(program)
+        if not executable:
             pytest.skip(f"no {program} on this machine")
-        done = subprocess.run([found, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run([executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{block.where}: {done.stderr}"
 
     return run

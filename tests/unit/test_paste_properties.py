@@ -63,7 +63,7 @@ def right_commands(draw: st.DrawFn) -> tuple[str, str]:
 def test_a_command_of_right_flags_has_no_findings(command: tuple[str, str]) -> None:
     """Neither wrong nor worth knowing."""
     text, trtllm = command
-    assert [finding for one in check(text, trtllm).checked for finding in one.findings] == []
+    assert [finding for checked in check(text, trtllm).checked for finding in checked.findings] == []
 
 
 @given(right_commands())

@@ -144,8 +144,8 @@ def test_only_the_rooms_that_are_meant_to_name_what_changes_a_card() -> None:
 
 
 def _is_text(file: Path) -> bool:
-    other = ("untouched.py", ".pyc", ".md", ".json", ".jsonl", ".png")
-    return file.is_file() and not file.name.endswith(other)
+    endings = ("untouched.py", ".pyc", ".md", ".json", ".jsonl", ".png")
+    return file.is_file() and not file.name.endswith(endings)
 
 
 def _names_changes(file: Path) -> bool:

@@ -26,10 +26,10 @@ CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.rep
 @CASES
 def test_it_is_refused_for_this_reason_at_this_place(promise: str, wrong: Wrong) -> None:
     """Fields, so that programs need not parse text."""
-    found = {
+    problems = {
         (problem.kind, re.sub("^(h100-0[12]|edge|eyes): ", "", problem.facts["where"])) for problem in wrong.refused()
     }
-    assert (wrong.kind, wrong.where) in found
+    assert (wrong.kind, wrong.where) in problems
 
 
 @CASES

@@ -29,7 +29,7 @@ def wheel(directory: Path, name: str, version: str, tag: str = f"{TAG}-{TAG}-{PL
         "Metadata-Version: 2.1",
         f"Name: {name}",
         f"Version: {version}",
-        *(f"Requires-Dist: {one}" for one in needs),
+        *(f"Requires-Dist: {requirement}" for requirement in needs),
     ]
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(f"{about}/METADATA", "\n".join(lines) + "\n")
@@ -130,9 +130,9 @@ def test_an_index_that_does_not_answer_is_left_in_time_for_the_default_build(
     (Path(os.environ["PIP_CONFIG_FILE"])).write_text(f"[global]\nfind-links = {configured}\n")
     monkeypatch.setenv("PIP_INDEX_URL", "file:///nowhere")
     assert names() == ["torch-2.13.0", "nvidia_nccl_cu13-2.29.7"]
-    said = capfd.readouterr().err
-    assert f"  {silent} gave none: no answer within 3 s\n" in said
-    assert "2.7 GB to download" in said and "make … TORCH_INDEX=" in said
+    errors = capfd.readouterr().err
+    assert f"  {silent} gave none: no answer within 3 s\n" in errors
+    assert "2.7 GB to download" in errors and "make … TORCH_INDEX=" in errors
 
 
 def test_torch_is_downloaded_once(configured: Path) -> None:

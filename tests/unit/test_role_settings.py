@@ -89,8 +89,8 @@ def test_all_mistakes_of_all_roles_come_together() -> None:
 def test_the_defaults_of_every_role_are_in_their_own_range(role: str) -> None:
     """Else what a person copies from the table would be refused."""
     defaults = TABLE[role]()
-    given = {field.name: getattr(defaults, field.name) for field in fields(defaults)}
-    assert list(role_problems(f"{role}_settings", given, TABLE[role])) == []
+    values = {field.name: getattr(defaults, field.name) for field in fields(defaults)}
+    assert list(role_problems(f"{role}_settings", values, TABLE[role])) == []
 
 
 @pytest.mark.parametrize("role", ROLES)

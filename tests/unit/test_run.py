@@ -66,10 +66,10 @@ def test_a_run_is_done_when_its_last_wave_has_passed() -> None:
     assert run.decide() == Done()
 
 
-@pytest.mark.parametrize("found", ["not ready", "slower", "question failed"])
-def test_what_a_gate_finds_stops_the_run(found: str) -> None:
-    run = hear(staged(), "a", *SWAP, found)
-    assert run.decide() == Stop((), {"a": found})
+@pytest.mark.parametrize("verdict", ["not ready", "slower", "question failed"])
+def test_what_a_gate_finds_stops_the_run(verdict: str) -> None:
+    run = hear(staged(), "a", *SWAP, verdict)
+    assert run.decide() == Stop((), {"a": verdict})
 
 
 def test_a_lost_host_stops_the_run_once_its_wave_is_over() -> None:

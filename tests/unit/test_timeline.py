@@ -29,12 +29,12 @@ OUTPUT = """\
 
 def watch(*seen: tuple[str, str]) -> Timeline:
     """A time line that saw these hosts change to these states."""
-    told: list[Event] = []
-    timeline = Timeline("", "pool0", lambda: {"right": 1, "lost": 0, "cut": 0}, told.append)
+    events: list[Event] = []
+    timeline = Timeline("", "pool0", lambda: {"right": 1, "lost": 0, "cut": 0}, events.append)
     for host, state in seen:
         timeline.now[host] = state
         timeline.note(host=host, state=state)
-    assert timeline.events == told
+    assert timeline.events == events
     return timeline
 
 

@@ -56,8 +56,8 @@ def test_what_holds_no_secret_is_left_as_it_is(text: str) -> None:
 
 def test_a_secret_is_named_by_where_it_stands() -> None:
     """Down to the last dictionary and list."""
-    found = typed_out({"proxies": [{"http": f"http://a:{SECRET}@b"}], "token": SECRET, "size": 3}, "docker.daemon")
-    assert list(found) == [
+    secrets = typed_out({"proxies": [{"http": f"http://a:{SECRET}@b"}], "token": SECRET, "size": 3}, "docker.daemon")
+    assert list(secrets) == [
         ('docker.daemon["proxies"][0]["http"]', "a URL with a password or token before its @, 27 characters"),
         ('docker.daemon["token"]', "a token or password under its name, 16 characters"),
     ]
