@@ -108,7 +108,7 @@ BARE: Mapping[str, str] = {
 
 
 def read(texts: Mapping[str, str], **ended: str) -> Readings:
-    """What a host with these answers prints, parsed; `ended` as exit status, with `_` for a dash."""
+    """Readings of a host with these answers; `ended` maps a command's name (`_` for a dash) to its exit status."""
     how = dict.fromkeys(texts, "0") | {name.replace("_", "-"): status for name, status in ended.items()}
     lines = [f"{name}|{line}" for name, text in texts.items() for line in text.splitlines()]
     return Readings.parse([*lines, *(f"{name}#{status}" for name, status in how.items())]).expecting(HEALTHY)

@@ -99,7 +99,7 @@ class PretendedFleet:
         host.serves, host.is_swapping = False, True
 
     def run(self, limit: bool = False) -> Run:
-        """One run as a person types it, to its end or to where it is killed; hosts then end what they were at.
+        """Runs a rollout to its end, or to the moment it is killed; the hosts then finish their current step.
 
         With `limit` some hosts are out for other reasons, and they and others are left out of the run.
         """
@@ -161,7 +161,7 @@ class PretendedFleet:
                 return decision
 
     def _together(self, names: tuple[str, ...], act: Callable[[str], Iterator[None]]) -> None:
-        """What each host does, step by step, in an order that nobody chose."""
+        """Interleaves the steps of these hosts in a random order."""
         going = [act(name) for name in names]
         while going:
             self.boundary()

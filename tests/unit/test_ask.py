@@ -57,7 +57,7 @@ def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
 
 
 def test_an_unknown_card_is_refused_by_the_plan_and_named_in_the_file(tmp_path: Path) -> None:
-    """Nothing is guessed."""
+    """The file has the PCI id; no name is guessed."""
     text = inventory_text([Answered.of(Target("host"), ANSWERS.replace("2330", "ffff"))])
     assert "found 10de:ffff, which is not in the catalog" in text
 
@@ -170,7 +170,7 @@ esac
 def test_what_cannot_be_asked_and_what_has_no_gpu_is_told_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody types forty names again for each that is down."""
+    """A single refusal lists every unreachable host, so the operator corrects the command once."""
     (tmp_path / "ssh").write_text(SSH)
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -214,7 +214,7 @@ def test_what_cannot_be_asked_and_what_has_no_gpu_is_told_together(
 def test_the_flavour_of_a_cloud_s_kernel_passes_preflight(
     system: str, kernel: str, flavour: str, tmp_path: Path
 ) -> None:
-    """What is written is what preflight confirms."""
+    """Preflight accepts the kernel flavour that the inventory declares."""
     assert kernel_flavour(system, kernel) == flavour
     answers = ANSWERS.replace("os=debian-12", f"os={system}").replace("6.1.0-28-cloud-amd64", kernel)
     host = written(tmp_path, answers).hosts[0]

@@ -51,7 +51,7 @@ class Triton(BaseHTTPRequestHandler):
         self.wfile.write(reply)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keeps request lines out of the test's output."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def received() -> list[tuple[str, Any]]:
 
 @pytest.fixture
 def port(received: list[tuple[str, Any]]) -> Iterator[int]:
-    """Where the server listens on 127.0.0.1."""
+    """The server's port on 127.0.0.1."""
     handler = type("Handler", (Triton,), {"received": received})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -86,14 +86,13 @@ def planned(port: int, *hosts: str, **changes: Any) -> Plan:
 
 
 def printed_by_ask(made: Plan, model: str = "", *texts: str, as_json: bool = False) -> str:
-    """What is printed."""
     shown: list[str] = []
     asked_in_turn(made, {}, model, texts, shown.append, as_json)
     return "\n".join(shown)
 
 
 def test_every_model_is_asked_and_its_line_asks_again(port: int, received: list[Any]) -> None:
-    """What is printed, pasted whole into a shell with its remarks, sends the same requests."""
+    """The printed lines, pasted whole into a shell, send the same requests."""
     shown = printed_by_ask(planned(port))
     first = list(received)
     assert len(first) == 3
@@ -208,7 +207,7 @@ class GatewayHandler(BaseHTTPRequestHandler):
         )
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keeps request lines out of the test's output."""
 
 
 UNKNOWN = json.dumps({"error": {"message": "this API key is unknown, revoked or expired"}})
@@ -232,7 +231,7 @@ def gateway(received: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def through(gateway: Any, model: str = "", *texts: str, key: GivenKey | None = None) -> str:
-    """What is printed where the plan has that gateway, and Triton does not answer."""
+    """The printed text for a plan with this gateway, if Triton does not answer."""
     made = plan(*sources(servers=(replace(MAIN, http_port=CLOSED),), gateway=Gateway(ports=(gateway.port,))))
     shown: list[str] = []
     asked_in_turn(made, {}, model, texts, shown.append, key=key or given_key("", os.environ))
@@ -240,7 +239,7 @@ def through(gateway: Any, model: str = "", *texts: str, key: GivenKey | None = N
 
 
 def test_through_a_gateway_every_model_is_asked_and_no_line_has_the_key(gateway: Any, received: list[Any]) -> None:
-    """What is printed, pasted into a shell that knows the key, sends the same requests."""
+    """The printed lines, pasted into a shell that knows the key, send the same requests."""
     shown = through(gateway)
     first = list(received)
     assert [path for path, _ in first] == ["/v2/rerank", "/v1/embeddings", "/v1/chat/completions"]

@@ -1,4 +1,4 @@
-"""What a bench tells aiperf, what its figures come to, and when one result is worse than another."""
+"""Bench: aiperf's arguments, the figures of its reports, and the comparison of two results."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_too_few_runs_are_said_to_be_so() -> None:
 
 
 def test_results_of_other_loads_or_machines_are_said_to_be_so() -> None:
-    """Nothing measured twice is exit 1; another card is a note."""
+    """Exit status 1 if no case is in both results; another card is a note."""
     without_cases = result(20, 21) | {"cases": []}
     assert compared(result(20, 21), without_cases).exit_code == 1
     comparison = compared(result(20), result(20, machine={"card": "l40s-48"}, release="26.02"))

@@ -101,7 +101,7 @@ def test_the_verbs_are_listed() -> None:
 
 @pytest.mark.parametrize("verb", sorted(main.commands))
 def test_every_verb_has_an_example(verb: str) -> None:
-    """One line to paste, under its options."""
+    """A line to paste stands below its options."""
     shown = CliRunner().invoke(main, [verb, "--help"]).output
     assert [line.strip()[:20] for line in shown.splitlines() if "Example:" in line] == ["Example: enginehouse"]
     assert f"Example: enginehouse {verb} " in shown
@@ -141,7 +141,7 @@ def test_a_deploy_sees_the_plan_of_its_limit(tmp_path: Path) -> None:
 
 
 def test_a_deploy_with_another_plan_ends_before_any_host_is_changed(tmp_path: Path) -> None:
-    """One clean message, no stack trace, exit not 0."""
+    """The message comes without a traceback, and the exit status is not 0."""
     done = pyinfra(tmp_path, "--data", "expect=plan-0000000000000000")
     output = done.stdout + done.stderr
     assert (done.returncode != 0, "not the plan that was expected" in output, "Traceback" in output) == (

@@ -43,12 +43,12 @@ def plan(*names: str, **data: Any) -> Plan:
 
 
 def loads(file: str = ENCODERS) -> Any:
-    """Those of a bench file of the repository."""
+    """Loads of a bench file of the repository."""
     return loads_of(json.loads((ROOT / file).read_text("utf-8")), file)
 
 
 def floor_of(model: str, load: str, **changes: Any) -> Unit | None:
-    """What a unit costs at saturation, at 2.49 $ an hour."""
+    """Unit prices at saturation, for 2.49 $ an hour."""
     rows = floors(plan(**SERVED | changes), loads(), H100, 4)
     return next(row.unit for row in rows if row.model == model and row.load and row.load.name.startswith(load))
 
@@ -209,7 +209,7 @@ def test_cards_have_prices_of_their_own(words: list[str]) -> None:
 
 @pytest.mark.parametrize("word", ["cheap", "-1", "nan", "h900=2", "h100="])
 def test_what_is_no_price_is_refused(word: str) -> None:
-    """Nothing is guessed."""
+    """The refusal comes instead of a guessed price."""
     with pytest.raises(Refusal, match="is no price"):
         typed_prices([word], "--per-hour")
 

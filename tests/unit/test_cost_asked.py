@@ -57,7 +57,7 @@ class Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_words: object) -> None:
-        """Nothing."""
+        """Keeps request lines out of the test's output."""
 
 
 def test_cost_asks_a_prometheus_and_says_how_busy_the_fleet_was(tmp_path: Path) -> None:

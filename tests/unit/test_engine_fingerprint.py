@@ -1,4 +1,4 @@
-"""What makes two engines the same, and what a rebuild is told to be for."""
+"""Engine fingerprints: equal fields, equal fingerprint; and the reason the plan states for a rebuild."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 @settings(deadline=None)
 @given_(st.sampled_from(LEAVES), VALUES)
 def test_changing_any_one_field_changes_the_fingerprint(path: Path, value: Any) -> None:
-    """Whatever the field, whatever the value, as long as it is another as JSON writes it."""
+    """Any field and any value, provided that its JSON differs."""
     fields = changed(path, value)
     same = json.dumps(fields, sort_keys=True) == json.dumps(FULL, sort_keys=True)
     assert (fingerprint(fields) == fingerprint(FULL)) == same
@@ -120,7 +120,7 @@ def test_another_sm_release_image_or_calibration_text_is_another_engine(changes:
     ],
 )
 def test_names_run_time_and_the_cards_memory_make_no_other_engine(model: Any, changes: dict[str, Any]) -> None:
-    """Nothing of it is compiled in."""
+    """None of these is compiled into the engine."""
     assert engine(model, **changes).fingerprint == ORIGINAL.fingerprint
 
 
@@ -148,7 +148,7 @@ def test_the_store_name_says_what_an_engine_is() -> None:
 
 
 def record(made: EngineSlice, **changes: Any) -> EngineRecord:
-    """What the ledger keeps of an engine built on another day."""
+    """The ledger's record of an engine built on another day."""
     kept = EngineRecord(
         model=made.model,
         role=made.role,

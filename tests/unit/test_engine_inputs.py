@@ -1,4 +1,4 @@
-"""What building will need on the control machine is looked at before a host is: keys, files, programs."""
+"""Keys, files and programs that a build needs on the control machine are checked before any host."""
 
 from __future__ import annotations
 

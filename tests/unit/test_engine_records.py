@@ -23,7 +23,7 @@ RECORD = {
 
 
 def enter(ledger: Path, **changes: object) -> None:
-    """One record in the ledger."""
+    """Writes a record with its signature into the ledger."""
     place = ledger / "llama"
     place.mkdir(parents=True, exist_ok=True)
     (place / f"{RECORD['fingerprint']}.json").write_text(json.dumps(RECORD | changes))

@@ -1,4 +1,4 @@
-"""What a finished engine is told at run time, release by release."""
+"""Run-time parameters of a finished engine, release by release."""
 
 from __future__ import annotations
 

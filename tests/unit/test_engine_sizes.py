@@ -1,4 +1,4 @@
-"""What an engine and its build take, against sums made by hand, and what lies on a host for it."""
+"""Sizes of engines and builds against sums made by hand, and the files a host keeps for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def test_a_checkpoint_as_large_is_written_before_the_engine() -> None:
 
 
 def test_a_finished_checkpoint_needs_no_scratch_space() -> None:
-    """Nothing is converted."""
     assert engine(replace(FP8, calibration=None, engine=Engine(checkpoint="trtllm"))).scratch_mib == 0
 
 

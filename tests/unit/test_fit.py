@@ -160,7 +160,6 @@ def test_a_latent_is_read() -> None:
 
 
 def fitted(*words: str, card: str = "h100-80", **wish: Any) -> Fit:
-    """What fits, with this wish."""
     models, around = models_of(words, AROUND, Path("."))
     return fit_of(card, models, "26.07", around, Wish(**wish))
 

@@ -50,7 +50,7 @@ def rows(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def spelt(flag: Flag) -> str:
-    """One flag as a line of the file."""
+    """A flag as a line of the file."""
     takes = "switch" if flag.is_switch else f"{flag.type}{flag.values}"
     choices = ["{" + ",".join(flag.choices) + "}"] if flag.choices else []
     return " ".join([flag.name, *flag.aliases, takes, *choices, *(["required"] if flag.required else [])])

@@ -67,7 +67,7 @@ def test_a_rollout_is_read() -> None:
 
 
 def test_two_rollouts_are_refused() -> None:
-    """One run has one."""
+    """A run has a single rollout."""
     inventory = [*sources("a", rollout=Rollout()), *sources("b", rollout=Rollout(wave_percent=50))]
     assert [problem.kind for problem in refusals(*inventory)] == ["two-rollouts"]
 
@@ -141,7 +141,7 @@ def test_a_missing_file_is_refused() -> None:
 
 
 def test_every_spec_field_of_a_host_is_a_data_key() -> None:
-    """Nothing of the spec can only be said in code."""
+    """Inventories can set every field of the spec."""
     assert set(Host.__dataclass_fields__) - {"name", "groups"} == {
         "machine",
         "servers",

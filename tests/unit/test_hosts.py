@@ -36,12 +36,12 @@ def refused(call: Any, *words: Any) -> str:
 
 
 def output(value: Any) -> dict[str, Any]:
-    """What `terraform output -json` prints for a single output `h100`."""
+    """The output of `terraform output -json` for a single output `h100`."""
     return {"h100": {"sensitive": False, "type": "dynamic", "value": value}}
 
 
 def group(**hosts: dict[str, Any]) -> dict[str, Any]:
-    """What ansible-core reads in an inventory whose group `h100` has these hosts."""
+    """The inventory as ansible-core reads it, with these hosts in group `h100`."""
     return {"hosts": hosts, "groups": {"all": list(hosts), "h100": list(hosts), "empty": []}}
 
 

@@ -34,7 +34,6 @@ def table() -> str:
 
 
 def row(role: str, name: str, value: object, why: str, takes: str) -> str:
-    """One line of the table."""
     unit = UNITS.get(name.rsplit("_", 1)[-1], "")
     return f"| {role} | `{name}` | {shown(value)} | {takes} | {unit} | {why.replace('|', chr(92) + '|')} |\n"
 

@@ -50,7 +50,7 @@ def test_no_message_says(word: str) -> None:
 
 
 def test_no_message_is_kept_for_a_case_that_is_gone() -> None:
-    """One file for each promise."""
+    """Every promise has exactly one file."""
     assert len(list((DIRECTORY / "linter").iterdir())) == len(ALL)
 
 

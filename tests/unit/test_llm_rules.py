@@ -1,4 +1,4 @@
-"""What the checks of LLMs let through, and what they only remark on. What they refuse is in tests.unit.wrong_llm."""
+"""LLM settings that validation accepts, or accepts with a warning; tests.unit.wrong_llm has the refused ones."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def test_the_refusal_says_how_many_tokens_fit() -> None:
 
 
 def share(model: LLM, gpus: int = 1, trtllm: str = "1.2.1") -> Share:
-    """What one LLM gets of H100s."""
+    """The share of an LLM alone on H100s."""
     server = replace(MAIN, models=(model,), gpus=tuple(range(gpus)))
     served = serve(model, AROUND)
     assert served is not None
@@ -279,7 +279,7 @@ def test_adapters_have_a_cache_on_the_gpu() -> None:
 
 
 def test_an_engine_runs_inside_tritonserver() -> None:
-    """One context less than the PyTorch path, whose worker is a process of its own."""
+    """An engine has a context fewer than the PyTorch path, whose worker is a process of its own."""
     paths = ("engine", "pytorch")
     assert [share(replace(LLAMA, path=path)).memory.context_mib for path in paths] == [704, 1_408]
 

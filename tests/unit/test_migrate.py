@@ -148,7 +148,6 @@ def test_a_model_that_the_catalog_lacks_is_said_to_be_unknown() -> None:
 
 @pytest.mark.parametrize("text", ["", "trtllm-serve Qwen/Qwen3-8B", "vllm serve --max-model-len 8192", "vllm bench"])
 def test_text_without_a_server_or_a_model_is_refused(text: str) -> None:
-    """Nothing is made up."""
     with pytest.raises(Refusal):
         migrate(text)
 

@@ -1,4 +1,4 @@
-"""What the pages tell people to type exists, what they link to is there, and their sentences are short.
+"""Pages name commands that exist and targets that are there, in short sentences.
 
 A command in a `sh` block is tried here as far as this machine can. A block that needs more says so in the line above:
 `<!-- needs: machine -->`, `<!-- needs: H100 -->`, `<!-- needs: root -->`. Of those only names and options are checked.

@@ -25,7 +25,7 @@ def test_a_wrong_command_ends_with_1_and_shows_the_right_one() -> None:
 
 
 def test_a_right_command_ends_with_0() -> None:
-    """One line says so."""
+    """It prints a single line."""
     done = checked("trtllm-build --checkpoint_dir c --max_batch_size 32", "--release", "25.04")
     assert (done.returncode, done.stdout) == (0, "nothing is wrong; judged for release 25.04 (TensorRT-LLM 0.18.2)\n")
 

@@ -30,12 +30,12 @@ from deploy.models.paths import choose_path
     ],
 )
 def test_the_path_of(wish: str, architecture: str, trtllm: str, path: str) -> None:
-    """What was asked, of which architecture, under which TensorRT-LLM."""
+    """The path follows from the wish, the architecture and TensorRT-LLM's version."""
     assert choose_path(wish, ARCHITECTURES[architecture], trtllm).path == path
 
 
 def test_a_path_comes_with_its_reason() -> None:
-    """One sentence, shown in the plan."""
+    """The plan shows it as a sentence."""
     assert choose_path("auto", ARCHITECTURES["GptOssForCausalLM"], "1.2.1").reason == (
         "GptOssForCausalLM runs on TensorRT-LLM's PyTorch backend since 1.1.0; this is 1.2.1"
     )

@@ -112,7 +112,7 @@ def host(certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def login(certificate: tuple[str, str], key: str = "right") -> Login:
-    """Who asks this registry."""
+    """The login for this registry."""
     return Login(username="$oauthtoken", key=key, ca_file=certificate[0])
 
 

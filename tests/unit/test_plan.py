@@ -80,7 +80,7 @@ def test_a_limited_plan_keeps_its_digest_and_order() -> None:
 
 
 def test_encoders_load_before_the_llm() -> None:
-    """Whatever the order of the inventory: the cache takes what is left."""
+    """In any order of the inventory; the LLM's cache takes the memory left over."""
     server = plan(**main(GPT_OSS, *MAIN.models[:2])).for_host("h100-01").servers[0]
     assert [model.name for model in server.models] == ["bge", "nomic", "gpt-oss-20b"]
 
@@ -91,7 +91,7 @@ def test_debian_takes_the_driver_from_nvidia() -> None:
 
 
 def test_fabric_manager_comes_with_nvswitches_only() -> None:
-    """One GPU of a board needs none in the guest."""
+    """A single GPU of a board needs none in the guest."""
     managers = [
         plan(machine=replace(MACHINE, nvswitch=seen)).for_host("h100-01").driver.fabric_manager
         for seen in (False, True)
@@ -195,7 +195,6 @@ def test_an_older_branch_than_the_image_bundles_is_told() -> None:
 
 
 def test_a_pinned_image_needs_no_reminder() -> None:
-    """One sentence less."""
     assert not [warning for warning in plan(image_digest="sha256:" + "a" * 64).warnings if "not pinned" in warning]
 
 

@@ -1,4 +1,4 @@
-"""What holds for every plan, tried on inventories nobody wrote."""
+"""Properties of every plan, on generated inventories."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_every_gpu_holds_its_part_of_the_weights(data: dict[str, Any]) -> None:
 
 @given(NAMES, st.integers(0, 5), st.integers(1, 100))
 def test_every_host_is_in_exactly_one_wave(names: list[str], canary: int, percent: int) -> None:
-    """Nobody is forgotten and nobody swapped twice."""
+    """No host is forgotten, and none is swapped twice."""
     rollout = Rollout(canary_hosts=canary, wave_percent=percent)
     pools = pools_of(((name, "") for name in names), rollout)
     swapped = [name for wave in waves(pools, rollout) for name in wave]
@@ -152,6 +152,6 @@ def test_the_digest_changes_exactly_when_a_slice_does(left: dict[str, Any], righ
 
 @given(st.sampled_from([("http_port", 9000), ("stop_seconds", 91), ("shm_mib", 4096), ("log_verbose", 1)]))
 def test_every_setting_of_a_server_is_in_the_digest(change: tuple[str, Any]) -> None:
-    """Nothing changes on a host that the digest does not know of."""
+    """Every change on a host changes the digest."""
     changed = plan(servers=(replace(MAIN, **dict([change])),))
     assert changed.digest != plan().digest

@@ -1,4 +1,4 @@
-"""What `enginehouse ask` sends, and the line it prints: bodies by kind and path, quoting, loopback or address."""
+"""The requests of `enginehouse ask` and the lines it prints: bodies by kind and path, quoting, addresses."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_gpt_oss_gets_its_chat_format() -> None:
 
 
 def test_the_line_for_an_address_is_curl_alone() -> None:
-    """What `make rehearse` prints."""
+    """`make rehearse` prints this line."""
     assert command(question(EMBEDDER, ("it's",)), "10.0.0.5", 8000).line == (
         "curl -sS --connect-timeout 10 --max-time 120 --data "
         """'{"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["it'"'"'s"]}]}' """
@@ -101,7 +101,7 @@ def test_any_text_survives_the_shell(texts: list[str], ssh: list[str]) -> None:
 
 
 def test_a_text_that_is_not_unicode_is_sent_with_escapes() -> None:
-    """What the operating system hands over where an argument is not UTF-8."""
+    """Python reads an argument that is not UTF-8 as lone surrogates."""
     assert "\\udcff" in question(EMBEDDER, ("\udcff",)).payload
 
 

@@ -64,7 +64,7 @@ def table() -> str:
 
 
 def row(models: tuple[object, ...]) -> str:
-    """One line: an LLM with what stands beside it, or what keeps it off the card."""
+    """A row of the table: an LLM with the models beside it, or the reason that it does not fit."""
     model = models[-1]
     assert isinstance(model, LLM)
     name = f"{model.name}{' + reranker, embedder' if len(models) > 1 else ''}"

@@ -1,4 +1,4 @@
-"""What is pure of a measurement on a real card: comparing with the plan, filling a cache, verdicts."""
+"""The pure part of a measurement on a real card: comparing with the plan, filling a cache, verdicts."""
 
 from __future__ import annotations
 

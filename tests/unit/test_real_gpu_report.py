@@ -23,7 +23,7 @@ SITTINGS = st.lists(st.lists(RECORDS, max_size=4), max_size=4)
 
 
 def read(folder: Path, name: str) -> dict[str, Any]:
-    """What a step has left."""
+    """The record that a step left."""
     return dict(json.loads((folder / f"step-{name}.json").read_text()))
 
 

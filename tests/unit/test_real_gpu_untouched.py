@@ -1,4 +1,4 @@
-"""What a run may do to a card that was only lent: nothing but ask."""
+"""A run on a lent card only queries it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_it_says_place_seen_wanted_and_what_to_type(promise: str, wrong: Wrong) 
 
 
 def test_no_message_is_kept_for_a_case_that_is_gone() -> None:
-    """One file for each promise."""
+    """Every promise has exactly one file."""
     assert len(list((DIRECTORY / "refusals").iterdir())) == len(ALL)
 
 

@@ -54,7 +54,7 @@ def card(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def smi(card: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What it prints, and its exit status."""
+    """The stand-in's output and exit status."""
     return subprocess.run([card / "nvidia-smi", *words], capture_output=True, text=True, check=False)
 
 
@@ -66,7 +66,7 @@ def common(text: str) -> str:
 
 
 def real(name: str) -> str:
-    """What the real one said."""
+    """A recorded output of the real nvidia-smi."""
     return (CARD / name).read_text()
 
 

@@ -62,7 +62,7 @@ class GatewayHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keeps request lines out of the test's output."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a rehearsal decides before it touches anything: addresses, names, hardware, what is missing."""
+"""Decisions of a rehearsal before it changes anything: addresses, names, hardware, missing programs."""
 
 from __future__ import annotations
 

@@ -62,5 +62,5 @@ def test_the_oldest_release_on_offer_that_is_new_enough_is_found() -> None:
 
 
 def test_the_default_is_on_offer() -> None:
-    """Nobody is given by default what is refused by name."""
+    """A release that is refused by name is not the default."""
     assert RELEASES[DEFAULT_RELEASE].offered

@@ -19,7 +19,7 @@ INVENTORY = str(Path(__file__).parents[2] / "inventories" / "h100.py")
 
 
 def printed(renderable: RenderableType) -> str:
-    """What a plain terminal of 120 columns shows, without trailing spaces."""
+    """The text on a plain terminal of 120 columns, without trailing spaces."""
     console = Console(width=120, highlight=False, no_color=True)
     with console.capture() as capture:
         console.print(renderable)
@@ -55,7 +55,6 @@ def test_users_stop_at_the_models_own_context() -> None:
 
 
 def test_encoders_alone_have_no_cache() -> None:
-    """Nothing to share among users."""
     assert fit("l40s-48", ["bge-reranker-large"], "26.07", AROUND).to_json()["cache_tokens"] == 0
 
 

@@ -1,4 +1,4 @@
-"""What an inventory says under `<role>_settings` is judged while planning, by what each role declares of itself."""
+"""Values under `<role>_settings` are judged while planning, by the fields that each role declares."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_misspelt_setting_is_offered_the_nearest() -> None:
     ],
 )
 def test_type_range_and_name_are_judged(data: dict[str, Any], first: str) -> None:
-    """One refusal for one mistake."""
+    """A single refusal for a single mistake."""
     assert [text.splitlines()[0] for text in refusals(**data)] == [first]
 
 

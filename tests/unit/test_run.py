@@ -196,7 +196,7 @@ def test_random_rollouts_keep_what_they_promise(tenth: int) -> None:
 
 
 def test_random_rollouts_drain_stop_and_go_back() -> None:
-    """What is drawn reaches every decision, or the promise above would be kept by doing nothing."""
+    """The drawn runs reach every decision, so the promise above is not kept by doing nothing."""
     seen = set[str]()
     for seed in range(60):
         fleet = PretendedFleet.drawn(random.Random(seed), most=40)

@@ -1,4 +1,4 @@
-"""What the backends are told: model.yaml of the LLM, parameters of the encoders."""
+"""Settings of the backends: model.yaml of the LLM, parameters of the encoders."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def fleet(**third: Any) -> Plan:
 
 
 def shared(made: Plan, host: str) -> dict[str, SharedSlice]:
-    """What a host shares, by model."""
+    """The files that a host shares, by model."""
     sharing = made.for_host(host).sharing
     return {files.model: files for files in sharing.files} if sharing else {}
 

@@ -1,4 +1,4 @@
-"""What the time line of a rollout says a balancer does, and what it takes from a run that a gate stopped."""
+"""The time line of a rollout: the balancer's events, and those of a run that a gate stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `enginehouse top` shows: the same figures from a Prometheus and from the hosts' own pages."""
+"""`enginehouse top` shows the same figures from a Prometheus and from the hosts' own pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an annotation of the spec lets stand: whole numbers for percentages, never True for a number."""
+"""Annotations of the spec accept whole numbers for percentages, and never True for a number."""
 
 from __future__ import annotations
 

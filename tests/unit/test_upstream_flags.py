@@ -50,7 +50,7 @@ def of_catalog(release: str, program: str) -> dict[str, Any]:
 
 
 def facts(flag: dict[str, Any]) -> dict[str, Any]:
-    """What of a flag both readings say, whichever it is from, in one form."""
+    """The facts of a flag that both readings have, in a common form."""
     default = "unset" if flag.get("suppressed") else flag.get("default", False if flag["type"] == "flag" else None)
     choices = flag.get("choices") and list(dict.fromkeys(flag["choices"]))
     parsed = {"type": flag["type"], "default": default, "choices": choices}
