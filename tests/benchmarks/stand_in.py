@@ -73,7 +73,7 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
             if what == REFUSED:
                 yield service_pb2.ModelStreamInferResponse(error_message="no room")
                 return
-            tokens = next(each for each in request.inputs if each.name == "sampling_param_max_tokens")
+            tokens = next(field for field in request.inputs if field.name == "sampling_param_max_tokens")
             for _ in range(tokens.contents.int_contents[0]):
                 word = b" wrong" if what == WRONG else b" right"
                 piece = tensor("text_output", "BYTES", [1], struct.pack("<I", len(word)) + word)

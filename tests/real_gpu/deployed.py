@@ -112,10 +112,10 @@ def deployed(work: Path, checkpoints_at: Path) -> Iterator[Deployed]:
         (release / path).parent.mkdir(parents=True, exist_ok=True)
         (release / path).write_bytes(content)
     with _triton(work, release, server):
-        found = Deployed(server, Stub(server, work / "triton.log"), "127.0.0.1")
+        deployed = Deployed(server, Stub(server, work / "triton.log"), "127.0.0.1")
         for model in server.models:
-            found.load(model)
-        yield found
+            deployed.load(model)
+        yield deployed
 
 
 @contextmanager
@@ -158,14 +158,14 @@ class Stub:
         if command.endswith(f"triton@{self.server.name}.service"):
             self.is_up = not command.startswith("systemctl stop")
         if command == USED:
-            said = str(self.used_mib())
+            output = str(self.used_mib())
         elif command.endswith("--grep 'MiB held; '"):
-            said = self.log.read_text()
+            output = self.log.read_text()
         elif word == "cat" and "/sys/fs/cgroup" not in command:
-            said = Path(command.split()[1]).read_text()
+            output = Path(command.split()[1]).read_text()
         else:
-            said = CALM.get(word, "")
-        return subprocess.CompletedProcess(command, 0, said, "")
+            output = CALM.get(word, "")
+        return subprocess.CompletedProcess(command, 0, output, "")
 
     def used_mib(self) -> int:
         """What the plan has for tritonserver and the models that are loaded now; 0 while it is stopped."""

@@ -125,9 +125,9 @@ def cache(llm: Any) -> Any:
 
 def requests_in_cache(llm: Any) -> set[str]:
     """Those that hold blocks; the cache keeps them differently in transformers 5.17 and later."""
-    found = cache(llm)
+    blocks = cache(llm)
     allocators = (
-        found.group_cache_managers if hasattr(found, "group_cache_managers") else found.cache_allocators.values()
+        blocks.group_cache_managers if hasattr(blocks, "group_cache_managers") else blocks.cache_allocators.values()
     )
     return {request for allocator in allocators for request in allocator.block_table}
 

@@ -30,8 +30,8 @@ def drained(host: str) -> Moment:
 
 def swapping(host: str) -> Moment:
     """The host's server has stopped, and what it is to serve is being loaded."""
-    asked = "[ -e /var/lib/enginehouse/servers/main/swap.json ] && systemctl show -P SubState triton@main"
-    return lambda scene: scene.host(host).run(asked, check=False).stdout.strip() == "start-post"
+    command = "[ -e /var/lib/enginehouse/servers/main/swap.json ] && systemctl show -P SubState triton@main"
+    return lambda scene: scene.host(host).run(command, check=False).stdout.strip() == "start-post"
 
 
 def admitted(host: str) -> Moment:

@@ -56,6 +56,6 @@ def _leave() -> None:
     if not KEPT:
         fleet.down()
         return
-    for one in reversed(machines.known(fleet.PLACES)):  # the balancer last: hosts that stop ask it
-        one.stop()
+    for machine in reversed(machines.known(fleet.PLACES)):  # the balancer last: hosts that stop ask it
+        machine.stop()
     services.services_down()

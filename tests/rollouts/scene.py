@@ -46,7 +46,7 @@ class Scene:
 
     def host(self, name: str) -> Machine:
         """One of the hosts that serve."""
-        return next(one for one in self.serving if one.name == name)
+        return next(machine for machine in self.serving if machine.name == name)
 
     def deploy(self, bad: str = "") -> Run:
         """`pyinfra … deploy.py -y` has ended. With `bad` the release it brings is that."""
@@ -130,7 +130,7 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
         outcomes = load.end(2 * PATIENCE_SECONDS)
         least = scene.timeline.least_in()
     releases = {name: scene.served(name)[0] for name in HOSTS}
-    found = losses(outcomes, scene.timeline._began)
+    lost = losses(outcomes, scene.timeline._began)
     return {
         "case": case.name,
         "code": run.code,
@@ -143,9 +143,9 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
         "again": again.code,
         "serves": serves and len(set(releases.values())) == 1 and releases["h1"] != before["h1"][0],
         "sent": len(outcomes),
-        "lost": sum(found["reasons"].values()),
+        "lost": sum(lost["reasons"].values()),
         "seconds": [round(run.seconds), round(again.seconds)],
-    } | found
+    } | lost
 
 
 def said(output: str) -> list[str]:
@@ -158,8 +158,8 @@ def said(output: str) -> list[str]:
         return []
     verdict = next((number for number, (_, line) in enumerate(lines[:gate]) if " does not serve; " in line), gate)
     of_host = (line for name, line in lines[gate:] if name == lines[gate][0])
-    told = itertools.takewhile(lambda line: not line.startswith("Error"), of_host)
-    return [*(f"{name}: {line}" for name, line in lines[verdict : min(verdict + 2, gate)]), *told]
+    lines_of_host = itertools.takewhile(lambda line: not line.startswith("Error"), of_host)
+    return [*(f"{name}: {line}" for name, line in lines[verdict : min(verdict + 2, gate)]), *lines_of_host]
 
 
 @contextlib.contextmanager

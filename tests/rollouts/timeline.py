@@ -24,13 +24,13 @@ Event = dict[str, Any]
 
 def states(exposition: str, pool: str) -> dict[str, str]:
     """How a balancer has each host of the pool, from its exporter's text; the worse of the two protocols."""
-    found: dict[str, str] = {}
+    states_of: dict[str, str] = {}
     for match in STATE.finditer(exposition):
         labels = dict(LABEL.findall(match[0]))
         if labels["proxy"].rpartition("_")[0] == pool and labels["state"] in WORST:
             host = labels["server"].rpartition(".")[0]
-            found[host] = min(found.get(host, "UP"), labels["state"], key=WORST.index)
-    return found
+            states_of[host] = min(states_of.get(host, "UP"), labels["state"], key=WORST.index)
+    return states_of
 
 
 class Timeline:

@@ -47,11 +47,11 @@ def scene() -> Iterator[Scene]:
 def story(scene: Scene) -> Story:
     """A full run and the smoke tests, both as talkative as they can be, under the sampler's eyes."""
     report = PLACES.root / "smoke.xml"
-    asked = ["tests/smoke", "--inventory", INVENTORY, f"--junitxml={report}", "-o", "junit_logging=all"]
+    arguments = ["tests/smoke", "--inventory", INVENTORY, f"--junitxml={report}", "-o", "junit_logging=all"]
     with watched(scene.looked_for, scene.one) as watch:
         show_marker(scene.one)
         deployed = scene.operator.deploy()
         assert deployed.returncode == 0, deployed.stdout[-4000:] + deployed.stderr[-4000:]
-        smoked = scene.operator.python("-m", "pytest", "-vv", "--showlocals", "-p", "no:cacheprovider", *asked)
+        smoked = scene.operator.python("-m", "pytest", "-vv", "--showlocals", "-p", "no:cacheprovider", *arguments)
         show_marker(scene.one)
     return Story(deployed, smoked, report, watch)

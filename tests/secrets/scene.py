@@ -61,8 +61,8 @@ class Keyed(Operator):
 
     def deploy(self, *words: str, verb: str = "deploy.py") -> subprocess.CompletedProcess[str]:
         """As a person sees it, not as JSON; with everything said that can be said."""
-        told = ["-y", "-vvv", "--debug", "--debug-all", "--diff", "--data", f"events={PLACES.root / 'events.jsonl'}"]
-        return self.python("-m", "pyinfra", INVENTORY, verb, *told, *words)
+        options = ["-y", "-vvv", "--debug", "--debug-all", "--diff", "--data", f"events={PLACES.root / 'events.jsonl'}"]
+        return self.python("-m", "pyinfra", INVENTORY, verb, *options, *words)
 
 
 @dataclass
@@ -77,8 +77,8 @@ class Scene:
 
     def on_host(self, *roots: str, commands: dict[str, str] | None = None) -> dict[str, Any]:
         """What is found on the machine: everywhere, or below the roots."""
-        asked = {"forms": self.looked_for, "roots": roots, "commands": COMMANDS if commands is None else commands}
-        return dict(json.loads(self.one.run(f"python3 -c {shlex.quote(LOOK)}", input=json.dumps(asked)).stdout))
+        request = {"forms": self.looked_for, "roots": roots, "commands": COMMANDS if commands is None else commands}
+        return dict(json.loads(self.one.run(f"python3 -c {shlex.quote(LOOK)}", input=json.dumps(request)).stdout))
 
     def on_control(self) -> dict[str, Any]:
         """What is found in the rehearsal's state, and in all that was written since in the repository."""

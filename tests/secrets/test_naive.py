@@ -68,10 +68,10 @@ def careless(scene: Scene, story: Story) -> Careless:
     report = PLACES.root / "smoke.xml"
     with watched(scene.looked_for, scene.one) as watch:
         scene.one.run("bash -s", input=TYPED.format(key=key, token=token, registry=REGISTRY))
-        said = scene.operator.deploy(verb="tests/secrets/verbs/naive_login.py")
-        asked = ["tests/secrets/naive_report.py", "--showlocals", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        scene.operator.python("-m", "pytest", *asked)
-    return Careless(watch, scene.on_host(), scene.on_control(), said.stdout + said.stderr, report.read_text())
+        run = scene.operator.deploy(verb="tests/secrets/verbs/naive_login.py")
+        arguments = ["tests/secrets/naive_report.py", "--showlocals", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        scene.operator.python("-m", "pytest", *arguments)
+    return Careless(watch, scene.on_host(), scene.on_control(), run.stdout + run.stderr, report.read_text())
 
 
 def test_a_key_in_an_argument_is_seen_by_the_sampler(careless: Careless) -> None:

@@ -35,14 +35,14 @@ def test_a_second_run_changes_nothing(watched: Watched) -> None:
 
 
 def test_every_target_answers(watched: Watched) -> None:
-    found: dict[str, int] = {}
+    targets_up: dict[str, int] = {}
 
     def all_up() -> bool:
         rows = watched.prometheus("count by (job) (up == 1)")
-        found.update({row["metric"]["job"]: int(row["value"][1]) for row in rows})
-        return found == JOBS
+        targets_up.update({row["metric"]["job"]: int(row["value"][1]) for row in rows})
+        return targets_up == JOBS
 
-    assert until(all_up, 60, 1), found
+    assert until(all_up, 60, 1), targets_up
     assert {row["metric"]["host"] for row in watched.prometheus("up")} == {SERVING, EDGE, MONITOR}
     assert until(lambda: watched.prometheus("probe_success == 0") == [], 60, 1)
 
