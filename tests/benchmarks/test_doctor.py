@@ -1,4 +1,4 @@
-"""What `benchmarks/doctor.py` counts, and under which names its machines are asked."""
+"""Figures of `benchmarks/doctor.py`, and the names of its machines."""
 
 from __future__ import annotations
 

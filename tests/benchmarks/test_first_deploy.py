@@ -1,4 +1,4 @@
-"""What the benchmark of a first deploy makes of journals and of a run's stages, without a machine."""
+"""Figures of a first deploy from journals and a run's stages, without a machine."""
 
 from benchmarks.first_deploy import span, summary
 

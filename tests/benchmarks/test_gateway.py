@@ -43,7 +43,7 @@ def test_a_load_split_over_processes_has_all_its_streams() -> None:
 
 
 def ended(**more: Any) -> dict[str, Any]:
-    """What the client of a killed gateway says; 100 s is when the signal was sent."""
+    """The client's record of a killed gateway; the signal was sent at 100 s."""
     return {
         "streams": 2,
         "ends": {"broken connection": 2},

@@ -47,7 +47,7 @@ def test_every_request_of_every_way_is_answered() -> None:
 
 
 def test_requests_are_sent_when_they_are_due_whatever_became_of_those_before() -> None:
-    """Nobody is answered before the twentieth has come."""
+    """The first answer waits for the twentieth request."""
     with serving(crowd=FIRST_QUESTIONS[EMBEDDER]) as server:
 
         def refill() -> None:

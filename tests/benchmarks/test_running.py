@@ -1,4 +1,4 @@
-"""What a figure is measured with: the environment of a deployed server, on a warm one, all its CPU time and answers."""
+"""Conditions of a measurement: a deployed server's environment, warm, with all its CPU time and answers."""
 
 import threading
 import time

@@ -79,7 +79,7 @@ def test_what_brings_a_thing_makes_its_look_say_what_is_wanted(kind: str, tmp_pa
 
 
 def seen(look: str) -> str:
-    """What the look prints here."""
+    """The output of the look on this machine."""
     return subprocess.run(["sh", "-c", look], capture_output=True, text=True, check=False).stdout.rstrip("\n")
 
 

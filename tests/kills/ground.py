@@ -1,4 +1,4 @@
-"""One rehearsal with one machine that is made anew for every moment, and an operator who is killed and runs again."""
+"""A rehearsal whose machine is made anew for every moment; its operator is killed and runs again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Ground:
         return self.places.root / "home"
 
     def run(self, heard: Callable[[str], None] | None = None, note: str = "") -> Run:
-        """One run as a person types it; operator.log keeps what it said."""
+        """A run as a person types it; operator.log keeps its output."""
         run = pyinfra(self.inventory, "deploy.py", "-y", tell=False, heard=heard)
         with (self.places.root / "operator.log").open("a") as log:
             log.write(f"$ {self.inventory}\n{run.output}exit {run.code} after {run.seconds:.1f} s{note}\n\n")
@@ -75,7 +75,7 @@ class Ground:
         return run
 
     def ends(self, machine: Machine) -> list[object]:
-        """What another run changes, whether the host serves, and what it holds that it should not."""
+        """Changes of another run, whether the host serves, and differences from an uninterrupted run."""
         again = self.run()
         changes = "silent" if again.is_silent else again.output[-3000:]
         serves = "serves" if until(lambda: answers(machine), 60) else "does not serve"

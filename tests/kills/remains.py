@@ -1,4 +1,4 @@
-"""What a run leaves on a host, so that one that was cut and mended is compared with one that nobody interrupted.
+"""The state a run leaves on a host, to compare an interrupted and repeated run with an uninterrupted one.
 
 Compared as a whole, and not looked through for the names that leftovers have today: a staging directory, a temporary
 file, a unit, a container, a hold or a process that an uninterrupted run would not have left is found whatever it is
@@ -57,7 +57,7 @@ def remains(machine: Machine) -> dict[str, str]:
 
 
 def differences(remaining: dict[str, str], wanted: dict[str, str]) -> list[str]:
-    """What is left that should not be, what is missing, and what is another, one line each."""
+    """Lines for everything left over, missing or different."""
     return [
         f"{name}: {remaining.get(name, 'missing')!r}, uninterrupted {wanted.get(name, 'not there')!r}"
         for name in sorted(remaining.keys() | wanted.keys())

@@ -20,7 +20,7 @@ TYPE = 'type="oneshot"'
 
 @dataclass(frozen=True)
 class Case:
-    """One alert's series. Units: `every` minutes between samples and evaluations."""
+    """The series of an alert; `every` is minutes between samples and evaluations."""
 
     at: str
     firing: dict[str, str]

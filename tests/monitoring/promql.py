@@ -27,7 +27,7 @@ class Selector:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What an expression reads: its selectors, and the labels it groups or joins by."""
+    """The selectors of an expression, and the labels it groups or joins by."""
 
     selectors: tuple[Selector, ...]
     labels: frozenset[str]

@@ -45,7 +45,7 @@ def recorded(rows: Iterable[Mapping[str, Any]], source: str) -> str:
 
 
 def selectors() -> set[Selector]:
-    """What the rules read."""
+    """Selectors of all rules."""
     return {selector for group in groups() for rule in group["rules"] for selector in parse(rule["expr"]).selectors}
 
 

@@ -1,4 +1,4 @@
-"""What the kept scrapes hold: metrics with the values that each of their labels had."""
+"""Metrics of the kept scrapes, with the values that each of their labels had."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def metrics() -> dict[str, Metric]:
 
 
 def wrong_names(expression: str) -> list[str]:
-    """What the expression reads and no kept scrape has: metrics, labels, values of labels."""
+    """Metrics, labels and values of labels that the expression reads and no kept scrape has."""
     wrong, parsed = [], parse(expression)
     for selector in parsed.selectors:
         metric = metrics().get(selector.metric)

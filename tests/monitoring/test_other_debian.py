@@ -35,7 +35,7 @@ def promtool_of(debian: str) -> Path:
 
 
 def output_of(program: Path, *words: str, folder: Path) -> str:
-    """What it said, in which every rule and every case came out right."""
+    """The program's output; fails unless every rule and every case passes."""
     ran = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[:6000]
     return ran.stdout + ran.stderr

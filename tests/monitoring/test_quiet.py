@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def fired(series: dict[str, list[float]], folder: Path) -> str:
-    """What promtool says of an hour of these series in which no alert is to fire; empty where none does."""
+    """promtool's output if an alert fires in an hour of these series; empty if none does."""
     (folder / "rules.yml").write_text(json.dumps({"groups": groups(["580"])}))
     alerts = [rule["alert"] for group in groups(["580"]) for rule in group["rules"] if "alert" in rule]
     silent = [

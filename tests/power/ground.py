@@ -63,7 +63,7 @@ WHY = "journalctl --boot --quiet --output=short-monotonic --unit=triton@main --u
 
 @dataclass
 class Look:
-    """What a person sees on the machine some time after a boot; every read of a server's start since then."""
+    """The machine's state some time after a boot, and every read of a server's start since then."""
 
     active: str = ""
     current: str = ""
@@ -89,7 +89,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Cut:
-    """One cut: its moments in seconds since each began, what the boot found, and what doing both again led to."""
+    """A power cut: its moments in seconds since each work began, the state after the boot, and after repeating both."""
 
     number: int
     publish_at: float
@@ -189,12 +189,12 @@ class Ground:
             raise
 
     def tell(self, cut: Cut) -> None:
-        """One line about a cut, kept beside the machine."""
+        """Writes a line about a cut beside the machine."""
         with (PLACES.root / "cuts.log").open("a") as log:
             log.write(f"{cut}\n")
 
     def words(self, look: Look, number: int) -> Words:
-        """What was seen, told as old (the number before), new (this number) or another."""
+        """The state in words: old (the number before), new (this number) or another."""
         names = {number - 1: "old", number: "new"}
         releases = {self.release(each).id: name for each, name in names.items()}
         listings = {self.listing(self.release(each)): f"{name} whole" for each, name in names.items()}
@@ -208,7 +208,7 @@ class Ground:
         )
 
     def look(self) -> Look:
-        """What there is, once the server's start has ended one way or the other."""
+        """The machine's state after the server's start succeeded or failed."""
         seen = Look()
         for line in self.one.run(LOOK, timeout=600).stdout.splitlines():
             key, _, value = line.partition("=")
@@ -223,7 +223,7 @@ class Ground:
         return seen
 
     def listing(self, release: Release) -> str:
-        """What a whole release says of itself at its start."""
+        """The listing that a whole release prints at its start."""
         manifest = work.publish("embed", "local-0", self.bulk.parent / "small").files["manifest"].decode()
         place = work.target("embed", "local-0")
         weights = {f"{place}/{name}": digest for digest, name in (line.split("  ") for line in manifest.splitlines())}

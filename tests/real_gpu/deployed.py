@@ -86,7 +86,7 @@ MODELS = (
 
 
 def planned() -> ServerSlice:
-    """What the plan of an H100 makes of the models, on three free ports, for the Triton that runs here."""
+    """The H100's plan of the models, on three free ports, for the Triton that runs here."""
     http, grpc, metrics = free_ports(3)
     ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "address": "127.0.0.1"}
     server = plan(**main(*MODELS, **ports), own_random_weights=("bge", "nomic", "llama")).slices[0].servers[0]
@@ -168,7 +168,7 @@ class Stub:
         return subprocess.CompletedProcess(command, 0, output, "")
 
     def used_mib(self) -> int:
-        """What the plan has for tritonserver and the models that are loaded now; 0 while it is stopped."""
+        """MiB that the plan has for tritonserver and the loaded models; 0 while it is stopped."""
         if not self.is_up:
             return 0
         index = json.loads(Deployed(self.server, self, "127.0.0.1")._tell("/v2/repository/index"))

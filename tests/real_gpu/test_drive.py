@@ -56,7 +56,7 @@ def made(tmp_path: Path, drive: Drive, monkeypatch: pytest.MonkeyPatch) -> dict[
 
 
 def paths(made: dict[str, list[Part]], *names: str) -> list[str]:
-    """Where the parts of these archives lie."""
+    """Paths of these archives' parts."""
     return [f"build/real-gpu/{part.file}" for name in names for part in made[name]]
 
 
@@ -83,7 +83,7 @@ def test_only_root_may(drive: Drive, made: dict[str, list[Part]], tmp_path: Path
 def test_an_archive_is_unpacked_once_its_last_part_is_here(
     drive: Drive, made: dict[str, list[Part]], tmp_path: Path
 ) -> None:
-    """One after another, in any order; what the other archive lacks is named."""
+    """Parts come in any order; the parts missing from the second archive are named."""
     *first, last = reversed(paths(made, "packages.tar"))
     assert len(first) > 1
     for path in first:

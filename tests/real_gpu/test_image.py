@@ -174,7 +174,7 @@ def test_python_packages_are_split_into_nvidias_libraries_and_the_others(tmp_pat
 
 
 def distributions(*names: str, **variables: str) -> dict[str, Any]:
-    """What this Python says of these distributions."""
+    """Facts of these distributions, read by this Python."""
     isolated = [] if variables else ["-I"]
     command = [sys.executable, *isolated, "-c", image.ASK, *names]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | variables)

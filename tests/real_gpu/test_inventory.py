@@ -1,4 +1,4 @@
-"""What the run on a real GPU deploys is a plan in both kinds, in every layout, and fits the card."""
+"""The inventory of the run on a real GPU is a plan in both kinds and every layout, and fits the card."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_server_fits_each_of_its_gpus(real: bool, layout: str, gpus: int) 
 
 @KINDS
 def test_a_driver_of_the_machines_provider_is_never_touched(real: bool) -> None:
-    """Where the card is stood in for, the driver is installed like any other."""
+    """With a stand-in for the card, the driver is installed like any other."""
     host = planned(real)
     assert (host.driver.manage, host.mig, host.machine.gpu) == (not real, (), "h100-80")
 

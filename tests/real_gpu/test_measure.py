@@ -42,7 +42,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
 
 
 def measured(setting: Setting, folder: Path, name: str) -> dict[str, Any]:
-    """What the step's file says that it found."""
+    """The figures in the step's file."""
     with step(name, folder, facts(setting)) as figures:
         take(name, setting, figures)
     record = json.loads((folder / f"step-{name}.json").read_text())

@@ -20,7 +20,7 @@ CARD = {"memory.total": "81559", "memory.used": "61000", "memory.reserved": "480
 
 
 def metrics(total_mib: float = 81_559, used_mib: float = 61_000) -> list[str]:
-    """What Triton publishes of one GPU, as it writes it."""
+    """Triton's metrics of a GPU, as it writes them."""
     gpu = '{gpu_uuid="GPU-7ec0ffee-0000-4000-8000-000000000001"}'
     return [
         f"nv_gpu_utilization{gpu} 0",

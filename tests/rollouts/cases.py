@@ -1,4 +1,4 @@
-"""What goes wrong in a rollout, by name: when it strikes, what it does, and what the operator reads."""
+"""Failures of a rollout by name: the moment, the act, and the message that the operator reads."""
 
 from __future__ import annotations
 

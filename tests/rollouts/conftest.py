@@ -1,4 +1,4 @@
-"""One fleet for all cases. ENGINEHOUSE_ROLLOUTS_KEEP=1 leaves its machines, off, for the next session."""
+"""A fleet for all cases. ENGINEHOUSE_ROLLOUTS_KEEP=1 keeps its machines, off, for the next run of pytest."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Scene:
     """Of another operator."""
 
     def host(self, name: str) -> Machine:
-        """One of the hosts that serve."""
+        """The serving host of this name."""
         return next(machine for machine in self.serving if machine.name == name)
 
     def deploy(self, bad: str = "") -> Run:
@@ -105,7 +105,7 @@ class Case:
 
 
 def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda event: None) -> dict[str, Any]:
-    """What the case came to, under load: the run that it struck, what came back by itself, the plain re-run."""
+    """The case under load: the failed run, the hosts that returned by themselves, the plain re-run."""
     before = {name: scene.served(name) for name in HOSTS}
     if case.first:
         case.first(scene)
@@ -149,7 +149,7 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
 
 
 def said(output: str) -> list[str]:
-    """What a host said of a release that does not serve, in two lines, and a gate to the first host that it stopped,
+    """Two lines of a host about a release that does not serve, and a gate's lines to the first host that it stopped,
     without pyinfra's own framing; empty where no gate stopped anybody."""
     framed = (FRAME.match(COLOUR.sub("", line)) for line in output.splitlines())
     lines = [(match[1], match[2].rstrip()) for match in framed if match]

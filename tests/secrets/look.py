@@ -35,7 +35,7 @@ AT_ONCE, CHUNK = 500, 1 << 22
 
 
 class Looker:
-    """One look, and what it found."""
+    """A search of the file systems, and its finds."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.asked, self.names = asked, {text.encode(): name for text, name in asked["forms"].items()}
@@ -106,7 +106,7 @@ class Looker:
             self.seen |= {(os.fsdecode(path), self.names[text]) for text in self._grepped("-saoFh", [path])}
 
     def _said(self, name: str, command: str) -> None:
-        """What a command says goes through grep and is counted on its way."""
+        """Pipes a command's output through grep, and counts its bytes."""
         with self._texts() as reading:
             words = ["grep", "-aoF", "-f", f"/dev/fd/{reading}"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "pass_fds": (reading,)}
@@ -145,7 +145,7 @@ class Looker:
 
 
 def everywhere() -> list[str]:
-    """Where every file system begins that any process here sees; another's own (containers, units) through /proc."""
+    """Mount points of every file system that any process here sees; those of containers and units through /proc."""
     places: dict[tuple[str, str], str] = {}
     mine = os.readlink("/proc/self/ns/mnt")
     for process in ["/proc/self", *map(str, Path("/proc").glob("[0-9]*"))]:

@@ -37,7 +37,7 @@ class Sampler:
         self.processes = 0
 
     def sample(self) -> None:
-        """One look at everything."""
+        """Samples every process."""
         self.starts.append(time.monotonic())
         there = [name for name in os.listdir("/proc") if name[0].isdigit()]
         for pid in there:
@@ -83,7 +83,7 @@ class Sampler:
 
 
 def read(path: str) -> bytes:
-    """What is there; nothing where the process has gone."""
+    """The file's content; empty if the process has ended."""
     try:
         opened = os.open(path, os.O_RDONLY)
     except OSError:
@@ -97,7 +97,7 @@ def read(path: str) -> bytes:
 
 
 def link(path: str) -> str:
-    """Where it points; nowhere where the process has gone."""
+    """The link's target; empty if the process has ended."""
     try:
         return os.readlink(path)
     except OSError:

@@ -23,13 +23,13 @@ PERIOD_MS = 50
 
 @pytest.fixture(scope="module")
 def host(scene: Scene, story: Story) -> dict[str, Any]:
-    """What the search of the whole machine tells, once all is over."""
+    """Finds of the search of the whole machine, after all runs."""
     return scene.on_host()
 
 
 @pytest.fixture(scope="module")
 def control(scene: Scene, story: Story) -> dict[str, Any]:
-    """What the search of the control machine tells."""
+    """Finds of the search of the control machine."""
     return scene.on_control()
 
 

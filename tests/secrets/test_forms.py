@@ -1,4 +1,4 @@
-"""Whatever stands around a secret, one of its shapes is in what is made of it."""
+"""Any encoding of a text with a secret contains one of the secret's forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the search finds where somebody is careless: each careless act is caught by the part that should catch it.
+"""Careless acts: the part of the search that should catch an act does.
 
 All of it is done at once, under one sampler and before one search. Last, the engine is made to crash, since it holds a
 key for as long as it pulls and its unit is not ours; the machine is thrown away after that.
@@ -44,7 +44,7 @@ CORE = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\x00"
 
 @dataclass(frozen=True)
 class Careless:
-    """What was seen while it was done, and what was found after it."""
+    """Processes sampled during the careless acts, and finds after them."""
 
     watch: Watch
     host: dict[str, Any]

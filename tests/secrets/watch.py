@@ -26,7 +26,7 @@ HOLDERS = (f"{PROGRAMS}pull", f"{PROGRAMS}fetch", f"{PROGRAMS}prove", "tritonser
 
 @dataclass
 class Watch:
-    """What was seen of the processes of this machine; empty until the block is left."""
+    """Sampled processes of this machine; empty until the block ends."""
 
     told: dict[str, Any] = field(default_factory=dict)
 

@@ -113,7 +113,7 @@ class Watched:
         return set(left) - self.full
 
     def units(self) -> str:
-        """What node-exporter says of our units on the serving machine, as a file of tests/monitoring/scrapes."""
+        """node-exporter's series of our units on the serving machine, as a file of tests/monitoring/scrapes."""
         names = "node_systemd_(unit_state|service_restart_total)"
         page = self.serving.run(f"curl -s http://127.0.0.1:8006/metrics | grep -E '^(# TYPE )?{names}'").stdout
         ours = [

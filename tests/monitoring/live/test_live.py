@@ -60,7 +60,7 @@ def test_the_distributions_own_units_never_ran(watched: Watched) -> None:
 
 
 def test_every_dashboard_shows_something(watched: Watched) -> None:
-    """What only a card or an engine tells is read from kept scrapes meanwhile, under another host's name."""
+    """Series that need a card or an engine come from kept scrapes, under another host's name."""
     left: set[str] = set()
 
     def all_full() -> bool:

@@ -27,7 +27,7 @@ def request_id(machine: Machine, path: str, body: dict[str, Any]) -> str:
 
 
 def spans(machine: Machine) -> list[dict[str, Any]]:
-    """What Triton's journal has of traces."""
+    """Spans in Triton's journal."""
     journal = machine.run("journalctl -q -b -u 'triton@*' -o cat --grep '^{\"span\"'; true").stdout
     return [json.loads(line) for line in journal.splitlines()]
 
