@@ -49,7 +49,7 @@ def test_the_machine_is_what_it_said(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
+def test_a_written_inventory_can_be_planned(tmp_path: Path) -> None:
     """At once, and nothing has to be filled in."""
     from deploy.planning.plan import make_plan
 
@@ -90,7 +90,7 @@ def test_a_target_has_a_user_a_host_and_a_port(typed: str, target: Target) -> No
 
 
 @pytest.mark.parametrize("typed", ["", "ubuntu@", "ubuntu@host:", "host:port", "host:70000", "-oProxyCommand=x"])
-def test_what_names_no_machine_is_refused(typed: str) -> None:
+def test_a_text_that_names_no_machine_is_refused(typed: str) -> None:
     """Before anything is asked."""
     with pytest.raises(Refusal) as refused:
         Target.of(typed)
@@ -167,7 +167,7 @@ esac
 """
 
 
-def test_what_cannot_be_asked_and_what_has_no_gpu_is_told_together(
+def test_unreachable_machines_and_those_without_gpu_are_refused_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A single refusal lists every unreachable host, so the operator corrects the command once."""

@@ -285,7 +285,7 @@ def test_without_a_key_triton_itself_is_asked_and_the_gateway_is_mentioned(port:
 
 
 @pytest.mark.parametrize("key", ["", "two words", 'eh-"quoted"', "eh-\nheader: x"])
-def test_what_is_no_key_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
+def test_a_malformed_key_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
     (tmp_path / "key").write_text(key)
     with pytest.raises(Refusal) as refused:
         given_key(str(tmp_path / "key"), {})

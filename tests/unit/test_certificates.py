@@ -49,7 +49,7 @@ def test_the_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
     assert problems(tmp_path, "other.key") == ["key-of-another-certificate"]
 
 
-def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_private_key_is_refused(tmp_path: Path) -> None:
     write_certificate(tmp_path)
     assert problems(tmp_path, "edge.pem") == ["no-private-key"]
 

@@ -86,7 +86,7 @@ def rows_of(**data: Any) -> list[tuple[str, bool]]:
     return sorted({(row.model, row.load is not None) for row in rows})
 
 
-def test_what_no_bench_covers_is_not_measured() -> None:
+def test_a_model_that_no_bench_covers_is_not_measured() -> None:
     """An LLM, and any model on another card."""
     assert rows_of(**SERVED) == [("bge", True), ("gpt-oss-20b", False), ("nomic", True)]
     other_card = {"machine": Machine(os="ubuntu-24.04", gpu="l40s-48")}
@@ -208,7 +208,7 @@ def test_cards_have_prices_of_their_own(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("word", ["cheap", "-1", "nan", "h900=2", "h100="])
-def test_what_is_no_price_is_refused(word: str) -> None:
+def test_a_malformed_price_is_refused(word: str) -> None:
     """The refusal comes instead of a guessed price."""
     with pytest.raises(Refusal, match="is no price"):
         typed_prices([word], "--per-hour")

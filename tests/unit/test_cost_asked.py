@@ -100,7 +100,7 @@ def test_a_prometheus_that_is_not_there_is_refused() -> None:
         ["--from-prometheus", "http://127.0.0.1:1", "--window", "soon"],
     ],
 )
-def test_what_cannot_be_answered_is_refused(words: list[str]) -> None:
+def test_wrong_options_of_cost_are_refused_with_a_way_out(words: list[str]) -> None:
     """Exit 1, and a way out."""
     done = CliRunner().invoke(enginehouse, ["cost", "inventories/h100.py", "--per-hour", "2.49", *words])
     assert (done.exit_code, "  try " in done.output) == (1, True)

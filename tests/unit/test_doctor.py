@@ -158,7 +158,7 @@ def test_every_kind_says_what_it_means_and_what_to_type() -> None:
 
 
 @pytest.mark.parametrize("kind", FIRES)
-def test_what_is_typed_names_the_thing_and_no_hole(kind: str) -> None:
+def test_a_remedy_to_type_has_no_unfilled_placeholder(kind: str) -> None:
     findings = examined(FIRES[kind], smi=ENDS.get(kind, "0"))
     assert [finding.attempt for finding in findings if "{" in finding.attempt] == []
 
@@ -291,7 +291,7 @@ def test_every_value_of_the_recorded_card_is_read_by_its_path() -> None:
     assert gpu.value("Remapped Rows/Remapping Failure Occurred") == "No"
 
 
-def test_what_the_next_deploy_would_do_is_a_finding_of_its_hosts() -> None:
+def test_steps_of_the_next_deploy_are_findings_of_their_hosts() -> None:
     steps = {"Docker | Merge": ("a", "d")}
     drift = Drift(("a", "b", "c", "d"), steps, ("c",), {"c": ("its clock differs",)}, refused={"d": ("no room",)})
     findings = {

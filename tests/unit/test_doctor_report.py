@@ -59,7 +59,7 @@ def test_the_worst_comes_first() -> None:
     assert [finding.severity for finding, _ in report.groups()] == ["broken", "warning", "note"]
 
 
-def test_who_could_not_be_asked_is_named_with_the_reason() -> None:
+def test_unreachable_hosts_are_named_with_the_reason() -> None:
     assert str(Report({"a": ()}, {"b": "Could not connect", "c": "Could not connect"})).splitlines() == [
         "could not be asked: b, c (Could not connect)",
         "nothing found: a",

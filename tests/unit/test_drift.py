@@ -50,7 +50,7 @@ def test_it_says_what_differs_on_which_host() -> None:
     )
 
 
-def test_what_could_not_be_asked_is_named_with_its_reason() -> None:
+def test_unreachable_hosts_are_named_with_the_reason() -> None:
     assert str(LOST) == (
         "differ: 1 of 3 hosts\n"
         "  Docker | Merge  two\n"
@@ -66,7 +66,7 @@ def test_two_hundred_hosts_that_differ_alike_are_one_line() -> None:
     assert str(Drift(names, {"Step": names})).endswith("h6, h7 and 192 more")
 
 
-def test_what_many_hosts_say_alike_is_said_once() -> None:
+def test_equal_messages_of_several_hosts_are_printed_once() -> None:
     assert str(Drift(("a", "b"), unasked=("a", "b"), said={"a": ("no",), "b": ("no",)})).endswith("a, b:\n  no")
 
 

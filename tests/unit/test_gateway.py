@@ -76,7 +76,7 @@ def test_a_host_that_builds_and_serves_nothing_has_no_gateway() -> None:
     ],
     ids=["port", "in-one-piece", "no-tokenizer"],
 )
-def test_where_a_gateway_cannot_stand_nothing_is_refused_that_nobody_asked_for(data: dict[str, Any]) -> None:
+def test_an_undeclared_gateway_that_cannot_run_is_left_out_with_a_note(data: dict[str, Any]) -> None:
     """The plan says why there is none; a gateway that is declared is refused."""
     made = plan(*undeclared("a", **data))
     assert made.slices[0].gateway is None

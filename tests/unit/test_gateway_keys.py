@@ -145,7 +145,7 @@ def test_rights_that_the_gateway_would_not_take_make_no_key(file: Path, words: l
 
 
 @pytest.mark.parametrize("prefix", ["eh-zzzzzz", "eh-a", "", "eh-aaaaaabbbbbb"])
-def test_what_names_no_key_or_two_revokes_none(file: Path, prefix: str) -> None:
+def test_an_unknown_or_ambiguous_prefix_revokes_no_key(file: Path, prefix: str) -> None:
     file.parent.mkdir()
     ambiguous = LINE | {"sha256": "1" * 64, "prefix": "eh-ab2222"}
     file.write_text(json.dumps({"keys": [LINE, ambiguous]}))
@@ -163,7 +163,7 @@ def test_the_list_says_tenants_in_order_and_what_is_over() -> None:
     ]
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_written_keys_are_read_back_unchanged() -> None:
     keys = keys_in(json.dumps({"keys": [LINE | {"created": 5, "concurrent": 2}]}), "")
     assert keys_in(text_of(keys), "") == keys
     assert keys_in(text_of(()), "") == ()

@@ -15,7 +15,7 @@ CASES = pytest.mark.parametrize(("promise", "case"), ALL.items(), ids=[name.repl
 
 
 @CASES
-def test_it_is_wrong_for_these_reasons(promise: str, case: Case) -> None:
+def test_a_pasted_text_is_wrong_for_these_reasons(promise: str, case: Case) -> None:
     """In this order, and no other; none for a command that is right."""
     report = check(case.text, case.release)
     kinds = [finding.kind for command in report.checked for finding in command.findings if finding.is_wrong]
@@ -30,7 +30,7 @@ def test_the_whole_message(promise: str, case: Case) -> None:
 
 
 @CASES
-def test_what_it_prints_as_right_is_right(promise: str, case: Case) -> None:
+def test_the_text_printed_as_right_has_no_findings(promise: str, case: Case) -> None:
     """Judged again, the right text has nothing wrong with it, but for what no words can mend."""
     again = [
         finding.kind
@@ -82,7 +82,7 @@ def test_a_flag_on_one_side_of_a_near_release_is_worth_knowing_and_not_wrong() -
         "kubectl get pods | tritonserver --model-repository=/m",
     ],
 )
-def test_what_is_not_triton_s_is_nobody_s_business(text: str) -> None:
+def test_commands_for_other_programs_are_not_judged(text: str) -> None:
     """Registries speak /v2 too, and a variable may hold anything."""
     assert check(text).is_fine
 

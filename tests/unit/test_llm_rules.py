@@ -80,7 +80,7 @@ FINE = {
 
 
 @pytest.mark.parametrize("data", FINE.values(), ids=[name.replace(" ", "_") for name in FINE])
-def test_nothing_is_refused(data: dict[str, Any]) -> None:
+def test_permitted_llm_settings_are_not_refused(data: dict[str, Any]) -> None:
     """It plans."""
     assert [str(problem) for problem in refusals(**data)] == []
 

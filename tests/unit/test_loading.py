@@ -144,7 +144,7 @@ def test_a_directory_is_no_inventory(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_no_text_is_no_inventory(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused_as_an_inventory(tmp_path: Path) -> None:
     """A binary file, for example."""
     (tmp_path / "fleet.py").write_bytes(b"\xff\xfe")
     with pytest.raises(Refusal) as refusal:

@@ -46,7 +46,7 @@ def why(text: str, option: str) -> str:
     return next(finding.why for finding in migrate(text).findings if finding.said.split()[0] == option)
 
 
-def test_what_has_a_place_reaches_the_plan(tmp_path: Path) -> None:
+def test_supported_options_of_vllm_reach_the_plan(tmp_path: Path) -> None:
     """16k is 16,000 as vLLM reads it; the second name is an alias of the gateway."""
     (mine,) = planned(migrate(LONG), tmp_path).slices
     (model,) = mine.servers[0].models
@@ -117,14 +117,14 @@ def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
         ("--trust-remote-code", "pinned"),
     ],
 )
-def test_what_has_no_place_says_why(option: str, word: str) -> None:
+def test_an_unsupported_option_of_vllm_is_named_with_the_reason(option: str, word: str) -> None:
     """And the line is not whole."""
     text = f"vllm serve Qwen/Qwen3-8B {option}"
     assert word in why(text, option.split()[0])
     assert CliRunner().invoke(enginehouse, ["migrate", text]).exit_code == 2
 
 
-def test_an_option_that_nobody_read_is_not_guessed() -> None:
+def test_an_unknown_option_is_not_guessed() -> None:
     """It is marked, with the nearest name."""
     (finding,) = [
         candidate

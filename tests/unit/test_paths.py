@@ -29,7 +29,9 @@ from deploy.models.paths import choose_path
         ("engine", "Qwen3ForCausalLM", "0.18.2", ""),
     ],
 )
-def test_the_path_of(wish: str, architecture: str, trtllm: str, path: str) -> None:
+def test_a_path_is_chosen_by_wish_architecture_and_version(
+    wish: str, architecture: str, trtllm: str, path: str
+) -> None:
     """The path follows from the wish, the architecture and TensorRT-LLM's version."""
     assert choose_path(wish, ARCHITECTURES[architecture], trtllm).path == path
 

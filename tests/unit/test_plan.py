@@ -57,7 +57,7 @@ def test_forty_hosts_go_canary_first_then_in_quarters() -> None:
     assert [len(wave) for wave in plan(*sources(*FORTY)).waves] == [1, 10, 10, 10, 9]
 
 
-def test_one_host_is_one_wave() -> None:
+def test_a_single_host_is_a_single_wave() -> None:
     """The canary."""
     assert plan().waves == (("h100-01",),)
 

@@ -137,7 +137,7 @@ def test_vectors_are_compared() -> None:
         (LLAMA, "[]", "not what Triton replies to /v2/models/llama/generate_stream: '[]'"),
     ],
 )
-def test_what_is_no_answer_is_said(model: ModelSlice, reply: str, message: str) -> None:
+def test_an_unreadable_reply_is_refused_with_its_reason(model: ModelSlice, reply: str, message: str) -> None:
     with pytest.raises(UnreadableReply) as error:
         answer(model, question(model), reply)
     assert str(error.value) == message

@@ -119,7 +119,9 @@ def test_a_range_beyond_the_end_is_refused(client: Client) -> None:
         ("/rehearsal/none/resolve/main/config.json", (404, "RepoNotFound")),
     ],
 )
-def test_what_is_not_there_is_told_apart_by_its_code(client: Client, path: str, expected: tuple[int, str]) -> None:
+def test_missing_files_revisions_and_repositories_have_codes_of_their_own(
+    client: Client, path: str, expected: tuple[int, str]
+) -> None:
     assert client.code(path, Authorization="Bearer good") == expected
 
 

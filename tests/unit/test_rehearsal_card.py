@@ -90,7 +90,7 @@ def test_a_field_with_two_names_is_headed_by_one(card: Path) -> None:
     assert heading == "name, pci.bus_id, clocks.current.sm [MHz], clocks_event_reasons.active"
 
 
-def test_what_is_not_a_value_stands_in_brackets_and_has_no_unit(card: Path) -> None:
+def test_an_unavailable_value_stands_in_brackets_without_unit(card: Path) -> None:
     lines = smi(card, "--query-gpu=fan.speed,display_mode,inforom.pwr", "--format=csv").stdout.splitlines()
     assert lines == [
         "fan.speed [%], display_mode, inforom.pwr",

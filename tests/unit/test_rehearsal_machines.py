@@ -73,7 +73,7 @@ def test_nvswitches_are_bridges_without_memory() -> None:
     assert (last.address, last.device, last.class_code, last.memory_mib) == ("0000:83:00.0", "22a3", "0x068000", 0)
 
 
-def test_what_is_missing_is_told_at_once_with_the_packages_that_bring_it() -> None:
+def test_all_missing_requirements_are_named_at_once_with_their_packages() -> None:
     lacking = [Missing("the program mmdebstrap", "mmdebstrap"), Missing("root: namespaces need it")]
     assert requirements.explain(lacking) == (
         "this machine cannot host rehearsal machines yet\n"

@@ -32,13 +32,13 @@ def test_the_shipped_inventory_prints_this() -> None:
     same_as_golden("h100.plan.txt", printed(plan_report(shipped)))
 
 
-def test_what_fits_beside_a_reranker_prints_this() -> None:
+def test_a_fit_beside_a_reranker_prints_this() -> None:
     """`enginehouse fit h100-80 gpt-oss-20b bge-reranker-large`."""
     fitting = fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND)
     same_as_golden("fit.txt", printed(fit_report(fitting)))
 
 
-def test_what_is_left_is_counted_in_tokens_and_users() -> None:
+def test_the_remaining_memory_is_counted_in_tokens_and_users() -> None:
     """79,031 - 592 - 2,880 - 18,327 = 57,232 MiB of 49,152 bytes: 1,220,928 tokens, 149 users of 8,192."""
     fitting = fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND)
     assert (fitting.cache_tokens, fitting.users[8_192]) == (1_220_928, 149)

@@ -49,7 +49,7 @@ def test_a_secret_in_a_text_is_seen_and_masked(text: str) -> None:
         "/home/hf_cache/weights",
     ],
 )
-def test_what_holds_no_secret_is_left_as_it_is(text: str) -> None:
+def test_a_text_without_a_secret_stays_unchanged(text: str) -> None:
     """A commit, a digest, a public key, a user of SSH: nothing to hide."""
     assert (secret_in(text), without_secrets(text)) == ("", text)
 
