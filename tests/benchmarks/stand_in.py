@@ -24,7 +24,7 @@ RIGHT, WRONG, REFUSED, BROKEN, SILENT = "right", "wrong", "refused", "broken", "
 
 @dataclass
 class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """What it does with the n-th request to a model (counted from 1) stands in `script`, else it answers right.
+    """A stand-in for Triton; `script` maps (model, n-th request from 1) to a wrong act, and any other answer is right.
 
     Nobody is answered before `crowd` requests have come. `peers`: the ports that HTTP requests came from.
     """
@@ -38,7 +38,7 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def turn(self, model: str) -> str:
-        """What is done with this request."""
+        """The act for this request."""
         self.asked[model] += 1
         what = self.script.get((model, self.asked[model]), RIGHT)
         if self.asked.total() >= self.crowd:
@@ -73,7 +73,7 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
             if what == REFUSED:
                 yield service_pb2.ModelStreamInferResponse(error_message="no room")
                 return
-            tokens = next(each for each in request.inputs if each.name == "sampling_param_max_tokens")
+            tokens = next(field for field in request.inputs if field.name == "sampling_param_max_tokens")
             for _ in range(tokens.contents.int_contents[0]):
                 word = b" wrong" if what == WRONG else b" right"
                 piece = tensor("text_output", "BYTES", [1], struct.pack("<I", len(word)) + word)
@@ -86,7 +86,7 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
 
 
 def vector(what: str) -> list[float]:
-    """What the embedder answers."""
+    """The embedder's answer."""
     return [0.5, 0.25] if what == WRONG else [0.6, 0.8]
 
 

@@ -1,4 +1,4 @@
-"""What of a request counts in a window."""
+"""The parts of a request that count in a window."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What `benchmarks/doctor.py` counts, and under which names its machines are asked."""
+"""Figures of `benchmarks/doctor.py`, and the names of its machines."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_names_are_those_of_the_machines_in_turn(tmp_path: Path) -> None:
     known = [cast(Machine, SimpleNamespace(name=name, ssh_config=places.ssh_config)) for name in ("d13a", "e1")]
     name_them(known, 3)
     lines = [line.split() for line in (tmp_path / "names_config").read_text().splitlines()]
-    told = [words[1] for words in lines if words and words[0] in ("Host", "HostName")]
-    assert told == ["n000", "10.0.0.1", "n001", "10.0.0.2", "n002", "10.0.0.1"]
+    names = [words[1] for words in lines if words and words[0] in ("Host", "HostName")]
+    assert names == ["n000", "10.0.0.1", "n001", "10.0.0.2", "n002", "10.0.0.1"]
 
 
 def test_a_question_costs_what_the_one_host_used_for_all_of_them() -> None:
@@ -31,6 +31,10 @@ def test_a_question_costs_what_the_one_host_used_for_all_of_them() -> None:
     ]
     for run in runs:
         run["ssh_true_host_cpu_milliseconds"] = 62
-    found = summary(runs, 0.02, 8, 31)
-    assert (found["host_cpu_milliseconds_a_question"], found["ratio"], found["idle_cpu_percent"]) == (10.0, 4.0, 2.0)
-    assert found["host_cpu_milliseconds_a_question_without_login"] == 8.0
+    figures = summary(runs, 0.02, 8, 31)
+    assert (figures["host_cpu_milliseconds_a_question"], figures["ratio"], figures["idle_cpu_percent"]) == (
+        10.0,
+        4.0,
+        2.0,
+    )
+    assert figures["host_cpu_milliseconds_a_question_without_login"] == 8.0

@@ -1,4 +1,4 @@
-"""What the benchmark of a first deploy makes of journals and of a run's stages, without a machine."""
+"""Figures of a first deploy from journals and a run's stages, without a machine."""
 
 from benchmarks.first_deploy import span, summary
 
@@ -14,7 +14,7 @@ def test_a_stage_lasts_from_its_first_word_to_its_last() -> None:
 
 def test_the_ratio_is_that_of_the_longest_stage_of_any_machine() -> None:
     spans = [{"pull": 40.0, "weights": 5.0, "load": 10.0}, {"pull": 50.0, "weights": 4.0, "load": 12.0}]
-    found = summary(2, 100.0, 104.0, {"Driver": 28.0, "Registry": 44.0}, spans)
-    assert (found["ratio"], found["longest_stage"]) == (2.0, "pull")
-    assert found["stages"] == {"pull": 50.0, "weights": 5.0, "load": 12.0, "driver": 28.0}
-    assert list(found["run"]) == ["Registry", "Driver"]
+    figures = summary(2, 100.0, 104.0, {"Driver": 28.0, "Registry": 44.0}, spans)
+    assert (figures["ratio"], figures["longest_stage"]) == (2.0, "pull")
+    assert figures["stages"] == {"pull": 50.0, "weights": 5.0, "load": 12.0, "driver": 28.0}
+    assert list(figures["run"]) == ["Registry", "Driver"]

@@ -20,9 +20,9 @@ from benchmarks.gateway.wheels import chosen, packed
 
 def test_each_process_has_a_core_of_its_own_where_there_are_enough() -> None:
     """And none is told to share one where there are not: all of them have them all."""
-    found = shares(range(16))
-    taken = [core for cores in found.values() for core in cores]
-    assert {kind: len(cores) for kind, cores in found.items()} == WANTED
+    cores_of = shares(range(16))
+    taken = [core for cores in cores_of.values() for core in cores]
+    assert {kind: len(cores) for kind, cores in cores_of.items()} == WANTED
     assert len(taken) == len(set(taken)) == 8
     assert shares([0, 1]) == {}
 
@@ -42,8 +42,8 @@ def test_a_load_split_over_processes_has_all_its_streams() -> None:
     assert [part.streams for part in Load("chat", ("1",), 1, 5.0).split(3)] == [1]
 
 
-def told(**more: Any) -> dict[str, Any]:
-    """What the client of a killed gateway says; 100 s is when the signal was sent."""
+def ended(**more: Any) -> dict[str, Any]:
+    """The client's record of a killed gateway; the signal was sent at 100 s."""
     return {
         "streams": 2,
         "ends": {"broken connection": 2},
@@ -54,21 +54,21 @@ def told(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("sent", "said", "passes"),
+    ("sent", "answer", "passes"),
     [
-        (signal.SIGKILL, told(), True),
-        (signal.SIGTERM, told(ends={"error event": 2}), True),
-        (signal.SIGTERM, told(), False),
-        (signal.SIGKILL, told(ends={"broken connection": 1, "done": 1}), False),
-        (signal.SIGKILL, told(first_end=99.0), False),
-        (signal.SIGKILL, told(out_of_order=1), False),
+        (signal.SIGKILL, ended(), True),
+        (signal.SIGTERM, ended(ends={"error event": 2}), True),
+        (signal.SIGTERM, ended(), False),
+        (signal.SIGKILL, ended(ends={"broken connection": 1, "done": 1}), False),
+        (signal.SIGKILL, ended(first_end=99.0), False),
+        (signal.SIGKILL, ended(out_of_order=1), False),
     ],
 )
 def test_a_kill_passes_only_if_each_stream_ended_by_it_in_its_way(
-    sent: signal.Signals, said: dict[str, Any], passes: bool
+    sent: signal.Signals, answer: dict[str, Any], passes: bool
 ) -> None:
     """Not before it, not in another way, and with no token lost until then."""
-    assert verdict(sent, said, killed=100.0, began=40.0)["passes"] is passes
+    assert verdict(sent, answer, killed=100.0, began=40.0)["passes"] is passes
 
 
 def event(text: str) -> bytes:
@@ -94,11 +94,11 @@ def test_a_held_stream_is_told_by_how_it_ended(sent: list[bytes], end: str, code
         writer.writelines(b"%x\r\n%b\r\n" % (len(part), part) for part in sent)
         writer.close()
 
-    found = asyncio.run(asked(answer))
-    assert (found.end, found.code, found.tokens, found.in_order) == (end, code, 2, in_order)
+    stream = asyncio.run(held_stream(answer))
+    assert (stream.end, stream.code, stream.tokens, stream.in_order) == (end, code, 2, in_order)
 
 
-async def asked(answer: Callable[..., Any]) -> held.Held:
+async def held_stream(answer: Callable[..., Any]) -> held.Held:
     """A stream of a server that answers so."""
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]

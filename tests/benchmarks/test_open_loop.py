@@ -17,7 +17,7 @@ ONLY = {"http": (1, 0, 0, 0), "http-new": (0, 1, 0, 0), "grpc": (0, 0, 1, 0), "s
 FIRST_QUESTIONS = {EMBEDDER: len(TEXTS), LLM: 2}
 
 
-def asked(server: StandIn, requests: int, way: str = "", **more: float) -> list[Outcome]:
+def outcomes_of(server: StandIn, requests: int, way: str = "", **more: float) -> list[Outcome]:
     """Outcomes of so many requests at a thousand a second, by one client; in one way, or in all of them."""
     load = Load(server.place, 1000, EMBEDDER, LLM, clients=1, **({"shares": ONLY[way]} if way else {}), **more)
     left = iter([False] * requests)
@@ -41,13 +41,13 @@ def reasons(outcomes: list[Outcome]) -> list[str]:
 
 def test_every_request_of_every_way_is_answered() -> None:
     with serving() as server:
-        outcomes = asked(server, 60)
+        outcomes = outcomes_of(server, 60)
     assert reasons(outcomes) == [] and len(outcomes) == 60
     assert set(Counter(outcome.way for outcome in outcomes)) == {"http", "http-new", "grpc", "stream"}
 
 
 def test_requests_are_sent_when_they_are_due_whatever_became_of_those_before() -> None:
-    """Nobody is answered before the twentieth has come."""
+    """The first answer waits for the twentieth request."""
     with serving(crowd=FIRST_QUESTIONS[EMBEDDER]) as server:
 
         def refill() -> None:
@@ -101,14 +101,14 @@ def test_a_client_keeps_its_connection_or_makes_new_ones(way: str, connections: 
 def test_a_lost_request_says_why(way: str, what: str, reason: str) -> None:
     model = LLM if way == "stream" else EMBEDDER
     with serving({nth(model, 2): what}) as server:
-        outcomes = asked(server, 4, way, tokens=3)
+        outcomes = outcomes_of(server, 4, way, tokens=3)
     assert reasons(outcomes) == [reason]
 
 
 @pytest.mark.parametrize("way", ["http", "grpc", "stream"])
 def test_a_request_nobody_answers_is_lost_once_patience_ends(way: str) -> None:
     with serving({nth(LLM if way == "stream" else EMBEDDER, 1): SILENT}) as server:
-        outcomes = asked(server, 3, way, patience_seconds=5)
+        outcomes = outcomes_of(server, 3, way, patience_seconds=5)
     assert reasons(outcomes) == ["no answer in 5 s"]
 
 

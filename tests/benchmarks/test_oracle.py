@@ -57,13 +57,13 @@ def test_an_answer_with_a_routing_tie_fallen_the_other_way_is_right_and_any_othe
     small: dict[str, Path], tmp_path: Path
 ) -> None:
     mixed, answers = drawn(small, tmp_path, bad_percent=0)
-    vectors, other = answers["vectors"], np.random.default_rng(1).normal(size=answers["vectors"].shape[1])
-    both = np.stack((vectors[4] / np.linalg.norm(vectors[4]), other / np.linalg.norm(other)))
+    vectors, direction = answers["vectors"], np.random.default_rng(1).normal(size=answers["vectors"].shape[1])
+    both = np.stack((vectors[4] / np.linalg.norm(vectors[4]), direction / np.linalg.norm(direction)))
     answer = {"embeddings": both[None], "token_counts": answers["text_tokens"][[4, 0]][None]}
     assert mixed._judge_vectors(answer, [4, 0], {}) == ""
     (doubt,) = mixed.doubtful
     assert [text for text, _ in doubt] == [0]
-    assert mixture.settled(doubt, {0: np.stack((vectors[0], other))}, "fp16") == ""
+    assert mixture.settled(doubt, {0: np.stack((vectors[0], direction))}, "fp16") == ""
     assert "1 - cos" in mixture.settled(doubt, {0: vectors[:1]}, "fp16")
 
 

@@ -1,4 +1,4 @@
-"""What the rollout's benchmark declares and reads, without a machine."""
+"""The inventory and the readings of the rollout's benchmark, without a machine."""
 
 import itertools
 import json

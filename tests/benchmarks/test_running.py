@@ -1,4 +1,4 @@
-"""What a figure is measured with: the environment of a deployed server, on a warm one, all its CPU time and answers."""
+"""Conditions of a measurement: a deployed server's environment, warm, with all its CPU time and answers."""
 
 import threading
 import time
@@ -14,9 +14,9 @@ from benchmarks.clients import Load
 
 def test_the_measured_server_has_the_environment_of_a_deployed_one(tmp_path: Path) -> None:
     golden = (Path(__file__).parents[1] / "golden/h100/launch").read_text()
-    found = triton.environment(tmp_path)
-    assert {"TRITON_CACHE_DIR", "HF_HUB_OFFLINE", "PYTHONDONTWRITEBYTECODE"} <= set(found)
-    for name, value in found.items():
+    variables = triton.environment(tmp_path)
+    assert {"TRITON_CACHE_DIR", "HF_HUB_OFFLINE", "PYTHONDONTWRITEBYTECODE"} <= set(variables)
+    for name, value in variables.items():
         assert f"{name}={value.replace(str(tmp_path), '$HOME')}" in golden
 
 
@@ -24,8 +24,8 @@ def test_the_measured_server_has_the_environment_of_a_deployed_one(tmp_path: Pat
     ("readings", "wanted"), [([100, 99], 2), ([100, 104], 2), ([50, 90, 100, 101], 4), ([10, 20, 40, 80, 160], 4)]
 )
 def test_a_rival_is_warm_once_it_gets_no_faster(readings: list[float], wanted: int) -> None:
-    each = iter(readings)
-    assert runs.warm_up(lambda: {"documents_per_second": next(each)}) == wanted
+    rates = iter(readings)
+    assert runs.warm_up(lambda: {"documents_per_second": next(rates)}) == wanted
 
 
 def test_every_answer_of_a_run_shares_in_its_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:

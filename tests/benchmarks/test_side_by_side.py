@@ -20,7 +20,7 @@ from benchmarks.side_by_side import operations
 from tests.roles.fake import run
 
 HOST = "@fake/host"
-MINE = {each.name: each for each in operations.operations(HOST)}
+MINE = {operation.name: operation for operation in operations.operations(HOST)}
 (PLAY,) = yaml.safe_load(Path(against_ansible.PLAYBOOK).read_text())
 TASKS: dict[str, dict[str, Any]] = {task["name"]: task for task in PLAY["tasks"]}
 
@@ -34,22 +34,26 @@ COPIED = [name for name, task in TASKS.items() if "ansible.builtin.copy" in task
 
 @pytest.mark.parametrize("name", COPIED)
 def test_both_ways_put_the_same_file_at_the_same_path(name: str) -> None:
-    said = TASKS[name]["ansible.builtin.copy"]
-    content = (operations.HERE / "files" / said["src"]).read_bytes()
-    wanted = f"{hashlib.sha256(content).hexdigest()}\n{int(said['mode'], 8):o} {said['owner']}:{said['group']}"
-    assert MINE[name].wanted == wanted and said["dest"] in MINE[name].look
+    arguments = TASKS[name]["ansible.builtin.copy"]
+    content = (operations.HERE / "files" / arguments["src"]).read_bytes()
+    rights = f"{int(arguments['mode'], 8):o} {arguments['owner']}:{arguments['group']}"
+    wanted = f"{hashlib.sha256(content).hexdigest()}\n{rights}"
+    assert MINE[name].wanted == wanted and arguments["dest"] in MINE[name].look
 
 
 def test_both_ways_mean_the_same_of_what_is_no_copied_file() -> None:
     """The path, unit, line, user or package that a task names, in what is looked at here."""
     others = {name: task for name, task in TASKS.items() if name not in COPIED}
     for name, task in others.items():
-        (said,) = (value for key, value in task.items() if key.startswith("ansible.builtin."))
+        (arguments,) = (value for key, value in task.items() if key.startswith("ansible.builtin."))
         shown = f"{MINE[name].look} {MINE[name].wanted}"
         for key in ("path", "dest", "line"):
-            assert str(said.get(key, "")) in shown
-        assert "mode" not in said or f"{int(said['mode'], 8):o} {said['owner']}:{said['group']}" in shown
-        names = said.get("name", [])
+            assert str(arguments.get(key, "")) in shown
+        assert (
+            "mode" not in arguments
+            or f"{int(arguments['mode'], 8):o} {arguments['owner']}:{arguments['group']}" in shown
+        )
+        names = arguments.get("name", [])
         assert all(word in shown for word in ([names] if isinstance(names, str) else names))
 
 
@@ -75,12 +79,12 @@ def test_what_brings_a_thing_makes_its_look_say_what_is_wanted(kind: str, tmp_pa
 
 
 def seen(look: str) -> str:
-    """What the look prints here."""
+    """The output of the look on this machine."""
     return subprocess.run(["sh", "-c", look], capture_output=True, text=True, check=False).stdout.rstrip("\n")
 
 
 def test_a_host_that_has_all_of_it_runs_one_operation() -> None:
-    answers = {each.look: each.wanted for each in MINE.values()}
+    answers = {operation.look: operation.wanted for operation in MINE.values()}
     ran = run(lambda: runpy.run_path(against_ansible.OURS), answers=answers, detect_changes=False)
     assert (len(ran.operations), ran.commands, ran.failed_hosts) == (1, (), ())
 
@@ -110,8 +114,8 @@ def test_the_ratio_is_that_to_the_faster_strategy() -> None:
         "linear": [Timed(40.0, 9.0, 0, "")],
         "free": [Timed(30.0, 12.0, 0, "")],
     }
-    told = summary(runs, 8, "ansible [core 2.19.14]")
-    assert (told["ratio"], told["cpu_ratio"], told["ours"]["seconds"]) == (15.0, 12.0, 2.0)
+    figures = summary(runs, 8, "ansible [core 2.19.14]")
+    assert (figures["ratio"], figures["cpu_ratio"], figures["ours"]["seconds"]) == (15.0, 12.0, 2.0)
 
 
 def test_the_time_of_a_command_counts_what_its_children_used() -> None:

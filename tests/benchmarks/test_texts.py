@@ -27,8 +27,8 @@ def test_some_words_fall_into_several_tokens(small: dict[str, Path]) -> None:
 def test_the_same_case_is_the_same_bytes_every_time(small: dict[str, Path], tmp_path: Path) -> None:
     case = cases.chosen(["rerank-mixed"], small=True)[0]
     (tmp_path / "again").mkdir()
-    found = [cases.write(case, small["reranker"] / "tokenizer.json", at) for at in (tmp_path, tmp_path / "again")]
-    assert found[0].path.read_bytes() == found[1].path.read_bytes()
+    files = [cases.write(case, small["reranker"] / "tokenizer.json", at) for at in (tmp_path, tmp_path / "again")]
+    assert files[0].path.read_bytes() == files[1].path.read_bytes()
 
 
 def test_log_normal_lengths_have_the_mean_they_are_named_for(small: dict[str, Path], tmp_path: Path) -> None:
@@ -40,4 +40,4 @@ def test_log_normal_lengths_have_the_mean_they_are_named_for(small: dict[str, Pa
 def test_every_request_has_the_items_of_its_case(small: dict[str, Path], tmp_path: Path) -> None:
     for case in cases.chosen(NAMES, small=True):
         requests = json.loads(cases.write(case, small[case.kind] / "tokenizer.json", tmp_path).path.read_text())
-        assert {len(one.get("passages") or one["texts"]) for one in requests} == {case.items}
+        assert {len(request.get("passages") or request["texts"]) for request in requests} == {case.items}

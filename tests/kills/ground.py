@@ -1,4 +1,4 @@
-"""One rehearsal with one machine that is made anew for every moment, and an operator who is killed and runs again."""
+"""A rehearsal whose machine is made anew for every moment; its operator is killed and runs again."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Ground:
         """Ready to be killed on: a full run was measured, and what it left was kept."""
         places = Places(REPOSITORY / ".rehearsal" / f"number-{number}", number)
         ground = cls(places, inventory, Timeline(), {})
-        one = ground.bare()
+        machine = ground.bare()
         services.services_up()  # on the bridge, which is there once a machine is, and outlives it
         run = ground.run(heard=ground.timeline.heard)
         assert run.code == 0, run.output[-4000:]
-        assert ground.ends(one)[:2] == GOOD[:2]
-        ground.whole = remains(one)
+        assert ground.ends(machine)[:2] == GOOD[:2]
+        ground.whole = remains(machine)
         return ground
 
     def bare(self) -> Machine:
@@ -49,8 +49,8 @@ class Ground:
             machines.named(NAME, self.places).destroy()
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir(parents=True)
-        (one,) = machines.up([NAME], places=self.places)
-        return one
+        (machine,) = machines.up([NAME], places=self.places)
+        return machine
 
     @property
     def home(self) -> Path:
@@ -58,34 +58,34 @@ class Ground:
         return self.places.root / "home"
 
     def run(self, heard: Callable[[str], None] | None = None, note: str = "") -> Run:
-        """One run as a person types it; operator.log keeps what it said."""
+        """A run as a person types it; operator.log keeps its output."""
         run = pyinfra(self.inventory, "deploy.py", "-y", tell=False, heard=heard)
         with (self.places.root / "operator.log").open("a") as log:
             log.write(f"$ {self.inventory}\n{run.output}exit {run.code} after {run.seconds:.1f} s{note}\n\n")
         return run
 
-    def killed(self, one: Machine, moment: Moment) -> Run:
+    def killed(self, machine: Machine, moment: Moment) -> Run:
         """A run whose control process is killed at the moment. A host it had told to reboot has done so: while it is
         away nobody deploys to it."""
-        before = nspawn.leader_pid(one.directory)
+        before = nspawn.leader_pid(machine.directory)
         run = self.run(Killer(self.places, moment).heard, f", killed {moment}")
-        if reboots(one):
-            until(lambda: nspawn.leader_pid(one.directory) not in (before, None), 60)
-        one.wait()
+        if reboots(machine):
+            until(lambda: nspawn.leader_pid(machine.directory) not in (before, None), 60)
+        machine.wait()
         return run
 
-    def ends(self, one: Machine) -> list[object]:
-        """What another run changes, whether the host serves, and what it holds that it should not."""
+    def ends(self, machine: Machine) -> list[object]:
+        """Changes of another run, whether the host serves, and differences from an uninterrupted run."""
         again = self.run()
-        told = "silent" if again.is_silent else again.output[-3000:]
-        serves = "serves" if until(lambda: answers(one), 60) else "does not serve"
-        return [told, serves, differences(remains(one), self.whole)]
+        changes = "silent" if again.is_silent else again.output[-3000:]
+        serves = "serves" if until(lambda: answers(machine), 60) else "does not serve"
+        return [changes, serves, differences(remains(machine), self.whole)]
 
 
-def reboots(one: Machine) -> bool:
+def reboots(machine: Machine) -> bool:
     """Whether the host is about to go down, or on its way."""
     try:
-        told = one.run("pgrep -f 'systemctl reboo[t]'; systemctl is-system-running", check=False)
+        answer = machine.run("pgrep -f 'systemctl reboo[t]'; systemctl is-system-running", check=False)
     except RehearsalRefused:
         return False  # it is down already: whoever waits for it sees it come back
-    return told.stdout.split()[-1:] == ["stopping"] or len(told.stdout.split()) > 1
+    return answer.stdout.split()[-1:] == ["stopping"] or len(answer.stdout.split()) > 1

@@ -49,7 +49,7 @@ class Timeline:
     _first: float = 0.0
 
     def heard(self, line: str) -> None:
-        """One line of the run, as it comes."""
+        """Reads a line of the run as it comes."""
         now = time.monotonic()
         if not self.began:
             self._first = now
@@ -60,7 +60,7 @@ class Timeline:
             self.ended = now - self._first
 
     def moment(self, fraction: float) -> Moment:
-        """What was in progress after that fraction of the run, and since when."""
+        """The step in progress after that fraction of the run, and its age."""
         after = fraction * self.ended
         number = max(index for index, (_, began) in enumerate(self.began) if began <= after)
         label, began = self.began[number]
@@ -77,7 +77,7 @@ class Killer:
     _timer: threading.Timer | None = None
 
     def heard(self, line: str) -> None:
-        """One line of the run, as it comes."""
+        """Reads a line of the run as it comes."""
         self._timeline.heard(line)
         number = len(self._timeline.began) - 1
         if number > self.moment.number or self._timeline.ended:

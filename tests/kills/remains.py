@@ -1,4 +1,4 @@
-"""What a run leaves on a host, so that one that was cut and mended is compared with one that nobody interrupted.
+"""The state a run leaves on a host, to compare an interrupted and repeated run with an uninterrupted one.
 
 Compared as a whole, and not looked through for the names that leftovers have today: a staging directory, a temporary
 file, a unit, a container, a hold or a process that an uninterrupted run would not have left is found whatever it is
@@ -48,18 +48,18 @@ PRIVATE = re.compile(r"systemd-private-[0-9a-f]{32}-(\S+?\.service)-\w{6}")
 
 def remains(machine: Machine) -> dict[str, str]:
     """Everything of this host that a deploy may leave, as "kind name" and what it is."""
-    found: dict[str, str] = {}
+    lines: dict[str, str] = {}
     for kind, question in ASKED.items():
         for line in machine.run(f"{question}; true").stdout.splitlines():
             name, _, value = PRIVATE.sub(r"systemd-private-\1", line).partition("\t")
-            found[f"{kind} {name}"] = value
-    return {name: value for name, value in found.items() if not VARIES.match(name)}
+            lines[f"{kind} {name}"] = value
+    return {name: value for name, value in lines.items() if not VARIES.match(name)}
 
 
-def differences(found: dict[str, str], wanted: dict[str, str]) -> list[str]:
-    """What is left that should not be, what is missing, and what is another, one line each."""
+def differences(remaining: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    """Lines for everything left over, missing or different."""
     return [
-        f"{name}: {found.get(name, 'missing')!r}, uninterrupted {wanted.get(name, 'not there')!r}"
-        for name in sorted(found.keys() | wanted.keys())
-        if found.get(name) != wanted.get(name)
+        f"{name}: {remaining.get(name, 'missing')!r}, uninterrupted {wanted.get(name, 'not there')!r}"
+        for name in sorted(remaining.keys() | wanted.keys())
+        if remaining.get(name) != wanted.get(name)
     ]

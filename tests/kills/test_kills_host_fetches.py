@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-1")]
 
 @pytest.mark.parametrize("fraction", drawn(seed=20261121, count=15))
 def test_whatever_it_was_doing_a_plain_run_makes_it_good(ground: Ground, fraction: float) -> None:
-    moment, one = ground.timeline.moment(fraction), ground.bare()
-    killed = ground.killed(one, moment)
+    moment, machine = ground.timeline.moment(fraction), ground.bare()
+    killed = ground.killed(machine, moment)
     mended = ground.run()
     assert (killed.code, mended.code) == (-9, 0), f"killed {moment}\n{mended.output[-4000:]}"
-    assert ground.ends(one) == GOOD, f"killed {moment}"
+    assert ground.ends(machine) == GOOD, f"killed {moment}"

@@ -20,7 +20,7 @@ TYPE = 'type="oneshot"'
 
 @dataclass(frozen=True)
 class Case:
-    """One alert's series. Units: `every` minutes between samples and evaluations."""
+    """The series of an alert; `every` is minutes between samples and evaluations."""
 
     at: str
     firing: dict[str, str]
@@ -83,16 +83,19 @@ def gpu(metric: str) -> Case:
     return steady(f'enginehouse_gpu_{metric}{{{HOST},gpu="0"}}', "1", "0", gpu="0")
 
 
-def xid(remedy: str, other: str) -> Case:
+def xid(remedy: str, other_remedy: str) -> Case:
     """An Xid of that remedy, and one of another remedy."""
     start = f'enginehouse_gpu_xids{{{HOST},pci="0000:00:06",'
     labels = {"instance": "h100-01", "job": "host", "pci": "0000:00:06", "xid": "79", "remedy": remedy}
     return Case(
-        "5m", {f'{start}remedy="{remedy}",xid="79"}}': "1x20"}, {f'{start}remedy="{other}",xid="79"}}': "1x20"}, labels
+        "5m",
+        {f'{start}remedy="{remedy}",xid="79"}}': "1x20"},
+        {f'{start}remedy="{other_remedy}",xid="79"}}': "1x20"},
+        labels,
     )
 
 
-def throttled(event: str, other: str) -> Case:
+def throttled(event: str, other_event: str) -> Case:
     """A clock event of dcgm-exporter, and another one."""
     labels = {
         "gpu": "0",
@@ -104,15 +107,16 @@ def throttled(event: str, other: str) -> Case:
         "instance": "h100-01",
         "job": "dcgm",
     }
-    said = ",".join(f'{name}="{value}"' for name, value in labels.items())
-    made = {seen: f'DCGM_EXP_CLOCK_EVENTS_COUNT{{{said},clock_event="{seen}"}}' for seen in (event, other)}
-    return Case("30m", {made[event]: "3x60"}, {made[other]: "3x60"}, {**labels, "clock_event": event})
+    written = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    made = {seen: f'DCGM_EXP_CLOCK_EVENTS_COUNT{{{written},clock_event="{seen}"}}' for seen in (event, other_event)}
+    return Case("30m", {made[event]: "3x60"}, {made[other_event]: "3x60"}, {**labels, "clock_event": event})
 
 
 def unit(name: str, kind: str = "oneshot") -> Case:
     """A unit that has failed; one of somebody else; and a swap, which has an alert of its own."""
     mine, foreign, swap = (
-        f'{UNIT}"failed",name="{each}",type="{kind}"}}' for each in (name, "cron.service", "enginehouse-swap@a.service")
+        f'{UNIT}"failed",name="{unit_name}",type="{kind}"}}'
+        for unit_name in (name, "cron.service", "enginehouse-swap@a.service")
     )
     labels = {"instance": "h100-01", "job": "host", "name": name, "state": "failed", "type": kind}
     also = () if "swap" in name else ({swap: "1x20"},)

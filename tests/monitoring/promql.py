@@ -27,7 +27,7 @@ class Selector:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What an expression reads: its selectors, and the labels it groups or joins by."""
+    """The selectors of an expression, and the labels it groups or joins by."""
 
     selectors: tuple[Selector, ...]
     labels: frozenset[str]
@@ -38,17 +38,17 @@ def parse(expression: str) -> Parsed:
     selectors: list[Selector] = []
     labels: set[str] = set()
     place = 0
-    while found := _TOKEN.search(expression, place):
-        place = found.end()
-        name = found["name"]
-        if name in ("by", "without", "on", "ignoring", "group_left", "group_right") and found["call"]:
+    while token := _TOKEN.search(expression, place):
+        place = token.end()
+        name = token["name"]
+        if name in ("by", "without", "on", "ignoring", "group_left", "group_right") and token["call"]:
             end = expression.index(")", place)
             labels |= {label.strip() for label in expression[place:end].split(",") if label.strip()}
             place = end + 1
-        elif name and not found["call"] and name.lower() not in WORDS and not _is_aggregation(expression, place, name):
+        elif name and not token["call"] and name.lower() not in WORDS and not _is_aggregation(expression, place, name):
             selectors.append(Selector(name, ()))
-        elif found["braces"]:
-            matchers = tuple(match.groups() for match in _MATCHER.finditer(found["braces"][1:-1]))
+        elif token["braces"]:
+            matchers = tuple(match.groups() for match in _MATCHER.finditer(token["braces"][1:-1]))
             before = selectors.pop()
             selectors.append(Selector(before.metric, tuple((a, b, c) for a, b, c in matchers)))
     return Parsed(tuple(selectors), frozenset(labels))

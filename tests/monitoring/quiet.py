@@ -39,14 +39,14 @@ def recorded(rows: Iterable[Mapping[str, Any]], source: str) -> str:
     today = datetime.datetime.now(datetime.UTC).date()
     head = {"recorded": f"{today}: {source}", "series": dict(sorted(series.items()))}
     return (
-        re.sub(r"\[\s+([^\]]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", json.dumps(head, indent=1))
+        re.sub(r"\[\s+([^\]]*?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", json.dumps(head, indent=1))
         + "\n"
     )
 
 
 def selectors() -> set[Selector]:
-    """What the rules read."""
-    return {each for group in groups() for rule in group["rules"] for each in parse(rule["expr"]).selectors}
+    """Selectors of all rules."""
+    return {selector for group in groups() for rule in group["rules"] for selector in parse(rule["expr"]).selectors}
 
 
 def hour(series: Mapping[str, list[float]]) -> list[dict[str, str]]:

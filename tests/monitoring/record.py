@@ -170,13 +170,13 @@ def exporter(program: str, *words: str) -> Iterator[str]:
 
 def version(program: str) -> str:
     """The program's name and version, and the system's."""
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-    number = (told.stdout + told.stderr).split()[2].strip(",")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    number = (done.stdout + done.stderr).split()[2].strip(",")
     return f"{Path(program).name} {number} of {platform.freedesktop_os_release()['PRETTY_NAME']}"
 
 
 if __name__ == "__main__":
-    for told in sys.argv[1:]:
-        name, _, argument = told.partition("=")
+    for recording in sys.argv[1:]:
+        name, _, argument = recording.partition("=")
         with tempfile.TemporaryDirectory() as place:
             asyncio.run(globals()[name](Path(place), *([argument] if argument else [])))

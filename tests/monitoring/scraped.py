@@ -1,4 +1,4 @@
-"""What the kept scrapes hold: metrics with the values that each of their labels had."""
+"""Metrics of the kept scrapes, with the values that each of their labels had."""
 
 from __future__ import annotations
 
@@ -42,23 +42,27 @@ class Metric:
 @functools.cache
 def metrics() -> dict[str, Metric]:
     """All metrics by the names of their samples, with `up`, `ALERTS` and recorded ones."""
-    found = {"up": Metric("", True, "gauge", [{}])}
-    found["ALERTS"] = Metric("", True, "gauge", [{"alertname": "Any", "alertstate": "firing", "severity": "page"}])
+    known_metrics = {"up": Metric("", True, "gauge", [{}])}
+    known_metrics["ALERTS"] = Metric(
+        "", True, "gauge", [{"alertname": "Any", "alertstate": "firing", "severity": "page"}]
+    )
     for rule in (rule for group in groups() for rule in group["rules"] if "record" in rule):
-        found[rule["record"]] = Metric("", True, "gauge", [{"model": "any"}])
+        known_metrics[rule["record"]] = Metric("", True, "gauge", [{"model": "any"}])
     for path in sorted(SCRAPES.glob("*.prom")):
         head, job, *lines = path.read_text().splitlines()
         kinds: dict[str, str] = {}
         for name, kind, labels in samples(lines):
             family = re.sub(r"_(bucket|sum|count)$", "", name) if kind == "histogram" else name
             kinds.setdefault(family, kind)
-            metric = found.setdefault(name, Metric(job.removeprefix("# job: "), head.startswith("# recorded "), kind))
+            metric = known_metrics.setdefault(
+                name, Metric(job.removeprefix("# job: "), head.startswith("# recorded "), kind)
+            )
             metric.series.append(labels)
-    return found
+    return known_metrics
 
 
 def wrong_names(expression: str) -> list[str]:
-    """What the expression reads and no kept scrape has: metrics, labels, values of labels."""
+    """Metrics, labels and values of labels that the expression reads and no kept scrape has."""
     wrong, parsed = [], parse(expression)
     for selector in parsed.selectors:
         metric = metrics().get(selector.metric)
@@ -72,7 +76,7 @@ def wrong_names(expression: str) -> list[str]:
             if label in known - OF_TARGETS and operator in ("=", "=~"):
                 pattern = re.compile(value if operator == "=~" else re.escape(value))
                 values = metric.values(label) | UNSEEN.get((selector.metric, label), set())
-                if not any(pattern.fullmatch(each) for each in values):
+                if not any(pattern.fullmatch(known_value) for known_value in values):
                     wrong.append(f"no {selector.metric} was seen with {label}{operator}{value}")
     return wrong
 

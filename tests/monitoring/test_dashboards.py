@@ -18,7 +18,7 @@ from tests.monitoring.promql import parse
 from tests.monitoring.scraped import wrong_names
 
 BY_UID = {dashboard.uid: dashboard for dashboard in DASHBOARDS}
-each = pytest.mark.parametrize("dashboard", BY_UID.values(), ids=BY_UID.keys())
+for_each_dashboard = pytest.mark.parametrize("dashboard", BY_UID.values(), ids=BY_UID.keys())
 
 
 def page(dashboard: Dashboard) -> dict[str, Any]:
@@ -48,13 +48,13 @@ def test_prometheus_understands_every_query(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in ran.stdout
 
 
-@each
+@for_each_dashboard
 def test_every_metric_and_label_of_a_query_is_in_a_kept_scrape(dashboard: Dashboard) -> None:
     wrong = [f"{title}: {what}" for title, expression, _ in queries(dashboard) for what in wrong_names(expression)]
     assert wrong == []
 
 
-@each
+@for_each_dashboard
 def test_a_legend_names_labels_that_are_left(dashboard: Dashboard) -> None:
     """A label that an aggregation has dropped shows as nothing."""
     for title, expression, legend in queries(dashboard):
@@ -66,7 +66,7 @@ def test_a_legend_names_labels_that_are_left(dashboard: Dashboard) -> None:
             assert not named, title
 
 
-@each
+@for_each_dashboard
 def test_variables_are_read_from_a_label_that_exists_and_are_used(dashboard: Dashboard) -> None:
     text = to_json(dashboard)
     for variable in dashboard.variables:
@@ -75,7 +75,7 @@ def test_variables_are_read_from_a_label_that_exists_and_are_used(dashboard: Das
             assert wrong_names(f'{variable.metric}{{{variable.name}=~".+"}}') == []
 
 
-@each
+@for_each_dashboard
 def test_the_page_is_as_grafana_wants_it(dashboard: Dashboard) -> None:
     """A uid of its own, the data source a variable everywhere, a unit in each panel, nothing to edit, no overlap."""
     made = page(dashboard)

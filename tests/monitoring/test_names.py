@@ -53,8 +53,8 @@ def test_the_page_names_each_metric_with_its_recording() -> None:
 
 def test_the_page_tells_of_each_fault_that_strikes() -> None:
     rows = [(strike.host, strike.alert) for strike in STRIKES]
-    told = re.findall(r"^\| [^|]+ \| (\w+) \| `(\w+)`.* \|$", PAGE.read_text("utf-8"), flags=re.M)
-    assert told == rows
+    listed = re.findall(r"^\| [^|]+ \| (\w+) \| `(\w+)`.* \|$", PAGE.read_text("utf-8"), flags=re.M)
+    assert listed == rows
 
 
 def test_what_dcgm_exporter_is_told_to_count_is_in_its_own_list() -> None:

@@ -34,8 +34,8 @@ def promtool_of(debian: str) -> Path:
     return place
 
 
-def said(program: Path, *words: str, folder: Path) -> str:
-    """What it said, in which every rule and every case came out right."""
+def output_of(program: Path, *words: str, folder: Path) -> str:
+    """The program's output; fails unless every rule and every case passes."""
     ran = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[:6000]
     return ran.stdout + ran.stderr
@@ -44,13 +44,15 @@ def said(program: Path, *words: str, folder: Path) -> str:
 @pytest.mark.parametrize("debian", PACKAGES)
 def test_each_debians_promtool_takes_the_rules_and_their_cases(debian: str, tmp_path: Path) -> None:
     program = promtool_of(debian)
-    assert f"version {VERSIONS[debian]}" in said(program, "--version", folder=tmp_path)
+    assert f"version {VERSIONS[debian]}" in output_of(program, "--version", folder=tmp_path)
     (tmp_path / "all.yml").write_text(rule_file(["580", "590"]))
-    said(program, "check", "rules", "all.yml", folder=tmp_path)
+    output_of(program, "check", "rules", "all.yml", folder=tmp_path)
     for number, (group, every) in enumerate(sorted({(group_of(name), case.every) for name, case in CASES.items()})):
         rules, names = f"rules-{number}.yml", [name for name in CASES if group_of(name) == group]
         names = [name for name in names if CASES[name].every == every]
-        (tmp_path / rules).write_text(json.dumps({"groups": [each for each in GROUPS if each["name"] == group]}))
-        told = {"rule_files": [rules], "evaluation_interval": f"{every}m", "tests": scenes(every, names)}
-        (tmp_path / f"cases-{number}.yml").write_text(json.dumps(told))
-    said(program, "test", "rules", *(path.name for path in sorted(tmp_path.glob("cases-*.yml"))), folder=tmp_path)
+        (tmp_path / rules).write_text(
+            json.dumps({"groups": [candidate for candidate in GROUPS if candidate["name"] == group]})
+        )
+        test_file = {"rule_files": [rules], "evaluation_interval": f"{every}m", "tests": scenes(every, names)}
+        (tmp_path / f"cases-{number}.yml").write_text(json.dumps(test_file))
+    output_of(program, "test", "rules", *(path.name for path in sorted(tmp_path.glob("cases-*.yml"))), folder=tmp_path)

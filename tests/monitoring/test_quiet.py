@@ -20,15 +20,15 @@ pytestmark = pytest.mark.skipif(
 
 
 def fired(series: dict[str, list[float]], folder: Path) -> str:
-    """What promtool says of an hour of these series in which no alert is to fire; empty where none does."""
+    """promtool's output if an alert fires in an hour of these series; empty if none does."""
     (folder / "rules.yml").write_text(json.dumps({"groups": groups(["580"])}))
     alerts = [rule["alert"] for group in groups(["580"]) for rule in group["rules"] if "alert" in rule]
     silent = [
         {"eval_time": f"{minute}m", "alertname": alert, "exp_alerts": []} for minute in MINUTES for alert in alerts
     ]
     scene = {"interval": f"{EVERY_SECONDS}s", "input_series": hour(series), "alert_rule_test": silent}
-    told = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [scene]}
-    (folder / "tests.yml").write_text(json.dumps(told))
+    test_file = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [scene]}
+    (folder / "tests.yml").write_text(json.dumps(test_file))
     ran = subprocess.run(["promtool", "test", "rules", "tests.yml"], cwd=folder, capture_output=True, text=True)
     return "" if ran.returncode == 0 else ran.stdout + ran.stderr
 
@@ -46,7 +46,7 @@ def test_nothing_fires_in_an_hour_of_recorded_scrapes(tmp_path: Path) -> None:
 
 def test_the_same_hour_without_the_gateway_is_not_quiet(tmp_path: Path) -> None:
     lost = {
-        name: [0.0] if name.startswith("up{") and '"gateway"' in name else each
-        for name, each in RECORDED["series"].items()
+        name: [0.0] if name.startswith("up{") and '"gateway"' in name else samples
+        for name, samples in RECORDED["series"].items()
     }
     assert "GatewayLost" in fired(lost, tmp_path)

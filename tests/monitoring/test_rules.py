@@ -75,7 +75,7 @@ def scenes(every: int, names: list[str]) -> list[dict[str, Any]]:
     firing = {series: values for name in names for series, values in CASES[name].firing.items()}
     silent = {series: values for name in names for series, values in CASES[name].silent.items()}
     more = [scene(every, [name], series, False) for name in names for series in CASES[name].also]
-    for name, (series, labels) in ((name, other) for name in names if (other := CASES[name].otherwise)):
+    for name, (series, labels) in ((name, otherwise) for name in names if (otherwise := CASES[name].otherwise)):
         more.append(scene(every, [name], series, True))
         more[-1]["alert_rule_test"][0]["exp_alerts"] = as_told(name, CASES[name].fires | labels)
     return [scene(every, names, firing, True), scene(every, names, silent, False), *more]
@@ -84,10 +84,12 @@ def scenes(every: int, names: list[str]) -> list[dict[str, Any]]:
 @promtool
 @pytest.mark.parametrize(("group", "every"), sorted({(group_of(name), case.every) for name, case in CASES.items()}))
 def test_each_alert_fires_on_its_fault_and_on_nothing_near_it(group: str, every: int, tmp_path: Path) -> None:
-    (tmp_path / "rules.yml").write_text(json.dumps({"groups": [each for each in GROUPS if each["name"] == group]}))
+    (tmp_path / "rules.yml").write_text(
+        json.dumps({"groups": [candidate for candidate in GROUPS if candidate["name"] == group]})
+    )
     names = [name for name, case in CASES.items() if (group_of(name), case.every) == (group, every)]
-    told = {"rule_files": ["rules.yml"], "evaluation_interval": f"{every}m", "tests": scenes(every, names)}
-    (tmp_path / "tests.yml").write_text(json.dumps(told))
+    test_file = {"rule_files": ["rules.yml"], "evaluation_interval": f"{every}m", "tests": scenes(every, names)}
+    (tmp_path / "tests.yml").write_text(json.dumps(test_file))
     ran = subprocess.run(["promtool", "test", "rules", "tests.yml"], cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[:6000]
 
@@ -142,7 +144,7 @@ def test_our_own_metrics_are_still_called_what_was_scraped() -> None:
 def test_the_series_of_the_cases_have_the_labels_that_were_scraped() -> None:
     for name, case in CASES.items():
         others = [case.otherwise[0]] if case.otherwise else []
-        for series in (series for given in (case.firing, case.silent, *case.also, *others) for series in given):
+        for series in (series for inputs in (case.firing, case.silent, *case.also, *others) for series in inputs):
             (selector,) = parse(series).selectors
             labels = {label for label, _, _ in selector.matchers} - OF_TARGETS
             assert labels in [set(known) for known in metrics()[selector.metric].series], (name, series)
@@ -196,7 +198,7 @@ def test_no_rule_reads_the_number_of_the_last_xid() -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [alert.name for alert in CAUSES] + [each.name for level in LEVELS for each in recordings(level)]
+    names = [alert.name for alert in CAUSES] + [recording.name for level in LEVELS for recording in recordings(level)]
     assert len(names) == len(set(names))
     assert yaml.safe_load(rule_file())["groups"]
 

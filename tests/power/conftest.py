@@ -1,4 +1,4 @@
-"""One machine with a kernel of its own for all cuts: number 8, beside whatever else is up.
+"""A machine with a kernel of its own for all cuts: number 8, beside whatever else is up.
 
 ENGINEHOUSE_FAULTS_KEEP=1 keeps it, and the snapshot it is made from, between runs.
 """

@@ -63,7 +63,7 @@ WHY = "journalctl --boot --quiet --output=short-monotonic --unit=triton@main --u
 
 @dataclass
 class Look:
-    """What a person sees on the machine some time after a boot; every read of a server's start since then."""
+    """The machine's state some time after a boot, and every read of a server's start since then."""
 
     active: str = ""
     current: str = ""
@@ -89,7 +89,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Cut:
-    """One cut: its moments in seconds since each began, what the boot found, and what doing both again led to."""
+    """A power cut: its moments in seconds since each work began, the state after the boot, and after repeating both."""
 
     number: int
     publish_at: float
@@ -149,8 +149,8 @@ class Ground:
         names = " ".join(each.name for each in works)
         # Looking costs the machine a process, which is dear under emulation.
         waits = f"cd {work.HERE}; for n in {names}; do until test -e $n.over; do sleep 1; done; done"
-        told = self.one.run(f"{waits}; for n in {names}; do echo $n $(cat $n.began $n.ended); done").stdout
-        for name, *moments in (line.split() for line in told.splitlines()):
+        moments_of = self.one.run(f"{waits}; for n in {names}; do echo $n $(cat $n.began $n.ended); done").stdout
+        for name, *moments in (line.split() for line in moments_of.splitlines()):
             assert len(moments) == 2, f"{name} did not end\n{self.one.run(f'journalctl -b -u cut-{name} -n 30').stdout}"
             self.seconds[name] = float(moments[1]) - float(moments[0])
 
@@ -168,7 +168,9 @@ class Ground:
         time.sleep(max(moments))
         self.boot(ordinal)
         after = self.look()
-        has_it = any(each.startswith(f"{revision(number)} {self.manifest(number)} ") for each in after.revisions)
+        has_it = any(
+            published.startswith(f"{revision(number)} {self.manifest(number)} ") for published in after.revisions
+        )
         serves = after.serves(self.release(number).id)
         # As the roles decide it, from the published manifest and from what serves.
         self.done(*([] if has_it else [works[0]]), *([] if serves else [works[1]]))
@@ -187,12 +189,12 @@ class Ground:
             raise
 
     def tell(self, cut: Cut) -> None:
-        """One line about a cut, kept beside the machine."""
+        """Writes a line about a cut beside the machine."""
         with (PLACES.root / "cuts.log").open("a") as log:
             log.write(f"{cut}\n")
 
     def words(self, look: Look, number: int) -> Words:
-        """What was seen, told as old (the number before), new (this number) or another."""
+        """The state in words: old (the number before), new (this number) or another."""
         names = {number - 1: "old", number: "new"}
         releases = {self.release(each).id: name for each, name in names.items()}
         listings = {self.listing(self.release(each)): f"{name} whole" for each, name in names.items()}
@@ -206,7 +208,7 @@ class Ground:
         )
 
     def look(self) -> Look:
-        """What there is, once the server's start has ended one way or the other."""
+        """The machine's state after the server's start succeeded or failed."""
         seen = Look()
         for line in self.one.run(LOOK, timeout=600).stdout.splitlines():
             key, _, value = line.partition("=")
@@ -221,10 +223,10 @@ class Ground:
         return seen
 
     def listing(self, release: Release) -> str:
-        """What a whole release says of itself at its start."""
+        """The listing that a whole release prints at its start."""
         manifest = work.publish("embed", "local-0", self.bulk.parent / "small").files["manifest"].decode()
         place = work.target("embed", "local-0")
-        weights = {f"{place}/{name}": digest for digest, name in (each.split("  ") for each in manifest.splitlines())}
+        weights = {f"{place}/{name}": digest for digest, name in (line.split("  ") for line in manifest.splitlines())}
         weights[f"{place}/manifest.sha256"] = sha256(manifest.encode()).hexdigest()
         return work.listing(release, weights)
 
@@ -234,9 +236,9 @@ def revision(number: int) -> str:
     return f"local-{number:02}"
 
 
-def unpack(one: Machine, place: str, files: dict[str, bytes]) -> None:
+def unpack(machine: Machine, place: str, files: dict[str, bytes]) -> None:
     """The files are on the machine under `place`."""
-    one.run(f"mkdir -p {place} && tar -xz -C {place}", input=tarred(files))
+    machine.run(f"mkdir -p {place} && tar -xz -C {place}", input=tarred(files))
 
 
 def ready() -> Ground:
@@ -246,16 +248,16 @@ def ready() -> Ground:
     known = (PLACES.snapshots / READY).exists()
     if not known and not (PLACES.snapshots / BARE).exists():
         forks.virtual_snapshot(PLACES.snapshots / BARE, "13", PACKAGES)
-    (one,) = machines.up([NAME], "13", places=PLACES, kind="qemu", snapshot=READY if known else BARE)
+    (machine,) = machines.up([NAME], "13", places=PLACES, kind="qemu", snapshot=READY if known else BARE)
     place = PLACES.root / "copies"
-    ground = Ground(one, place / "bulk", work.bulk(place / "bulk"))
+    ground = Ground(machine, place / "bulk", work.bulk(place / "bulk"))
     (place / "small").mkdir(exist_ok=True)
     (place / "small/model.safetensors").write_bytes(random.Random(1).randbytes(300_000))
     if not known:
         _prepare(ground, place)
-        one.stop()
-        machines.snapshot(one, READY)
-        one.start()
+        machine.stop()
+        machines.snapshot(machine, READY)
+        machine.start()
     ground.look()
     ground.done(ground.swap(1), ground.publish(1))
     ground.lengths = dict(ground.seconds)
@@ -263,14 +265,14 @@ def ready() -> Ground:
 
 
 def _prepare(ground: Ground, place: Path) -> None:
-    one = ground.one
-    one.run(f"systemctl mask {QUIET}; systemctl disable rehearsal-hardware")
-    reader.bring(one)
-    unpack(one, programs.LINK, programs.sources())
-    for text in texts([release_of(work.server(one.address), Defaults())]):
-        one.put(text.path, text.content, int(text.mode, 8))
+    machine = ground.one
+    machine.run(f"systemctl mask {QUIET}; systemctl disable rehearsal-hardware")
+    reader.bring(machine)
+    unpack(machine, programs.LINK, programs.sources())
+    for text in texts([release_of(work.server(machine.address), Defaults())]):
+        machine.put(text.path, text.content, int(text.mode, 8))
     copies = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.*")}
-    unpack(one, work.COPIES, copies)
-    one.run("systemctl daemon-reload; systemctl enable triton@main; sync")
+    unpack(machine, work.COPIES, copies)
+    machine.run("systemctl daemon-reload; systemctl enable triton@main; sync")
     ground.done(work.publish("embed", "local-0", place / "small"))
     ground.done(ground.swap(0))

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-8")]
 
 @pytest.fixture(scope="module", params=range(1, CUTS + 1), ids=lambda ordinal: f"cut-{ordinal}")
 def cut(ground: Ground, request: pytest.FixtureRequest) -> Cut:
-    """One of the ten."""
+    """A power cut of the ten."""
     cut = ground.cut(request.param)
     ground.tell(cut)
     return cut

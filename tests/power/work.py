@@ -1,4 +1,4 @@
-"""What a deploy does on a host when it publishes and swaps: the roles' own commands, as scripts the machine can run.
+"""The roles' own commands of a publish and a swap, as scripts the machine can run.
 
 A script runs on the machine by itself, so that nothing on this side hangs on a line that is cut. It differs from a
 deploy in one thing: rsync copies from a directory of the same machine instead of over SSH.
@@ -48,7 +48,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Release:
-    """One release of the server, rendered as the role renders it."""
+    """A release of the server, rendered as the role renders it."""
 
     id: str
     files: dict[str, bytes]
@@ -84,7 +84,7 @@ def server(address: str) -> ServerSlice:
 
 
 def served_weights() -> WeightsSlice:
-    """What the served model reads."""
+    """Weights of the served model."""
     return _weights("embed", "local-0", Path())
 
 
@@ -121,7 +121,7 @@ def publish(model: str, revision: str, directory: Path) -> Work:
 
 
 def target(model: str, revision: str) -> str:
-    """Where a revision is published."""
+    """The directory of a published revision."""
     return weights_path(_weights(model, revision, Path()))
 
 
@@ -144,7 +144,7 @@ def swap(wanted: Release) -> Work:
 
 
 def listing(wanted: Release, weights: dict[str, str]) -> str:
-    """What the stand-in says of this release when it read every byte of it, and of the weights `{path: sha256}`."""
+    """The stand-in's listing after it read every byte of this release and of the weights `{path: sha256}`."""
     sums = {f"{wanted.place}/{path}": sha256(content).hexdigest() for path, content in wanted.files.items()}
     sums |= weights
     lines = "".join(f"{digest}  {path}\n" for path, digest in sorted(sums.items()))

@@ -1,1 +1,1 @@
-"""What only a machine with a real GPU serves, as far as a CPU can run it."""
+"""The run on a real GPU, as far as a CPU can run it."""

@@ -86,7 +86,7 @@ MODELS = (
 
 
 def planned() -> ServerSlice:
-    """What the plan of an H100 makes of the models, on three free ports, for the Triton that runs here."""
+    """The H100's plan of the models, on three free ports, for the Triton that runs here."""
     http, grpc, metrics = free_ports(3)
     ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "address": "127.0.0.1"}
     server = plan(**main(*MODELS, **ports), own_random_weights=("bge", "nomic", "llama")).slices[0].servers[0]
@@ -112,10 +112,10 @@ def deployed(work: Path, checkpoints_at: Path) -> Iterator[Deployed]:
         (release / path).parent.mkdir(parents=True, exist_ok=True)
         (release / path).write_bytes(content)
     with _triton(work, release, server):
-        found = Deployed(server, Stub(server, work / "triton.log"), "127.0.0.1")
+        deployed = Deployed(server, Stub(server, work / "triton.log"), "127.0.0.1")
         for model in server.models:
-            found.load(model)
-        yield found
+            deployed.load(model)
+        yield deployed
 
 
 @contextmanager
@@ -158,17 +158,17 @@ class Stub:
         if command.endswith(f"triton@{self.server.name}.service"):
             self.is_up = not command.startswith("systemctl stop")
         if command == USED:
-            said = str(self.used_mib())
+            output = str(self.used_mib())
         elif command.endswith("--grep 'MiB held; '"):
-            said = self.log.read_text()
+            output = self.log.read_text()
         elif word == "cat" and "/sys/fs/cgroup" not in command:
-            said = Path(command.split()[1]).read_text()
+            output = Path(command.split()[1]).read_text()
         else:
-            said = CALM.get(word, "")
-        return subprocess.CompletedProcess(command, 0, said, "")
+            output = CALM.get(word, "")
+        return subprocess.CompletedProcess(command, 0, output, "")
 
     def used_mib(self) -> int:
-        """What the plan has for tritonserver and the models that are loaded now; 0 while it is stopped."""
+        """MiB that the plan has for tritonserver and the loaded models; 0 while it is stopped."""
         if not self.is_up:
             return 0
         index = json.loads(Deployed(self.server, self, "127.0.0.1")._tell("/v2/repository/index"))

@@ -56,7 +56,7 @@ def made(tmp_path: Path, drive: Drive, monkeypatch: pytest.MonkeyPatch) -> dict[
 
 
 def paths(made: dict[str, list[Part]], *names: str) -> list[str]:
-    """Where the parts of these archives lie."""
+    """Paths of these archives' parts."""
     return [f"build/real-gpu/{part.file}" for name in names for part in made[name]]
 
 
@@ -66,32 +66,32 @@ def test_bash_reads_it() -> None:
 
 def test_without_a_verb_it_says_what_can_be_typed(drive: Drive) -> None:
     """Every verb, and the three variables."""
-    told = drive()
-    assert (told.returncode, told.stderr) == (0, "")
+    done = drive()
+    assert (done.returncode, done.stderr) == (0, "")
     for word in ("drive receive PART…", "drive run STEP…", "drive enter COMMAND…", "drive down"):
-        assert f"bash rehearsal/real_gpu/{word}" in told.stdout
-    assert all(name in told.stdout for name in ("PLACE", "REPORT", "ENGINEHOUSE_TORCH"))
-    assert "#" not in told.stdout and "pipefail" not in told.stdout
+        assert f"bash rehearsal/real_gpu/{word}" in done.stdout
+    assert all(name in done.stdout for name in ("PLACE", "REPORT", "ENGINEHOUSE_TORCH"))
+    assert "#" not in done.stdout and "pipefail" not in done.stdout
 
 
 def test_only_root_may(drive: Drive, made: dict[str, list[Part]], tmp_path: Path) -> None:
-    told = drive("receive", *paths(made, "packages.tar"), UID_TOLD="1000")
-    assert (told.returncode, (tmp_path / "place").exists()) == (1, False)
-    assert told.stderr == "this wants root: it mounts, and starts a machine\n  state   nothing was changed\n"
+    done = drive("receive", *paths(made, "packages.tar"), UID_TOLD="1000")
+    assert (done.returncode, (tmp_path / "place").exists()) == (1, False)
+    assert done.stderr == "this wants root: it mounts, and starts a machine\n  state   nothing was changed\n"
 
 
 def test_an_archive_is_unpacked_once_its_last_part_is_here(
     drive: Drive, made: dict[str, list[Part]], tmp_path: Path
 ) -> None:
-    """One after another, in any order; what the other archive lacks is named."""
+    """Parts come in any order; the parts missing from the second archive are named."""
     *first, last = reversed(paths(made, "packages.tar"))
     assert len(first) > 1
     for path in first:
         assert drive("receive", path).returncode == 0
     assert not (tmp_path / "place/packages").exists()
-    told = drive("receive", last)
+    done = drive("receive", last)
     assert (tmp_path / "place/packages/content").read_text() == "packages.tar"
-    assert f"control.tar.xz still lacks {' '.join(part.file for part in made['control.tar.xz'])}" in told.stdout
+    assert f"control.tar.xz still lacks {' '.join(part.file for part in made['control.tar.xz'])}" in done.stdout
 
 
 def test_a_compressed_archive_is_unpacked_too(drive: Drive, made: dict[str, list[Part]], tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_an_archive_that_was_unpacked_lacks_nothing_and_is_left_alone(
     for part in made["packages.tar"]:
         (tmp_path / "place/parts" / part.file).unlink()
     (tmp_path / "place/packages/content").write_text("changed since")
-    told = drive("receive", *paths(made, "packages.tar")[:1])
-    assert (told.returncode, (tmp_path / "place/packages/content").read_text()) == (0, "changed since")
-    assert "packages.tar still lacks" not in told.stdout
+    done = drive("receive", *paths(made, "packages.tar")[:1])
+    assert (done.returncode, (tmp_path / "place/packages/content").read_text()) == (0, "changed since")
+    assert "packages.tar still lacks" not in done.stdout
 
 
 def test_a_part_whose_hash_is_another_is_refused_and_not_kept(
@@ -117,9 +117,9 @@ def test_a_part_whose_hash_is_another_is_refused_and_not_kept(
 ) -> None:
     good, path, *_ = paths(made, "packages.tar")
     (tmp_path / path).write_bytes((tmp_path / path).read_bytes()[:-1] + b"!")
-    told = drive("receive", good, path)
-    assert told.returncode == 1
-    assert told.stderr == (
+    done = drive("receive", good, path)
+    assert done.returncode == 1
+    assert done.stderr == (
         f"{path} is not what build/real-gpu/parts.tsv says: its hash is another\n"
         "  state   parts named before it are kept, and it is not\n"
     )
@@ -128,17 +128,17 @@ def test_a_part_whose_hash_is_another_is_refused_and_not_kept(
 
 def test_a_file_that_is_no_part_is_refused(drive: Drive, made: dict[str, list[Part]], tmp_path: Path) -> None:
     (tmp_path / "other").write_text("other")
-    told = drive("receive", "other")
-    assert (told.returncode, list((tmp_path / "place/parts").iterdir())) == (1, [])
-    assert "other is not in build/real-gpu/parts.tsv" in told.stderr
+    done = drive("receive", "other")
+    assert (done.returncode, list((tmp_path / "place/parts").iterdir())) == (1, [])
+    assert "other is not in build/real-gpu/parts.tsv" in done.stderr
 
 
 def test_nothing_is_run_until_everything_is_unpacked(drive: Drive, made: dict[str, list[Part]], tmp_path: Path) -> None:
     """With the names of the parts that are still wanted."""
     drive("receive", *paths(made, "packages.tar"))
-    told = drive("run", "deploy")
-    assert (told.returncode, (tmp_path / "place/control").exists()) == (1, False)
-    assert f"control.tar.xz is not unpacked; still wanted: {made['control.tar.xz'][0].file}" in told.stderr
+    done = drive("run", "deploy")
+    assert (done.returncode, (tmp_path / "place/control").exists()) == (1, False)
+    assert f"control.tar.xz is not unpacked; still wanted: {made['control.tar.xz'][0].file}" in done.stderr
 
 
 def test_down_ends_well_where_nothing_runs(drive: Drive) -> None:

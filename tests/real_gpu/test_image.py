@@ -142,8 +142,8 @@ def test_tar_takes_the_system_layer_as_it_is_listed(outer: Path, tmp_path: Path)
     """In its words and without a path twice, which Docker would refuse."""
     words = image.system_layer(outer, "3.12", tmp_path)
     packed = subprocess.run(["tar", *words], check=True, capture_output=True).stdout
-    told = subprocess.run(["tar", "-t"], input=packed, check=True, capture_output=True).stdout.decode().splitlines()
-    assert sorted(name.rstrip("/") for name in told) == (tmp_path / "system.files").read_text().splitlines()
+    names = subprocess.run(["tar", "-t"], input=packed, check=True, capture_output=True).stdout.decode().splitlines()
+    assert sorted(name.rstrip("/") for name in names) == (tmp_path / "system.files").read_text().splitlines()
 
 
 SITE = "usr/local/lib/python3.12/dist-packages"
@@ -157,8 +157,8 @@ def test_python_packages_are_split_into_nvidias_libraries_and_the_others(tmp_pat
     for name in FILES[:3]:
         (source / name).parent.mkdir(parents=True)
         (source / name).write_text(name)
-    asked = {"site": "/opt/site", "files": FILES}
-    layers = {prefix: image.python_layer(tmp_path / "outer", asked, SITE, work, prefix) for prefix in ("nvidia/", "")}
+    request = {"site": "/opt/site", "files": FILES}
+    layers = {prefix: image.python_layer(tmp_path / "outer", request, SITE, work, prefix) for prefix in ("nvidia/", "")}
     packed = {
         prefix: subprocess.run(["tar", *words], check=True, capture_output=True).stdout
         for prefix, words in layers.items()
@@ -173,12 +173,12 @@ def test_python_packages_are_split_into_nvidias_libraries_and_the_others(tmp_pat
     }
 
 
-def asked(*names: str, **variables: str) -> dict[str, Any]:
-    """What this Python says of these distributions."""
+def distributions(*names: str, **variables: str) -> dict[str, Any]:
+    """Facts of these distributions, read by this Python."""
     isolated = [] if variables else ["-I"]
     command = [sys.executable, *isolated, "-c", image.ASK, *names]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | variables)
-    return dict(json.loads(told.stdout))
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | variables)
+    return dict(json.loads(done.stdout))
 
 
 def test_this_python_names_what_torch_needs_and_no_numpy() -> None:
@@ -187,12 +187,14 @@ def test_this_python_names_what_torch_needs_and_no_numpy() -> None:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("torch is not installed here")
-    found = asked("torch", "transformers")
-    assert found["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert found["versions"]["torch"] == version
-    assert {"sympy", "mpmath", "jinja2", "markupsafe", "typing-extensions"} <= set(found["versions"])
-    assert "numpy" not in found["versions"] and not [path for path in found["files"] if path.startswith("numpy/")]
-    assert "torch/__init__.py" in found["files"] and (Path(found["site"]) / "torch/__init__.py").exists()
+    installed = distributions("torch", "transformers")
+    assert installed["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert installed["versions"]["torch"] == version
+    assert {"sympy", "mpmath", "jinja2", "markupsafe", "typing-extensions"} <= set(installed["versions"])
+    assert "numpy" not in installed["versions"] and not [
+        path for path in installed["files"] if path.startswith("numpy/")
+    ]
+    assert "torch/__init__.py" in installed["files"] and (Path(installed["site"]) / "torch/__init__.py").exists()
 
 
 def distribution(folder: Path, name: str, *needs: str) -> None:
@@ -209,9 +211,9 @@ def test_requirements_are_followed_by_any_spelling_and_an_extra_is_no_requiremen
     distribution(tmp_path, "Made-Up.Serving", "made_up.Text>=1", "made-up-extra; extra == 'more'", "not-here==1.0")
     distribution(tmp_path, "made-up-text", "Made.Up_Serving (>=1)", "numpy<3")
     distribution(tmp_path, "made-up-extra")
-    found = asked("made_up_serving", PYTHONPATH=str(tmp_path))
-    assert found["versions"] == {"made-up-serving": "1.0", "made-up-text": "1.0"}
-    assert sorted(found["files"]) == ["made-up-text/code.py", "made-up.serving/code.py"]
+    installed = distributions("made_up_serving", PYTHONPATH=str(tmp_path))
+    assert installed["versions"] == {"made-up-serving": "1.0", "made-up-text": "1.0"}
+    assert sorted(installed["files"]) == ["made-up-text/code.py", "made-up.serving/code.py"]
 
 
 def test_a_python_that_cannot_serve_is_refused_with_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,8 +250,8 @@ def test_a_container_of_the_image_finds_libcuda_in_its_library_cache(tmp_path: P
     image._remember_driver(Path("/"), tmp_path)
     (tmp_path / "sbin").mkdir()
     shutil.copy("/sbin/ldconfig", tmp_path / "sbin")  # linked statically
-    told = subprocess.run(["chroot", str(tmp_path), "/sbin/ldconfig", "-p"], text=True, capture_output=True, check=True)
-    (line,) = (line.strip() for line in told.stdout.splitlines() if "libcuda" in line)
+    done = subprocess.run(["chroot", str(tmp_path), "/sbin/ldconfig", "-p"], text=True, capture_output=True, check=True)
+    (line,) = (line.strip() for line in done.stdout.splitlines() if "libcuda" in line)
     assert line == "libcuda.so.1 (libc6,x86-64) => /usr/lib/x86_64-linux-gnu/libcuda.so.1"
     assert not list(tmp_path.rglob("libcuda*"))
 

@@ -1,4 +1,4 @@
-"""What the run on a real GPU deploys is a plan in both kinds, in every layout, and fits the card."""
+"""The inventory of the run on a real GPU is a plan in both kinds and every layout, and fits the card."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ SERVICES = Services(
 @cache
 def planned(real: bool, layout: str = "one", gpus: int = 1, changed: bool = False) -> Slice:
     """The plan of the one host, in a folder with a made-up state directory."""
-    told = {"real": real, "gpu": "h100-80", "gpus": gpus, "changed": changed, "layout": layout, "image_mib": 9000}
+    settings = {"real": real, "gpu": "h100-80", "gpus": gpus, "changed": changed, "layout": layout, "image_mib": 9000}
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         state = Path(folder) / ".rehearsal"
         written = {
             "machines/gpu/machine.json": json.dumps({"address": "10.213.0.20"}),
             "services/services.json": SERVICES.to_json(),
-            "real-gpu.json": json.dumps(told),
+            "real-gpu.json": json.dumps(settings),
             "ssh_config": "",
         }
         for name, text in written.items():
@@ -76,7 +76,7 @@ def test_every_server_fits_each_of_its_gpus(real: bool, layout: str, gpus: int) 
 
 @KINDS
 def test_a_driver_of_the_machines_provider_is_never_touched(real: bool) -> None:
-    """Where the card is stood in for, the driver is installed like any other."""
+    """With a stand-in for the card, the driver is installed like any other."""
     host = planned(real)
     assert (host.driver.manage, host.mig, host.machine.gpu) == (not real, (), "h100-80")
 
@@ -120,5 +120,5 @@ def _llm(server: ServerSlice) -> dict[str, Any]:
 def test_servers_of_a_gpu_each_listen_on_ports_of_their_own() -> None:
     host = planned(True, "one_per_gpu", 2)
     ports = [(server.http_port, server.grpc_port, server.metrics_port) for server in host.servers]
-    assert len({port for each in ports for port in each}) == 6
+    assert len({port for layout_ports in ports for port in layout_ports}) == 6
     assert [server.devices for server in host.servers] == [("nvidia.com/gpu=0",), ("nvidia.com/gpu=1",)]

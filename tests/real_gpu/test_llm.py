@@ -81,7 +81,7 @@ def llm(start: Callable[..., Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def greedy(checkpoint: Path) -> Callable[[list[int], int], list[int]]:
-    """What transformers' own `generate` says to a prompt of its own."""
+    """The answer of transformers' own `generate` to a prompt."""
     model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
 
     def greedy(ids: list[int], tokens: int) -> list[int]:
@@ -102,7 +102,7 @@ def stream(llm: Any, prompt: str, stopped: Callable[[], bool] = lambda: False, *
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:
-    """What `act` returns for each number, in threads of their own."""
+    """Results of `act` for each number, in threads of their own."""
     answers: list[Any] = [None] * count
 
     def run(number: int) -> None:
@@ -124,10 +124,10 @@ def cache(llm: Any) -> Any:
 
 
 def requests_in_cache(llm: Any) -> set[str]:
-    """Those that hold blocks; the cache keeps them differently in transformers 5.17 and later."""
-    found = cache(llm)
+    """Requests that hold blocks; transformers 5.17 and later keep them in another structure."""
+    blocks = cache(llm)
     allocators = (
-        found.group_cache_managers if hasattr(found, "group_cache_managers") else found.cache_allocators.values()
+        blocks.group_cache_managers if hasattr(blocks, "group_cache_managers") else blocks.cache_allocators.values()
     )
     return {request for allocator in allocators for request in allocator.block_table}
 

@@ -42,9 +42,9 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
 
 
 def measured(setting: Setting, folder: Path, name: str) -> dict[str, Any]:
-    """What the step's file says that it found."""
-    with step(name, folder, facts(setting)) as found:
-        take(name, setting, found)
+    """The figures in the step's file."""
+    with step(name, folder, facts(setting)) as figures:
+        take(name, setting, figures)
     record = json.loads((folder / f"step-{name}.json").read_text())
     assert record["ok"], record
     return dict(record["found"])
@@ -65,24 +65,24 @@ def test_the_memory_of_each_model_is_the_step_around_its_load(setting: Setting, 
 
 
 def test_the_cache_is_filled_while_both_encoders_are_asked(setting: Setting, tmp_path: Path) -> None:
-    found = measured(setting, tmp_path, "filled")
-    assert found["held_percent"] >= 80 and found["sequences"] == 4 and found["goal_tokens"] == 4096
-    assert found["llm"]["errors"] == [] and found["llm"]["tokens_per_second"] > 0
-    assert all(found["encoders"][kind]["documents_answered"] > 0 for kind in ("reranker", "embedder"))
-    assert found["held_tokens"]["most"] <= found["goal_tokens"]
-    assert not found["restarted"]
+    figures = measured(setting, tmp_path, "filled")
+    assert figures["held_percent"] >= 80 and figures["sequences"] == 4 and figures["goal_tokens"] == 4096
+    assert figures["llm"]["errors"] == [] and figures["llm"]["tokens_per_second"] > 0
+    assert all(figures["encoders"][kind]["documents_answered"] > 0 for kind in ("reranker", "embedder"))
+    assert figures["held_tokens"]["most"] <= figures["goal_tokens"]
+    assert not figures["restarted"]
 
 
 def test_encoders_are_compared_in_turn_and_then_beside_the_llm(setting: Setting, tmp_path: Path) -> None:
-    found = measured(setting, tmp_path, "encoders")
-    assert [row["case"] for row in found["cases"]] == [row["case"] for row in found["beside_llm"]]
-    for row in found["cases"]:
+    figures = measured(setting, tmp_path, "encoders")
+    assert [row["case"] for row in figures["cases"]] == [row["case"] for row in figures["beside_llm"]]
+    for row in figures["cases"]:
         assert row["bare"]["documents_per_second"] > 0 < row["container"]["documents_per_second"]
-    assert found["llm_meanwhile"] == "idle" and found["llm"]["errors"] == []
+    assert figures["llm_meanwhile"] == "idle" and figures["llm"]["errors"] == []
     chosen = {"bge": ["plain steps"], "nomic": ["plain steps"]}
-    assert found["kernels"] == {"container": chosen, "bare": chosen}
-    assert found["kernel_problems"] == [
-        f"{side}, {model}: plain steps" for side in found["kernels"] for model in chosen
+    assert figures["kernels"] == {"container": chosen, "bare": chosen}
+    assert figures["kernel_problems"] == [
+        f"{side}, {model}: plain steps" for side in figures["kernels"] for model in chosen
     ]
 
 
@@ -90,30 +90,30 @@ def test_all_models_are_loaded_at_once_by_one_share_and_by_two(setting: Setting,
     """Two shares on one server, as a server over two GPUs gets them."""
     tokenizers = {kind: setting.tokenizer(kind) for kind in setting.encoders}
     load = layouts.Load(setting.llm_prompts, setting.prompts, 1.0, tokenizers, small=True)
-    found = layouts.over_all(setting.deployed, 2, load, tmp_path, dict.fromkeys(layouts.RATES, 1e9))
-    both = found["one_server_over_both"]
-    assert (both["shares"], both["errors"], found["passed"]) == (2, [], True), found
-    assert all(both[rate] > 0 and found["two_servers_for_it"][rate] > 1 for rate in layouts.RATES)
+    figures = layouts.over_all(setting.deployed, 2, load, tmp_path, dict.fromkeys(layouts.RATES, 1e9))
+    both = figures["one_server_over_both"]
+    assert (both["shares"], both["errors"], figures["passed"]) == (2, [], True), figures
+    assert all(both[rate] > 0 and figures["two_servers_for_it"][rate] > 1 for rate in layouts.RATES)
 
 
 def test_each_encoder_is_measured_at_each_budget_without_triton(setting: Setting) -> None:
-    found = workspaces.main([str(setting.weights), "--device", "cpu", "--tokens", "512", "1024"])
-    rows = [(row["kind"], row["max_batch_tokens"], row["budget_after_warm_up"]) for row in found["encoders"]]
+    figures = workspaces.main([str(setting.weights), "--device", "cpu", "--tokens", "512", "1024"])
+    rows = [(row["kind"], row["max_batch_tokens"], row["budget_after_warm_up"]) for row in figures["encoders"]]
     assert rows == [
         ("reranker", 512, 512), ("reranker", 1024, 1024), ("embedder", 512, 512), ("embedder", 1024, 1024),
     ]  # fmt: skip
-    assert all(row["after_full_passes"]["outside_mib"] == 0 for row in found["encoders"])
+    assert all(row["after_full_passes"]["outside_mib"] == 0 for row in figures["encoders"])
 
 
 def test_an_encoder_that_cannot_be_measured_does_not_keep_the_others_from_it(
     setting: Setting, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A budget below one text's tokens is none. Every line printed has what is known by then."""
-    found = workspaces.main([str(setting.weights), "--device", "cpu", "--tokens", "1", "512"])
-    assert [("problem" in row, "loaded" in row) for row in found["encoders"]] == [(True, False), (False, True)] * 2
+    figures = workspaces.main([str(setting.weights), "--device", "cpu", "--tokens", "1", "512"])
+    assert [("problem" in row, "loaded" in row) for row in figures["encoders"]] == [(True, False), (False, True)] * 2
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [len(line["encoders"]) for line in lines] == [1, 2, 3, 4]
-    assert (lines[-1], found["passed"]) == (found, False)
+    assert (lines[-1], figures["passed"]) == (figures, False)
 
 
 def test_a_server_that_serves_is_left_as_it_is_and_one_with_an_unloaded_model_is_not(

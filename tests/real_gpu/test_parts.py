@@ -1,4 +1,4 @@
-"""What travels to a machine with a GPU: archives in parts, and the lock files' lines of what the control side needs."""
+"""Archives in parts for a machine with a GPU, and the lock files' lines that the control side needs."""
 
 from __future__ import annotations
 

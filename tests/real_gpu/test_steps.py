@@ -20,7 +20,7 @@ CARD = {"memory.total": "81559", "memory.used": "61000", "memory.reserved": "480
 
 
 def metrics(total_mib: float = 81_559, used_mib: float = 61_000) -> list[str]:
-    """What Triton publishes of one GPU, as it writes it."""
+    """Triton's metrics of a GPU, as it writes them."""
     gpu = '{gpu_uuid="GPU-7ec0ffee-0000-4000-8000-000000000001"}'
     return [
         f"nv_gpu_utilization{gpu} 0",
@@ -81,9 +81,9 @@ def test_what_the_inventory_was_told_stays_until_it_is_told_otherwise(state: Pat
     scene.tell(image_mib=7000)
     scene.tell(changed=True)
     scene.tell(changed=False, gpus=2)
-    told = json.loads((state / "real-gpu.json").read_text())
-    assert told == scene.settings()
-    assert (told["image_mib"], told["changed"], told["gpus"], told["real"]) == (7000, False, 2, False)
+    settings = json.loads((state / "real-gpu.json").read_text())
+    assert settings == scene.settings()
+    assert (settings["image_mib"], settings["changed"], settings["gpus"], settings["real"]) == (7000, False, 2, False)
 
 
 def test_a_dry_pass_asks_no_card(state: Path) -> None:
@@ -93,13 +93,13 @@ def test_a_dry_pass_asks_no_card(state: Path) -> None:
 def test_gpus_are_counted_by_their_nodes_or_stand_ins() -> None:
     """nvidiactl and the like are none."""
     nodes = ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
-    given = hardware.Hardware(gpu="h100-80", driver="/usr/local/nvidia", nodes=nodes)
-    assert [scene.gpus_of(each) for each in (given, hardware.h100(), hardware.h100(gpus=4))] == [2, 1, 4]
+    two_cards = hardware.Hardware(gpu="h100-80", driver="/usr/local/nvidia", nodes=nodes)
+    assert [scene.gpus_of(machine) for machine in (two_cards, hardware.h100(), hardware.h100(gpus=4))] == [2, 1, 4]
 
 
 def test_a_card_is_found_in_the_catalog_by_what_nvidia_smi_calls_it() -> None:
     """Device, then vendor."""
-    assert [scene.catalog_name(each) for each in ("0x233010DE", "0x233510DE")] == ["h100-80", "h200-141"]
+    assert [scene.catalog_name(pci_id) for pci_id in ("0x233010DE", "0x233510DE")] == ["h100-80", "h200-141"]
     with pytest.raises(RehearsalRefused, match="the catalog has no card 10de:1234"):
         scene.catalog_name("0x123410DE")
 
@@ -116,7 +116,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *words: str, fails: str
 
         return body
 
-    bodies = {name: replace(each, body=recorded(name)) for name, each in steps.STEPS.items()}
+    bodies = {name: replace(declared, body=recorded(name)) for name, declared in steps.STEPS.items()}
     monkeypatch.setattr(steps, "STEPS", bodies)
     monkeypatch.setattr(steps, "REPORT", tmp_path)
     monkeypatch.setattr(report, "this_machine", dict)
@@ -140,9 +140,9 @@ def test_a_step_that_failed_stops_those_that_need_it_and_no_other(
     """Its file says so; what never began leaves none."""
     code, ran = run(monkeypatch, tmp_path, "second", fails="deploy")
     assert (code, ran) == (1, ["artefacts", "machine", "workspaces", "deploy", "untouched"])
-    told = capsys.readouterr()
-    assert "no such thing" in told.err and "--- filled is not begun: deploy failed" in told.out
-    assert told.out.endswith("failed: deploy, memory, filled, encoders\n")
+    printed = capsys.readouterr()
+    assert "no such thing" in printed.err and "--- filled is not begun: deploy failed" in printed.out
+    assert printed.out.endswith("failed: deploy, memory, filled, encoders\n")
     assert json.loads((tmp_path / "step-deploy.json").read_text())["ok"] is False
     assert not (tmp_path / "step-filled.json").exists()
 
@@ -198,9 +198,9 @@ def test_what_an_empty_card_holds_is_what_the_machine_step_read(
     """A stand-in card says nothing."""
     monkeypatch.setattr(measured, "REPORT", tmp_path)
     assert measured.empty_mib() is None
-    for said, empty in (({}, None), ({"memory.used": "3"}, 3)):
-        with report.step("machine", tmp_path, {}) as found:
-            found["memory_before"] = said
+    for memory, empty in (({}, None), ({"memory.used": "3"}, 3)):
+        with report.step("machine", tmp_path, {}) as figures:
+            figures["memory_before"] = memory
         assert measured.empty_mib() == empty
 
 

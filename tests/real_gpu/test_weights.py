@@ -56,12 +56,12 @@ def test_a_known_word_is_one_token_and_any_text_comes_back(tiny: Path) -> None:
 
 def test_the_shards_hold_what_the_index_says(tiny: Path) -> None:
     index = json.loads((tiny / "model.safetensors.index.json").read_text())
-    found = {}
+    tensors_of = {}
     for shard in tiny.glob("*.safetensors"):
         with safe_open(shard, framework="pt") as tensors:
-            found |= {name: (shard.name, tuple(tensors.get_slice(name).get_shape())) for name in tensors.keys()}  # noqa: SIM118
-    assert {name: shard for name, (shard, _) in found.items()} == index["weight_map"]
-    assert {name: shape for name, (_, shape) in found.items()} == dict(weights.llama_shapes(weights.LLAMA_TINY))
+            tensors_of |= {name: (shard.name, tuple(tensors.get_slice(name).get_shape())) for name in tensors.keys()}  # noqa: SIM118
+    assert {name: shard for name, (shard, _) in tensors_of.items()} == index["weight_map"]
+    assert {name: shape for name, (_, shape) in tensors_of.items()} == dict(weights.llama_shapes(weights.LLAMA_TINY))
     assert len(set(index["weight_map"].values())) == weights.SHARDS
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a rollout, by name: when it strikes, what it does, and what the operator reads."""
+"""Failures of a rollout by name: the moment, the act, and the message that the operator reads."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def drained(host: str) -> Moment:
 
 def swapping(host: str) -> Moment:
     """The host's server has stopped, and what it is to serve is being loaded."""
-    asked = "[ -e /var/lib/enginehouse/servers/main/swap.json ] && systemctl show -P SubState triton@main"
-    return lambda scene: scene.host(host).run(asked, check=False).stdout.strip() == "start-post"
+    command = "[ -e /var/lib/enginehouse/servers/main/swap.json ] && systemctl show -P SubState triton@main"
+    return lambda scene: scene.host(host).run(command, check=False).stdout.strip() == "start-post"
 
 
 def admitted(host: str) -> Moment:

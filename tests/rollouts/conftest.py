@@ -1,4 +1,4 @@
-"""One fleet for all cases. ENGINEHOUSE_ROLLOUTS_KEEP=1 leaves its machines, off, for the next session."""
+"""A fleet for all cases. ENGINEHOUSE_ROLLOUTS_KEEP=1 keeps its machines, off, for the next run of pytest."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def _leave() -> None:
     if not KEPT:
         fleet.down()
         return
-    for one in reversed(machines.known(fleet.PLACES)):  # the balancer last: hosts that stop ask it
-        one.stop()
+    for machine in reversed(machines.known(fleet.PLACES)):  # the balancer last: hosts that stop ask it
+        machine.stop()
     services.services_down()

@@ -60,7 +60,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def acted() -> list[Event]:
-    """What happened, in order: the run that failed, and the plain run after it."""
+    """Events in order: the run that failed, and the plain run after it."""
     events = list[Event]()
 
     def tell(event: Event) -> None:

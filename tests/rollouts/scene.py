@@ -45,8 +45,8 @@ class Scene:
     """Of another operator."""
 
     def host(self, name: str) -> Machine:
-        """One of the hosts that serve."""
-        return next(one for one in self.serving if one.name == name)
+        """The serving host of this name."""
+        return next(machine for machine in self.serving if machine.name == name)
 
     def deploy(self, bad: str = "") -> Run:
         """`pyinfra … deploy.py -y` has ended. With `bad` the release it brings is that."""
@@ -105,7 +105,7 @@ class Case:
 
 
 def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda event: None) -> dict[str, Any]:
-    """What the case came to, under load: the run that it struck, what came back by itself, the plain re-run."""
+    """The case under load: the failed run, the hosts that returned by themselves, the plain re-run."""
     before = {name: scene.served(name) for name in HOSTS}
     if case.first:
         case.first(scene)
@@ -130,7 +130,7 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
         outcomes = load.end(2 * PATIENCE_SECONDS)
         least = scene.timeline.least_in()
     releases = {name: scene.served(name)[0] for name in HOSTS}
-    found = losses(outcomes, scene.timeline._began)
+    lost = losses(outcomes, scene.timeline._began)
     return {
         "case": case.name,
         "code": run.code,
@@ -143,13 +143,13 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
         "again": again.code,
         "serves": serves and len(set(releases.values())) == 1 and releases["h1"] != before["h1"][0],
         "sent": len(outcomes),
-        "lost": sum(found["reasons"].values()),
+        "lost": sum(lost["reasons"].values()),
         "seconds": [round(run.seconds), round(again.seconds)],
-    } | found
+    } | lost
 
 
 def said(output: str) -> list[str]:
-    """What a host said of a release that does not serve, in two lines, and a gate to the first host that it stopped,
+    """Two lines of a host about a release that does not serve, and a gate's lines to the first host that it stopped,
     without pyinfra's own framing; empty where no gate stopped anybody."""
     framed = (FRAME.match(COLOUR.sub("", line)) for line in output.splitlines())
     lines = [(match[1], match[2].rstrip()) for match in framed if match]
@@ -158,8 +158,8 @@ def said(output: str) -> list[str]:
         return []
     verdict = next((number for number, (_, line) in enumerate(lines[:gate]) if " does not serve; " in line), gate)
     of_host = (line for name, line in lines[gate:] if name == lines[gate][0])
-    told = itertools.takewhile(lambda line: not line.startswith("Error"), of_host)
-    return [*(f"{name}: {line}" for name, line in lines[verdict : min(verdict + 2, gate)]), *told]
+    lines_of_host = itertools.takewhile(lambda line: not line.startswith("Error"), of_host)
+    return [*(f"{name}: {line}" for name, line in lines[verdict : min(verdict + 2, gate)]), *lines_of_host]
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
-"""Whatever goes wrong in a rollout: later waves stay as they are, no more hosts are out than may be, and come back by
-themselves; the message says what and where, a plain run again finishes the work, and no request is lost meanwhile."""
+"""Failures in a rollout: later waves stay unchanged, no more hosts are out than allowed, and they return by
+themselves; the message names the cause and the host, a plain re-run finishes the work, and no request is lost."""
 
 from __future__ import annotations
 

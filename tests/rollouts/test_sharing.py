@@ -63,28 +63,28 @@ def _went_well(run: Run) -> Run:
     return run
 
 
-def _said(machine: Machine, unit: str) -> str:
+def _journal(machine: Machine, unit: str) -> str:
     """All that a unit has ever said; empty where it was never started."""
     return machine.run(f"journalctl -q -o cat -u enginehouse-{unit}.service").stdout
 
 
 def test_the_second_host_got_every_public_model_from_the_first(pair: Pair) -> None:
     for model in SHARED:
-        said = _said(pair.second, f"share@{model}")
-        assert "came from peers, and is given to 1 hosts" in said and " 0.0 MiB came" not in said, said
-    assert _said(pair.second, "weights@minilm") == ""
+        journal = _journal(pair.second, f"share@{model}")
+        assert "came from peers, and is given to 1 hosts" in journal and " 0.0 MiB came" not in journal, journal
+    assert _journal(pair.second, "weights@minilm") == ""
 
 
 def test_the_private_model_came_from_the_hub_itself(pair: Pair) -> None:
-    assert "Finished" in _said(pair.second, f"weights@{PRIVATE}")
-    assert _said(pair.first, f"share@{PRIVATE}") == _said(pair.second, f"share@{PRIVATE}") == ""
+    assert "Finished" in _journal(pair.second, f"weights@{PRIVATE}")
+    assert _journal(pair.first, f"share@{PRIVATE}") == _journal(pair.second, f"share@{PRIVATE}") == ""
 
 
 def test_the_image_came_from_the_first_host_and_runs_by_its_digest(pair: Pair) -> None:
     """Its registry was gone. What Docker has and what Triton runs is the pinned digest."""
     digest = services.read_services().image_digest
-    said = _said(pair.second, f"share@image-{digest[7:19]}")
-    assert "came from peers, and is given to 1 hosts" in said and " 0.0 MiB came" not in said, said
+    journal = _journal(pair.second, f"share@image-{digest[7:19]}")
+    assert "came from peers, and is given to 1 hosts" in journal and " 0.0 MiB came" not in journal, journal
     for machine in (pair.first, pair.second):
         runs = machine.run("docker inspect -f '{{.Config.Image}}' triton-main").stdout.strip()
         assert (runs.startswith("127.0.0.1:7399/"), runs.endswith(f"@{digest}")) == (True, True), runs
@@ -136,8 +136,8 @@ def test_both_serve_and_a_second_run_has_nothing_to_do(pair: Pair) -> None:
 
 def test_only_the_other_host_comes_to_the_ports(pair: Pair) -> None:
     """nft says it in JSON: the one chain of the peers has the other machine's address."""
-    told = json.loads(pair.first.run("nft -j list chain inet enginehouse peers").stdout)
-    text = json.dumps(told)
+    chain = json.loads(pair.first.run("nft -j list chain inet enginehouse peers").stdout)
+    text = json.dumps(chain)
     assert pair.second.address in text and pair.first.address not in text
 
 

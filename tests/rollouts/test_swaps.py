@@ -49,17 +49,17 @@ def gateways(scene: Scene) -> Gateways:
     place = fleet.PLACES.root / "edge"
     certificates.certificate(place, ["gateway.rehearsal.internal"], [scene.edge.address])
     ca = str(place / "ca.crt")
-    found = _deployed(Gateways(scene, "behind_gateway", Gateway("", "", ca), _now()))
-    found.gateway = gateway.behind(f"https://{scene.edge.address}:{GATEWAY_PORT}", ca, scene.serving)
-    return found
+    deployed = _deployed(Gateways(scene, "behind_gateway", Gateway("", "", ca), _now()))
+    deployed.gateway = gateway.behind(f"https://{scene.edge.address}:{GATEWAY_PORT}", ca, scene.serving)
+    return deployed
 
 
 @pytest.fixture
 def one_gateway(scene: Scene) -> Gateways:
     """The first host has a gateway that sends to all three; a second run has nothing to do."""
-    found = _deployed(Gateways(scene, "one_gateway", Gateway("", ""), _now()))
-    found.gateway = gateway.opened(scene.host("h1"))
-    return found
+    deployed = _deployed(Gateways(scene, "one_gateway", Gateway("", ""), _now()))
+    deployed.gateway = gateway.opened(scene.host("h1"))
+    return deployed
 
 
 def test_no_request_is_lost_and_none_waits_while_three_hosts_swap(gateways: Gateways) -> None:
@@ -77,19 +77,19 @@ def test_only_the_gateway_comes_in_where_gateways_of_other_hosts_do(one_gateway:
     scene = one_gateway.scene
     url = f"https://{scene.host('h2').address}:{GATEWAYS_PORT}/ready/main"
     own = f"--cacert {AUTHORITY} --cert {CERTIFICATE}"
-    told = {
+    statuses = {
         "gateway": scene.host("h1").run(READY.format(words=own, url=url), check=False).stdout,
         "without a certificate": scene.host("h1").run(READY.format(words="--insecure", url=url), check=False).stdout,
         "another host": scene.host("h3").run(READY.format(words="--insecure", url=url), check=False).stdout,
     }
-    assert told == {"gateway": "200", "without a certificate": "000", "another host": "000"}
+    assert statuses == {"gateway": "200", "without a certificate": "000", "another host": "000"}
 
 
-def _deployed(found: Gateways) -> Gateways:
-    run = found.deploy()
+def _deployed(gateways: Gateways) -> Gateways:
+    run = gateways.deploy()
     assert run.code == 0, run.output[-4000:]
-    assert found.deploy().is_silent
-    return found
+    assert gateways.deploy().is_silent
+    return gateways
 
 
 def _now() -> str:
@@ -106,7 +106,7 @@ def _swaps_unnoticed(gateways: Gateways) -> None:
         run = gateways.deploy()
         assert until(scene.all_in, BACK_SECONDS), "not every host is in again"
     out = scene.timeline.seconds_out()
-    told = {
+    figures = {
         "gateways": gateways.inventory,
         "sent": len(load.asked),
         "lost": len(load.lost),
@@ -116,19 +116,19 @@ def _swaps_unnoticed(gateways: Gateways) -> None:
         "run_seconds": round(run.seconds),
     }
     with (fleet.PLACES.root / "swaps.jsonl").open("a") as file:
-        file.write(json.dumps(told) + "\n")
-    print(json.dumps(told))
+        file.write(json.dumps(figures) + "\n")
+    print(json.dumps(figures))
     assert run.code == 0, run.output[-4000:]
     assert all(scene.served(name)[0] != before[name][0] for name in HOSTS)
     assert load.lost == [] and len(load.waits) == len(load.asked) > 0
-    assert sorted(out) == list(HOSTS) and max(load.waits) < min(out.values()), told
-    assert told["least_in"] == len(HOSTS) - ALLOWED
+    assert sorted(out) == list(HOSTS) and max(load.waits) < min(out.values()), figures
+    assert figures["least_in"] == len(HOSTS) - ALLOWED
 
 
 def _watched(scene: Scene, load: Load) -> Timeline:
     def counts() -> dict[str, int]:
-        done = [one for one in load.asked if one.done()]
-        lost = sum(one.exception() is not None for one in done)
+        done = [request for request in load.asked if request.done()]
+        lost = sum(request.exception() is not None for request in done)
         return {"right": len(done) - lost, "lost": lost}
 
     exporter = f"http://{scene.edge.address}:{front.METRICS_PORT}/metrics"

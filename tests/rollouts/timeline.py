@@ -1,4 +1,4 @@
-"""What happens during a rollout, second by second: which hosts a balancer sends to, and what clients got.
+"""A rollout second by second: the hosts a balancer sends to, and the clients' answers.
 
 Each event is a dictionary with `seconds` since the watch began, `sent` and `lost` of the load until then, and either
 `host` and its `state` (UP, DRAIN, DOWN, MAINT; `silent` of the balancer itself), or what a run said: `operation`.
@@ -24,13 +24,13 @@ Event = dict[str, Any]
 
 def states(exposition: str, pool: str) -> dict[str, str]:
     """How a balancer has each host of the pool, from its exporter's text; the worse of the two protocols."""
-    found: dict[str, str] = {}
+    states_of: dict[str, str] = {}
     for match in STATE.finditer(exposition):
         labels = dict(LABEL.findall(match[0]))
         if labels["proxy"].rpartition("_")[0] == pool and labels["state"] in WORST:
             host = labels["server"].rpartition(".")[0]
-            found[host] = min(found.get(host, "UP"), labels["state"], key=WORST.index)
-    return found
+            states_of[host] = min(states_of.get(host, "UP"), labels["state"], key=WORST.index)
+    return states_of
 
 
 class Timeline:

@@ -1,4 +1,4 @@
-"""One machine for the whole story: bare, deployed to at the highest verbosity, smoke-tested, searched; then naive.
+"""A machine for the whole story: bare, deployed to at the highest verbosity, smoke-tested, searched; then naive.
 
 It runs beside a rehearsal somebody may have up: another number, so another bridge, other services and another state
 directory. The naive part writes secrets to the machine on purpose, so it comes last (`test_naive.py`), and nothing is
@@ -21,7 +21,7 @@ from tests.secrets.watch import Watch, show_marker, watched
 
 @dataclass(frozen=True)
 class Story:
-    """What was said and seen while the bare machine became a server that was asked for its health."""
+    """Output and sampled processes while the bare machine became a smoke-tested server."""
 
     deployed: subprocess.CompletedProcess[str]
     smoked: subprocess.CompletedProcess[str]
@@ -47,11 +47,11 @@ def scene() -> Iterator[Scene]:
 def story(scene: Scene) -> Story:
     """A full run and the smoke tests, both as talkative as they can be, under the sampler's eyes."""
     report = PLACES.root / "smoke.xml"
-    asked = ["tests/smoke", "--inventory", INVENTORY, f"--junitxml={report}", "-o", "junit_logging=all"]
+    arguments = ["tests/smoke", "--inventory", INVENTORY, f"--junitxml={report}", "-o", "junit_logging=all"]
     with watched(scene.looked_for, scene.one) as watch:
         show_marker(scene.one)
         deployed = scene.operator.deploy()
         assert deployed.returncode == 0, deployed.stdout[-4000:] + deployed.stderr[-4000:]
-        smoked = scene.operator.python("-m", "pytest", "-vv", "--showlocals", "-p", "no:cacheprovider", *asked)
+        smoked = scene.operator.python("-m", "pytest", "-vv", "--showlocals", "-p", "no:cacheprovider", *arguments)
         show_marker(scene.one)
     return Story(deployed, smoked, report, watch)

@@ -38,7 +38,7 @@ def forms(named: dict[str, str]) -> Forms:
 
 
 def names_in(text: str, looked_for: Forms) -> list[str]:
-    """What of it is in a text, by name."""
+    """Names of the secrets' forms that a text contains."""
     return sorted({name for form, name in looked_for.items() if form in text})
 
 

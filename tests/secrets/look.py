@@ -35,7 +35,7 @@ AT_ONCE, CHUNK = 500, 1 << 22
 
 
 class Looker:
-    """One look, and what it found."""
+    """A search of the file systems, and its finds."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.asked, self.names = asked, {text.encode(): name for text, name in asked["forms"].items()}
@@ -106,17 +106,17 @@ class Looker:
             self.seen |= {(os.fsdecode(path), self.names[text]) for text in self._grepped("-saoFh", [path])}
 
     def _said(self, name: str, command: str) -> None:
-        """What a command says goes through grep and is counted on its way."""
+        """Pipes a command's output through grep, and counts its bytes."""
         with self._texts() as reading:
             words = ["grep", "-aoF", "-f", f"/dev/fd/{reading}"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "pass_fds": (reading,)}
-            said = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             grep = subprocess.Popen(words, **pipes)
-        pump = threading.Thread(target=self._pump, args=(name, said.stdout, grep.stdin))
+        pump = threading.Thread(target=self._pump, args=(name, process.stdout, grep.stdin))
         pump.start()
         self.seen |= {(name, self.names[text]) for text in set(grep.stdout.read().splitlines())}
         pump.join()
-        said.wait()
+        process.wait()
         grep.wait()
 
     def _pump(self, name: str, said: IO[bytes], grep: IO[bytes]) -> None:
@@ -145,8 +145,8 @@ class Looker:
 
 
 def everywhere() -> list[str]:
-    """Where every file system begins that any process here sees; another's own (containers, units) through /proc."""
-    found: dict[tuple[str, str], str] = {}
+    """Mount points of every file system that any process here sees; those of containers and units through /proc."""
+    places: dict[tuple[str, str], str] = {}
     mine = os.readlink("/proc/self/ns/mnt")
     for process in ["/proc/self", *map(str, Path("/proc").glob("[0-9]*"))]:
         with contextlib.suppress(OSError):
@@ -155,8 +155,8 @@ def everywhere() -> list[str]:
                 # A container's overlay shows layers that lie below the engine's directory, and are searched there.
                 layered = kind == "overlay" and (not is_mine or place.startswith(ENGINES))
                 if kind not in KERNELS and not layered:
-                    found.setdefault((device, root), place if is_mine else f"{process}/root{place}")
-    return list(found.values())
+                    places.setdefault((device, root), place if is_mine else f"{process}/root{place}")
+    return list(places.values())
 
 
 def mounts(process: str) -> Iterator[tuple[str, str, str, str]]:

@@ -37,7 +37,7 @@ class Sampler:
         self.processes = 0
 
     def sample(self) -> None:
-        """One look at everything."""
+        """Samples every process."""
         self.starts.append(time.monotonic())
         there = [name for name in os.listdir("/proc") if name[0].isdigit()]
         for pid in there:
@@ -78,12 +78,12 @@ class Sampler:
             "median_ms": round(statistics.median(gaps), 1),
             "longest_ms": round(max(gaps), 1),
             "processes": self.processes,
-            "cores": {program: sorted(found - {""}) for program, found in self.cores.items()},
+            "cores": {program: sorted(limits - {""}) for program, limits in self.cores.items()},
         }
 
 
 def read(path: str) -> bytes:
-    """What is there; nothing where the process has gone."""
+    """The file's content; empty if the process has ended."""
     try:
         opened = os.open(path, os.O_RDONLY)
     except OSError:
@@ -97,7 +97,7 @@ def read(path: str) -> bytes:
 
 
 def link(path: str) -> str:
-    """Where it points; nowhere where the process has gone."""
+    """The link's target; empty if the process has ended."""
     try:
         return os.readlink(path)
     except OSError:
@@ -106,7 +106,7 @@ def link(path: str) -> str:
 
 def variable(environment: bytes, text: bytes) -> str:
     """The variable that holds the text."""
-    holding = next((each for each in environment.split(b"\0") if text in each), b"")
+    holding = next((entry for entry in environment.split(b"\0") if text in entry), b"")
     return holding.partition(b"=")[0].decode(errors="replace")
 
 
@@ -120,8 +120,8 @@ def main() -> int:
     """Looks until nobody listens any more, or the time is over."""
     # Everything else on this machine may be busy: what is not looked at in time was not seen.
     os.nice(-10)
-    asked = json.loads(sys.stdin.readline())
-    sampler, end = Sampler(asked), time.monotonic() + asked["seconds"]
+    request = json.loads(sys.stdin.readline())
+    sampler, end = Sampler(request), time.monotonic() + request["seconds"]
     print("looking", flush=True)
     while time.monotonic() < end:
         began = time.monotonic()

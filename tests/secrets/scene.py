@@ -1,4 +1,4 @@
-"""One machine, an operator who has secrets, and the search for them on both sides.
+"""A machine, an operator who has secrets, and the search for them on both sides.
 
 Where the secrets are meant to be: in the operator's shell (the registry's key: a variable of the control process, which
 its children inherit), in a vault (the hub's token), in a file of his (the key that signs engines), and with the
@@ -61,8 +61,8 @@ class Keyed(Operator):
 
     def deploy(self, *words: str, verb: str = "deploy.py") -> subprocess.CompletedProcess[str]:
         """As a person sees it, not as JSON; with everything said that can be said."""
-        told = ["-y", "-vvv", "--debug", "--debug-all", "--diff", "--data", f"events={PLACES.root / 'events.jsonl'}"]
-        return self.python("-m", "pyinfra", INVENTORY, verb, *told, *words)
+        options = ["-y", "-vvv", "--debug", "--debug-all", "--diff", "--data", f"events={PLACES.root / 'events.jsonl'}"]
+        return self.python("-m", "pyinfra", INVENTORY, verb, *options, *words)
 
 
 @dataclass
@@ -76,12 +76,12 @@ class Scene:
     began: float = field(default_factory=time.time)
 
     def on_host(self, *roots: str, commands: dict[str, str] | None = None) -> dict[str, Any]:
-        """What is found on the machine: everywhere, or below the roots."""
-        asked = {"forms": self.looked_for, "roots": roots, "commands": COMMANDS if commands is None else commands}
-        return dict(json.loads(self.one.run(f"python3 -c {shlex.quote(LOOK)}", input=json.dumps(asked)).stdout))
+        """Finds on the machine: everywhere, or below the roots."""
+        request = {"forms": self.looked_for, "roots": roots, "commands": COMMANDS if commands is None else commands}
+        return dict(json.loads(self.one.run(f"python3 -c {shlex.quote(LOOK)}", input=json.dumps(request)).stdout))
 
     def on_control(self) -> dict[str, Any]:
-        """What is found in the rehearsal's state, and in all that was written since in the repository."""
+        """Finds in the rehearsal's state, and in all files written since in the repository."""
         rest = [REPOSITORY / ".rehearsal", REPOSITORY / ".git"]
         without = [*(PLACES.root / name for name in OPERATORS), *rest]
         asked = {"forms": self.looked_for, "without": list(map(str, without)), "since": self.began}

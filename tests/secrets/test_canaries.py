@@ -23,26 +23,26 @@ PERIOD_MS = 50
 
 @pytest.fixture(scope="module")
 def host(scene: Scene, story: Story) -> dict[str, Any]:
-    """What the search of the whole machine tells, once all is over."""
+    """Finds of the search of the whole machine, after all runs."""
     return scene.on_host()
 
 
 @pytest.fixture(scope="module")
 def control(scene: Scene, story: Story) -> dict[str, Any]:
-    """What the search of the control machine tells."""
+    """Finds of the search of the control machine."""
     return scene.on_control()
 
 
 def test_the_run_said_all_it_can_say_and_the_service_is_well(story: Story) -> None:
-    said = story.deployed.stdout + story.deployed.stderr
-    assert [word for word in ("enginehouse-pull@", "DEBUG:paramiko") if word not in said] == []
+    output = story.deployed.stdout + story.deployed.stderr
+    assert [word for word in ("enginehouse-pull@", "DEBUG:paramiko") if word not in output] == []
     assert story.smoked.returncode == 0, story.smoked.stdout[-3000:]
 
 
 def test_every_process_was_sampled_every_50_ms(story: Story) -> None:
     """On the whole, and half of all gaps are no longer; what shows itself for a tenth of a second is seen."""
-    told = story.watch.told
-    assert told["median_ms"] <= PERIOD_MS and told["samples"] >= told["seconds"] / 0.05 > 0, str(story.watch)
+    figures = story.watch.told
+    assert figures["median_ms"] <= PERIOD_MS and figures["samples"] >= figures["seconds"] / 0.05 > 0, str(story.watch)
     assert {("host", "argv"), ("host", "environment")} <= set(story.watch.marked()), str(story.watch)
 
 
@@ -87,8 +87,8 @@ def test_no_program_that_holds_one_may_leave_a_core(story: Story) -> None:
 
 @pytest.mark.parametrize("unit", HOLDING_UNITS)
 def test_no_unit_that_holds_one_may_leave_a_core(scene: Scene, story: Story, unit: str) -> None:
-    said = scene.one.run(f"systemctl show -p LimitCORE -p LimitCORESoft {unit}").stdout
-    assert said.splitlines() == ["LimitCORE=0", "LimitCORESoft=0"]
+    limits = scene.one.run(f"systemctl show -p LimitCORE -p LimitCORESoft {unit}").stdout
+    assert limits.splitlines() == ["LimitCORE=0", "LimitCORESoft=0"]
 
 
 def test_nothing_left_a_core(host: dict[str, Any]) -> None:

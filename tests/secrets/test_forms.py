@@ -1,4 +1,4 @@
-"""Whatever stands around a secret, one of its shapes is in what is made of it."""
+"""Any encoding of a text with a secret contains one of the secret's forms."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ LOOKED_FOR = forms({"token": SECRET})
 @pytest.mark.parametrize("before", ["", "a", "ab", "abc"])
 @pytest.mark.parametrize("after", ["", "\n", "yz"])
 def test_base64_is_seen_wherever_the_secret_begins_in_it(before: str, after: str) -> None:
-    told = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
-    assert names_in(told, LOOKED_FOR) == ["token (base64)"]
+    text = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
+    assert names_in(text, LOOKED_FOR) == ["token (base64)"]
 
 
 def test_the_alphabet_for_addresses_is_seen_too() -> None:
     secret = "\x7f?>" * 20  # base64 of it has both letters in which the alphabets differ
-    told = base64.urlsafe_b64encode(f"x{secret}".encode()).decode()
-    assert names_in(told, forms({"token": secret})) == ["token (base64)"]
+    text = base64.urlsafe_b64encode(f"x{secret}".encode()).decode()
+    assert names_in(text, forms({"token": secret})) == ["token (base64)"]
 
 
-@pytest.mark.parametrize("told", ["Abcdefgh%2B%2F%3DIjklmnopQ", "Abcdefgh%2b%2f%3dIjklmnopQ"])
-def test_a_percent_encoded_one_is_seen(told: str) -> None:
-    assert names_in(f"?token={told}", LOOKED_FOR) == ["token (percent-encoded)"]
+@pytest.mark.parametrize("text", ["Abcdefgh%2B%2F%3DIjklmnopQ", "Abcdefgh%2b%2f%3dIjklmnopQ"])
+def test_a_percent_encoded_one_is_seen(text: str) -> None:
+    assert names_in(f"?token={text}", LOOKED_FOR) == ["token (percent-encoded)"]
 
 
-@pytest.mark.parametrize("told", [SECRET.encode().hex(), SECRET.encode().hex().upper()])
-def test_a_hexadecimal_one_is_seen(told: str) -> None:
-    assert names_in(told, LOOKED_FOR) == ["token (hexadecimal)"]
+@pytest.mark.parametrize("text", [SECRET.encode().hex(), SECRET.encode().hex().upper()])
+def test_a_hexadecimal_one_is_seen(text: str) -> None:
+    assert names_in(text, LOOKED_FOR) == ["token (hexadecimal)"]
 
 
-@pytest.mark.parametrize("told", [SECRET, SECRET[:23], SECRET[-20:]])
-def test_half_of_it_is_enough(told: str) -> None:
-    assert names_in(told, LOOKED_FOR) == ["token (plain)"]
+@pytest.mark.parametrize("text", [SECRET, SECRET[:23], SECRET[-20:]])
+def test_half_of_it_is_enough(text: str) -> None:
+    assert names_in(text, LOOKED_FOR) == ["token (plain)"]
 
 
 def test_what_every_secret_begins_with_is_none() -> None:

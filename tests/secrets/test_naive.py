@@ -1,4 +1,4 @@
-"""What the search finds where somebody is careless: each careless act is caught by the part that should catch it.
+"""Careless acts: the part of the search that should catch an act does.
 
 All of it is done at once, under one sampler and before one search. Last, the engine is made to crash, since it holds a
 key for as long as it pulls and its unit is not ours; the machine is thrown away after that.
@@ -44,7 +44,7 @@ CORE = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\x00"
 
 @dataclass(frozen=True)
 class Careless:
-    """What was seen while it was done, and what was found after it."""
+    """Processes sampled during the careless acts, and finds after them."""
 
     watch: Watch
     host: dict[str, Any]
@@ -68,10 +68,10 @@ def careless(scene: Scene, story: Story) -> Careless:
     report = PLACES.root / "smoke.xml"
     with watched(scene.looked_for, scene.one) as watch:
         scene.one.run("bash -s", input=TYPED.format(key=key, token=token, registry=REGISTRY))
-        said = scene.operator.deploy(verb="tests/secrets/verbs/naive_login.py")
-        asked = ["tests/secrets/naive_report.py", "--showlocals", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        scene.operator.python("-m", "pytest", *asked)
-    return Careless(watch, scene.on_host(), scene.on_control(), said.stdout + said.stderr, report.read_text())
+        run = scene.operator.deploy(verb="tests/secrets/verbs/naive_login.py")
+        arguments = ["tests/secrets/naive_report.py", "--showlocals", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        scene.operator.python("-m", "pytest", *arguments)
+    return Careless(watch, scene.on_host(), scene.on_control(), run.stdout + run.stderr, report.read_text())
 
 
 def test_a_key_in_an_argument_is_seen_by_the_sampler(careless: Careless) -> None:

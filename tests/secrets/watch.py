@@ -26,7 +26,7 @@ HOLDERS = (f"{PROGRAMS}pull", f"{PROGRAMS}fetch", f"{PROGRAMS}prove", "tritonser
 
 @dataclass
 class Watch:
-    """What was seen of the processes of this machine; empty until the block is left."""
+    """Sampled processes of this machine; empty until the block ends."""
 
     told: dict[str, Any] = field(default_factory=dict)
 
@@ -41,23 +41,23 @@ class Watch:
         return sorted({(sight["side"], sight["where"]) for sight in seen})
 
     def __str__(self) -> str:
-        told = self.told
+        figures = self.told
         return (
-            f"{told['samples']} samples in {told['seconds']} s of {told['processes']} processes,"
-            f" most of them {told['median_ms']} ms apart, longest gap {told['longest_ms']} ms"
+            f"{figures['samples']} samples in {figures['seconds']} s of {figures['processes']} processes,"
+            f" most of them {figures['median_ms']} ms apart, longest gap {figures['longest_ms']} ms"
         )
 
 
 @contextlib.contextmanager
-def watched(looked_for: Forms, one: Machine) -> Iterator[Watch]:
+def watched(looked_for: Forms, machine: Machine) -> Iterator[Watch]:
     """Every process is sampled meanwhile; by a process of its own, which is told what to look for on standard input."""
-    group = cgroups.of_machine(one.places.number, one.name)[0].name
-    asked = {"forms": looked_for | {MARKER: MARKER}, "machine": f"/{group}/", "programs": HOLDERS}
+    group = cgroups.of_machine(machine.places.number, machine.name)[0].name
+    request = {"forms": looked_for | {MARKER: MARKER}, "machine": f"/{group}/", "programs": HOLDERS}
     watch, program = Watch(), [sys.executable, "-S", str(SAMPLER)]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sampler:
         assert sampler.stdin and sampler.stdout
         try:
-            print(json.dumps(asked | {"seconds": MOST_SECONDS}), file=sampler.stdin, flush=True)
+            print(json.dumps(request | {"seconds": MOST_SECONDS}), file=sampler.stdin, flush=True)
             assert sampler.stdout.readline() == "looking\n"
             yield watch
             watch.told = json.loads(sampler.communicate(timeout=30)[0])
@@ -65,6 +65,6 @@ def watched(looked_for: Forms, one: Machine) -> Iterator[Watch]:
             sampler.kill()
 
 
-def show_marker(one: Machine) -> None:
+def show_marker(machine: Machine) -> None:
     """Two processes of the machine show the marker for a tenth of a second, one in its arguments, one around it."""
-    one.run(f"sh -c 'sleep 0.1; :' {MARKER}; MARKED={MARKER} sleep 0.1")
+    machine.run(f"sh -c 'sleep 0.1; :' {MARKER}; MARKED={MARKER} sleep 0.1")

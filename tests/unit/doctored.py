@@ -108,7 +108,7 @@ BARE: Mapping[str, str] = {
 
 
 def read(texts: Mapping[str, str], **ended: str) -> Readings:
-    """What a host with these answers prints, parsed; `ended` as exit status, with `_` for a dash."""
+    """Readings of a host with these answers; `ended` maps a command's name (`_` for a dash) to its exit status."""
     how = dict.fromkeys(texts, "0") | {name.replace("_", "-"): status for name, status in ended.items()}
     lines = [f"{name}|{line}" for name, text in texts.items() for line in text.splitlines()]
     return Readings.parse([*lines, *(f"{name}#{status}" for name, status in how.items())]).expecting(HEALTHY)
@@ -132,9 +132,9 @@ def smi(*changes: tuple[str, str]) -> str:
     text = SMI
     for path, value in changes:
         section, _, label = path.rpartition("/")
-        head, found, tail = text.partition(f"    {section}\n") if section else ("", "", text)
+        head, heading, tail = text.partition(f"    {section}\n") if section else ("", "", text)
         lines = tail.splitlines(keepends=True)
         at = next(number for number, line in enumerate(lines) if line.partition(" : ")[0].strip() == label)
         lines[at] = f"{lines[at].partition(' : ')[0]} : {value}\n"
-        text = head + found + "".join(lines)
+        text = head + heading + "".join(lines)
     return text

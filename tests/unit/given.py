@@ -63,7 +63,7 @@ def main(*models: Any, **changes: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Source:
-    """What `Fleet.of` asks of a pyinfra host."""
+    """The attributes of a pyinfra host that `Fleet.of` reads."""
 
     name: str
     data: dict[str, Any]

@@ -12,7 +12,7 @@ DIRECTORY = Path(__file__).parent.parent / "golden"
 
 
 def same_as_golden(name: str, text: str) -> None:
-    """Nothing when `text` is what tests/golden/`name` holds; otherwise the test fails with the difference."""
+    """Fails the test with the difference if `text` is not the content of tests/golden/`name`."""
     file = DIRECTORY / name
     if os.environ.get("GOLDEN") == "write":
         file.parent.mkdir(parents=True, exist_ok=True)

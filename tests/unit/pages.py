@@ -16,14 +16,14 @@ FENCE = re.compile(r"^```(\w*)$")
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block of a page."""
+    """A fenced block of a page."""
 
     page: Path
     line: int
     """Of its first line inside, counted from 1."""
     language: str
     needs: str
-    """What the mark above the block asks for; empty where there is no mark."""
+    """The need that the mark above the block names; empty without a mark."""
     text: str
 
     @property
@@ -86,7 +86,7 @@ def outside_of_blocks(page: Path) -> str:
 
 
 def code_spans(page: Path) -> list[str]:
-    """What stands between single backticks, outside of fenced blocks."""
+    """Texts between single backticks, outside of fenced blocks."""
     return re.findall(r"`([^`\n]+)`", outside_of_blocks(page))
 
 
@@ -97,7 +97,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """What `#…` may name in a page, as GitHub makes it of the headings."""
+    """Anchors that GitHub derives from the headings of a page, without `#`."""
     headings = re.findall(r"^#+ (.+)$", outside_of_blocks(page), flags=re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

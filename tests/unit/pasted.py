@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """One pasted text; `kinds` are the findings that are wrong, in order, empty for a command that is right."""
+    """A pasted text; `kinds` lists its wrong findings in order, and is empty for a right command."""
 
     text: str
     kinds: tuple[str, ...] = ()

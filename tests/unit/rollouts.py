@@ -93,13 +93,13 @@ class PretendedFleet:
         """The host leaves its pool. Fails where that takes too many out, before its turn, or before all are staged."""
         host, (pool, others) = self.hosts[name], self._pool_of[name]
         if host.is_ready:
-            out = sum(not other.is_ready and other.release != "" for other in others)
+            out = sum(not host_of_pool.is_ready and host_of_pool.release != "" for host_of_pool in others)
             assert out + 1 <= pool.allowed, f"{out + 1} of pool {pool.name} are out, and {pool.allowed} may be"
         assert self.is_staged, "a drain before every host was staged"
         host.serves, host.is_swapping = False, True
 
     def run(self, limit: bool = False) -> Run:
-        """One run as a person types it, to its end or to where it is killed; hosts then end what they were at.
+        """Runs a rollout to its end, or to the moment it is killed; the hosts then finish their current step.
 
         With `limit` some hosts are out for other reasons, and they and others are left out of the run.
         """
@@ -111,7 +111,7 @@ class PretendedFleet:
         kept = [tuple(name for name in wave if name in chosen) for wave in all_waves]
         self._names = [name for wave in kept for name in wave]
         members = [(pool, [self.hosts[name] for name in pool.hosts]) for pool in self.pools]
-        self._pool_of = {name: each for each in members for name in each[0].hosts}
+        self._pool_of = {name: pool_and_hosts for pool_and_hosts in members for name in pool_and_hosts[0].hosts}
         for host in self.hosts.values():
             host.before = host.release
         self.passed, self.lost, self.is_staged = set(), set(), False
@@ -161,7 +161,7 @@ class PretendedFleet:
                 return decision
 
     def _together(self, names: tuple[str, ...], act: Callable[[str], Iterator[None]]) -> None:
-        """What each host does, step by step, in an order that nobody chose."""
+        """Interleaves the steps of these hosts in a random order."""
         going = [act(name) for name in names]
         while going:
             self.boundary()
@@ -202,9 +202,9 @@ class PretendedFleet:
                 host.is_dead = True
                 self._lose(run, name)
             else:
-                found = self.draw.choice(["not ready", "slower", "question failed"])
-                host.serves = found != "not ready"
-                run.hear(found, name)
+                verdict = self.draw.choice(["not ready", "slower", "question failed"])
+                host.serves = verdict != "not ready"
+                run.hear(verdict, name)
 
     def _take_back(self, run: Run, name: str) -> Iterator[None]:
         host = self.hosts[name]

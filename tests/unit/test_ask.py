@@ -49,7 +49,7 @@ def test_the_machine_is_what_it_said(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
+def test_a_written_inventory_can_be_planned(tmp_path: Path) -> None:
     """At once, and nothing has to be filled in."""
     from deploy.planning.plan import make_plan
 
@@ -57,7 +57,7 @@ def test_what_is_written_can_be_planned(tmp_path: Path) -> None:
 
 
 def test_an_unknown_card_is_refused_by_the_plan_and_named_in_the_file(tmp_path: Path) -> None:
-    """Nothing is guessed."""
+    """The file has the PCI id; no name is guessed."""
     text = inventory_text([Answered.of(Target("host"), ANSWERS.replace("2330", "ffff"))])
     assert "found 10de:ffff, which is not in the catalog" in text
 
@@ -90,7 +90,7 @@ def test_a_target_has_a_user_a_host_and_a_port(typed: str, target: Target) -> No
 
 
 @pytest.mark.parametrize("typed", ["", "ubuntu@", "ubuntu@host:", "host:port", "host:70000", "-oProxyCommand=x"])
-def test_what_names_no_machine_is_refused(typed: str) -> None:
+def test_a_text_that_names_no_machine_is_refused(typed: str) -> None:
     """Before anything is asked."""
     with pytest.raises(Refusal) as refused:
         Target.of(typed)
@@ -119,8 +119,8 @@ def test_the_port_is_asked_and_written(tmp_path: Path, monkeypatch: pytest.Monke
 def machine(host: str, *without: str, address: str, **changed: str) -> Answered:
     """A machine that answered as the first does, but for these values."""
     lines = [line for line in ANSWERS.splitlines() if line.partition("=")[0] not in (*without, *changed)]
-    told = [*lines, f"address={address}", *(f"{name}={value}" for name, value in changed.items())]
-    return Answered.of(Target(host, "ubuntu"), "\n".join(told))
+    answers = [*lines, f"address={address}", *(f"{name}={value}" for name, value in changed.items())]
+    return Answered.of(Target(host, "ubuntu"), "\n".join(answers))
 
 
 def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path)
         machine("gpu-2", address="10.0.0.2", disk_mib="700000"),
         machine("gpu-3", address="10.0.0.3", os="debian-13"),
     ]
-    file = write_inventory(tmp_path, [one.target for one in serving], inventory_text(serving))
+    file = write_inventory(tmp_path, [host.target for host in serving], inventory_text(serving))
     loaded = load_inventory(str(file), {})
     hosts = Fleet.of(loaded).hosts
     assert file.name == "gpu_1_and_2_more.py"
@@ -148,7 +148,7 @@ def test_machines_without_gpu_balance_and_watch_and_the_fleet_can_be_planned(tmp
     serving = [machine("gpu-1", address="10.0.0.1"), machine("gpu-2", address="10.0.0.2", os="debian-13")]
     edge, watch = (machine(name, "gpu", address=f"10.0.0.{number}") for name, number in (("edge", 5), ("watch", 6)))
     text = inventory_text(serving, [edge], [watch])
-    file = write_inventory(tmp_path, [one.target for one in serving], text)
+    file = write_inventory(tmp_path, [host.target for host in serving], text)
     plan = make_plan(Fleet.of(load_inventory(str(file), {})), AROUND)
     assert plan.hosts == ("gpu-1", "gpu-2", "edge", "watch")
     assert [(route.pool, route.http_port) for route in plan.balancers[0].routes] == [
@@ -167,10 +167,10 @@ esac
 """
 
 
-def test_what_cannot_be_asked_and_what_has_no_gpu_is_told_together(
+def test_unreachable_machines_and_those_without_gpu_are_refused_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody types forty names again for each that is down."""
+    """A single refusal lists every unreachable host, so the operator corrects the command once."""
     (tmp_path / "ssh").write_text(SSH)
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -214,7 +214,7 @@ def test_what_cannot_be_asked_and_what_has_no_gpu_is_told_together(
 def test_the_flavour_of_a_cloud_s_kernel_passes_preflight(
     system: str, kernel: str, flavour: str, tmp_path: Path
 ) -> None:
-    """What is written is what preflight confirms."""
+    """Preflight accepts the kernel flavour that the inventory declares."""
     assert kernel_flavour(system, kernel) == flavour
     answers = ANSWERS.replace("os=debian-12", f"os={system}").replace("6.1.0-28-cloud-amd64", kernel)
     host = written(tmp_path, answers).hosts[0]

@@ -51,7 +51,7 @@ class Triton(BaseHTTPRequestHandler):
         self.wfile.write(reply)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keeps request lines out of the test's output."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def received() -> list[tuple[str, Any]]:
 
 @pytest.fixture
 def port(received: list[tuple[str, Any]]) -> Iterator[int]:
-    """Where the server listens on 127.0.0.1."""
+    """The server's port on 127.0.0.1."""
     handler = type("Handler", (Triton,), {"received": received})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -85,16 +85,15 @@ def planned(port: int, *hosts: str, **changes: Any) -> Plan:
     return plan(*sources(*hosts, servers=(replace(MAIN, http_port=port, **changes),)))
 
 
-def asked(made: Plan, model: str = "", *texts: str, as_json: bool = False) -> str:
-    """What is printed."""
+def printed_by_ask(made: Plan, model: str = "", *texts: str, as_json: bool = False) -> str:
     shown: list[str] = []
     asked_in_turn(made, {}, model, texts, shown.append, as_json)
     return "\n".join(shown)
 
 
 def test_every_model_is_asked_and_its_line_asks_again(port: int, received: list[Any]) -> None:
-    """What is printed, pasted whole into a shell with its remarks, sends the same requests."""
-    shown = asked(planned(port))
+    """The printed lines, pasted whole into a shell, send the same requests."""
+    shown = printed_by_ask(planned(port))
     first = list(received)
     assert len(first) == 3
     subprocess.run(["sh", "-c", shown], check=True, stdout=subprocess.DEVNULL)
@@ -105,12 +104,12 @@ def test_every_model_is_asked_and_its_line_asks_again(port: int, received: list[
 
 @pytest.mark.parametrize("text", ["it's", 'say "hi"', "$HOME `id` \\n", "new\nline", "naïve 東京", "; exit 3"])
 def test_a_text_goes_through_both_shells_unchanged(port: int, received: list[Any], text: str) -> None:
-    asked(planned(port), "nomic", text, "b")
+    printed_by_ask(planned(port), "nomic", text, "b")
     assert received[0][1]["inputs"][0]["data"] == [text, "b"]
 
 
 def test_json_has_the_request_and_the_answer(port: int) -> None:
-    (record,) = json.loads(asked(planned(port), "bge", "q", "a", "b", as_json=True))
+    (record,) = json.loads(printed_by_ask(planned(port), "bge", "q", "a", "b", as_json=True))
     assert record["answer"] == [0.75, 0.5] and record["path"] == "/v2/models/bge/infer"
     assert record["line"].startswith("printf %s ") and record["body"]["inputs"][0]["data"] == ["q"]
 
@@ -128,7 +127,7 @@ def test_a_server_on_every_address_is_asked_at_the_one_ssh_dials() -> None:
 
 def test_an_unknown_model_gets_the_near_name_and_keeps_the_text() -> None:
     with pytest.raises(Refusal) as refused:
-        asked(planned(CLOSED), "gpt_oss", "it's me")
+        printed_by_ask(planned(CLOSED), "gpt_oss", "it's me")
     assert str(refused.value) == (
         "no server of these hosts has a model called 'gpt_oss'\n"
         "  seen    gpt_oss\n"
@@ -142,7 +141,7 @@ def test_an_unknown_model_gets_the_near_name_and_keeps_the_text() -> None:
 def test_a_server_that_is_down_is_asked_once() -> None:
     """Three models, one refusal, and the line that shows why."""
     with pytest.raises(Refusal) as refused:
-        asked(planned(CLOSED))
+        printed_by_ask(planned(CLOSED))
     assert refused.value.kind == "server-silent"
     assert refused.value.problem == f"server main of h100-01 does not answer at 127.0.0.1:{CLOSED}"
     assert refused.value.facts["seen"].startswith("nothing listens there (curl: (7) ")
@@ -152,7 +151,7 @@ def test_a_server_that_is_down_is_asked_once() -> None:
 def test_every_host_that_ssh_cannot_reach_is_named(ssh: Path) -> None:
     ssh.write_text("#!/bin/sh\necho 'Permission denied (publickey).' >&2\nexit 255\n")
     with pytest.raises(Refusal) as refused:
-        asked(planned(CLOSED, "h100-01", "h100-02"))
+        printed_by_ask(planned(CLOSED, "h100-01", "h100-02"))
     assert "h100-01 does not let ssh in" in str(refused.value) and "h100-02 does not let ssh in" in str(refused.value)
     assert "seen    Permission denied (publickey)." in str(refused.value)
 
@@ -160,7 +159,7 @@ def test_every_host_that_ssh_cannot_reach_is_named(ssh: Path) -> None:
 def test_a_host_without_curl_is_told_so(ssh: Path) -> None:
     ssh.write_text("#!/bin/sh\nexit 127\n")
     with pytest.raises(Refusal, match="h100-01 has no curl"):
-        asked(planned(CLOSED))
+        printed_by_ask(planned(CLOSED))
 
 
 def test_what_triton_says_of_a_model_is_shown_and_the_others_are_asked(
@@ -208,7 +207,7 @@ class GatewayHandler(BaseHTTPRequestHandler):
         )
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keeps request lines out of the test's output."""
 
 
 UNKNOWN = json.dumps({"error": {"message": "this API key is unknown, revoked or expired"}})
@@ -232,7 +231,7 @@ def gateway(received: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def through(gateway: Any, model: str = "", *texts: str, key: GivenKey | None = None) -> str:
-    """What is printed where the plan has that gateway, and Triton does not answer."""
+    """The printed text for a plan with this gateway, if Triton does not answer."""
     made = plan(*sources(servers=(replace(MAIN, http_port=CLOSED),), gateway=Gateway(ports=(gateway.port,))))
     shown: list[str] = []
     asked_in_turn(made, {}, model, texts, shown.append, key=key or given_key("", os.environ))
@@ -240,7 +239,7 @@ def through(gateway: Any, model: str = "", *texts: str, key: GivenKey | None = N
 
 
 def test_through_a_gateway_every_model_is_asked_and_no_line_has_the_key(gateway: Any, received: list[Any]) -> None:
-    """What is printed, pasted into a shell that knows the key, sends the same requests."""
+    """The printed lines, pasted into a shell that knows the key, send the same requests."""
     shown = through(gateway)
     first = list(received)
     assert [path for path, _ in first] == ["/v2/rerank", "/v1/embeddings", "/v1/chat/completions"]
@@ -281,13 +280,13 @@ def test_what_a_gateway_says_of_a_wrong_key_is_shown(gateway: Any, monkeypatch: 
 
 def test_without_a_key_triton_itself_is_asked_and_the_gateway_is_mentioned(port: int) -> None:
     made = plan(*sources(servers=(replace(MAIN, http_port=port),), gateway=Gateway()))
-    assert "server main: nomic" in asked(made, "nomic")
+    assert "server main: nomic" in printed_by_ask(made, "nomic")
     assert "asked Triton itself" in unopened(made, None) and unopened(planned(port), None) == ""
 
 
-@pytest.mark.parametrize("told", ["", "two words", 'eh-"quoted"', "eh-\nheader: x"])
-def test_what_is_no_key_is_refused_and_not_shown(tmp_path: Path, told: str) -> None:
-    (tmp_path / "key").write_text(told)
+@pytest.mark.parametrize("key", ["", "two words", 'eh-"quoted"', "eh-\nheader: x"])
+def test_a_malformed_key_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
+    (tmp_path / "key").write_text(key)
     with pytest.raises(Refusal) as refused:
         given_key(str(tmp_path / "key"), {})
-    assert refused.value.kind == "no-key" and (not told or told not in str(refused.value))
+    assert refused.value.kind == "no-key" and (not key or key not in str(refused.value))

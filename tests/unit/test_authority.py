@@ -22,8 +22,8 @@ HOST = ("server", "h1", "10.0.0.11")
 def request(name: str = "whatever it says") -> str:
     """A request as a host makes it."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    asked = x509.CertificateSigningRequestBuilder().subject_name(subject)
-    return asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    unsigned = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    return unsigned.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
 @pytest.fixture
@@ -41,15 +41,15 @@ def test_a_folder_has_one_authority_and_only_its_owner_reads_the_key(tmp_path: P
 
 def test_a_certificate_says_whose_it_is_and_not_what_the_request_said(authority: Authority) -> None:
     pem = signed(authority, request(), *HOST, NOW)
-    found = x509.load_pem_x509_certificate(pem.encode())
-    assert found.subject.rfc4514_string() == "CN=h1" and why_anew(pem, authority.trusted, *HOST, NOW) == ""
-    found.verify_directly_issued_by(authority.trusted[0])
+    certificate = x509.load_pem_x509_certificate(pem.encode())
+    assert certificate.subject.rfc4514_string() == "CN=h1" and why_anew(pem, authority.trusted, *HOST, NOW) == ""
+    certificate.verify_directly_issued_by(authority.trusted[0])
 
 
 def test_a_certificate_of_before_is_renewed_while_a_third_of_its_time_is_left(authority: Authority) -> None:
     pem = signed(authority, request(), *HOST, NOW)
-    told = [why_anew(pem, authority.trusted, *HOST, NOW + timedelta(days=days)) for days in (243, 244, 500)]
-    assert told == ["", *["less than a third of its time is left"] * 2]
+    reasons = [why_anew(pem, authority.trusted, *HOST, NOW + timedelta(days=days)) for days in (243, 244, 500)]
+    assert reasons == ["", *["less than a third of its time is left"] * 2]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_host_waits_for_the_lines_that_its_balancer_has() -> None:
     waited = [slice_.traffic for slice_ in plan.slices]
     assert {name for traffic in waited if traffic for server in traffic.servers for name in server.seen_as} == lines
     assert [member.address for member in edge.routes[0].members] == ["10.0.0.11", "10.0.0.12"]
-    assert {one.metrics for traffic in waited if traffic for one in traffic.balancers} == {
+    assert {balancer.metrics for traffic in waited if traffic for balancer in traffic.balancers} == {
         "http://10.0.0.5:8405/metrics"
     }
 
@@ -79,8 +79,8 @@ def test_a_host_behind_a_balancer_lets_the_balancer_in_and_nobody_else() -> None
 
 def test_a_declared_firewall_keeps_what_it_says_and_lets_every_balancer_in() -> None:
     declared = serving("10.0.0.11") | {"firewall": Firewall(ssh=("10.9.0.0/24",), rest="closed")}
-    other = replace(EDGE, address="10.0.0.6")
-    plan = planned(a=declared, edge_1={"balancer": EDGE}, edge_2={"balancer": other})
+    second = replace(EDGE, address="10.0.0.6")
+    plan = planned(a=declared, edge_1={"balancer": EDGE}, edge_2={"balancer": second})
     assert plan.for_host("a").firewall == Firewall(
         allow=("10.0.0.5/32", "10.0.0.6/32"), ssh=("10.9.0.0/24",), rest="closed"
     )
@@ -88,8 +88,8 @@ def test_a_declared_firewall_keeps_what_it_says_and_lets_every_balancer_in() -> 
 
 def test_a_balancers_exporter_is_open_to_the_hosts_that_ask_it_at_a_stop() -> None:
     edge = {"balancer": EDGE, "firewall": Firewall(allow=("10.1.0.0/16",))}
-    other = serving("10.0.0.12", OPEN) | {"pool": "search", "firewall": Firewall(allow=("10.0.0.7/32",))}
-    (balancer,) = planned(a=serving("10.0.0.11"), b=other, edge=edge).balancers
+    search_host = serving("10.0.0.12", OPEN) | {"pool": "search", "firewall": Firewall(allow=("10.0.0.7/32",))}
+    (balancer,) = planned(a=serving("10.0.0.11"), b=search_host, edge=edge).balancers
     assert balancer.firewall
     assert balancer.firewall.metrics == ("10.1.0.0/16", "10.0.0.11/32")
 
@@ -118,7 +118,7 @@ def test_a_host_waits_at_a_stop_until_nobody_asks_its_gateway_either() -> None:
     (edge,) = plan.balancers
     gateway = edge.routes[0].gateway
     assert gateway
-    assert [(one.name, one.address, one.port, one.question) for one in gateway.members] == [
+    assert [(member.name, member.address, member.port, member.question) for member in gateway.members] == [
         ("a.8080", "10.0.0.11", 8080, "main"),
         ("a.8081", "10.0.0.11", 8081, "main"),
         ("b.8080", "10.0.0.12", 8080, "main"),
@@ -156,11 +156,11 @@ def test_balancers_that_ask_for_keys_share_their_limits() -> None:
     key = Secret.command("cat", "keys/edge.key")
     asks = replace(EDGE, keys="file", open_to_all=False, certificate="keys/edge.pem", certificate_key=key)
     hosts = {"a": serving("10.0.0.11"), "edge": {"balancer": asks}}
-    one = planned(**hosts, open={"balancer": replace(EDGE, address="10.0.0.6")}).balancers
-    two = planned(**hosts, other={"balancer": replace(asks, address="10.0.0.6")}).balancers
-    assert [(slice_.keys, slice_.sharing) for slice_ in one] == [("file", 1), ("", 1)]
-    assert [(slice_.keys, slice_.sharing) for slice_ in two] == [("file", 2), ("file", 2)]
-    assert ["keys" in slice_.to_json() for slice_ in one] == [True, False]
+    with_keys = planned(**hosts, open={"balancer": replace(EDGE, address="10.0.0.6")}).balancers
+    both_with_keys = planned(**hosts, other={"balancer": replace(asks, address="10.0.0.6")}).balancers
+    assert [(slice_.keys, slice_.sharing) for slice_ in with_keys] == [("file", 1), ("", 1)]
+    assert [(slice_.keys, slice_.sharing) for slice_ in both_with_keys] == [("file", 2), ("file", 2)]
+    assert ["keys" in slice_.to_json() for slice_ in with_keys] == [True, False]
 
 
 def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:

@@ -1,4 +1,4 @@
-"""What a bench tells aiperf, what its figures come to, and when one result is worse than another."""
+"""Bench: aiperf's arguments, the figures of its reports, and the comparison of two results."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def result(*first_tokens: float, **changes: Any) -> dict[str, Any]:
         report = REPORT | {"time_to_first_token": {"p50": value, "p95": 245.0 + number % 2, "p99": 256.0}}
         runs.append(figures_of(report, LOAD, "chat"))
     case = case_of("chat", "llama", LOAD, runs, gpus=1, replica_gpus=1, products="")
-    told = {"benchmark": "enginehouse bench", "date": "2026-11-23", "release": "26.07", "plan": "plan-1", "hosts": 1}
-    return told | {"machine": {"card": "h100-80"}, "cases": [case]} | changes
+    header = {"benchmark": "enginehouse bench", "date": "2026-11-23", "release": "26.07", "plan": "plan-1", "hosts": 1}
+    return header | {"machine": {"card": "h100-80"}, "cases": [case]} | changes
 
 
-def worse(found: Comparison) -> list[str]:
+def worse(comparison: Comparison) -> list[str]:
     """Names of the figures that are."""
-    return [figure.name for figure in found.figures if figure.is_worse]
+    return [figure.name for figure in comparison.figures if figure.is_worse]
 
 
 def test_equal_results_are_not_told_apart() -> None:
     """Exit 0."""
-    found = compared(result(20, 21, 22, 23, 24, 25), result(21, 20, 25, 24, 22, 23))
-    assert (worse(found), found.exit_code) == ([], 0)
+    comparison = compared(result(20, 21, 22, 23, 24, 25), result(21, 20, 25, 24, 22, 23))
+    assert (worse(comparison), comparison.exit_code) == ([], 0)
 
 
 def test_a_slower_first_token_is_named_and_nothing_else() -> None:
@@ -82,17 +82,17 @@ def test_one_slow_run_is_noise() -> None:
 
 def test_too_few_runs_are_said_to_be_so() -> None:
     """Three against three cannot be told apart, however far they lie; that is not "no slower"."""
-    found = compared(result(20, 21, 22), result(900, 901, 902))
-    assert (worse(found), found.exit_code) == ([], 1)
-    assert not any(figure.is_tellable for figure in found.figures)
+    comparison = compared(result(20, 21, 22), result(900, 901, 902))
+    assert (worse(comparison), comparison.exit_code) == ([], 1)
+    assert not any(figure.is_tellable for figure in comparison.figures)
 
 
 def test_results_of_other_loads_or_machines_are_said_to_be_so() -> None:
-    """Nothing measured twice is exit 1; another card is a note."""
-    other = result(20, 21) | {"cases": []}
-    assert compared(result(20, 21), other).exit_code == 1
-    found = compared(result(20), result(20, machine={"card": "l40s-48"}, release="26.02"))
-    assert found.differences == ("release: 26.07, then 26.02", "card of the machine: h100-80, then l40s-48")
+    """Exit status 1 if no case is in both results; another card is a note."""
+    without_cases = result(20, 21) | {"cases": []}
+    assert compared(result(20, 21), without_cases).exit_code == 1
+    comparison = compared(result(20), result(20, machine={"card": "l40s-48"}, release="26.02"))
+    assert comparison.differences == ("release: 26.07, then 26.02", "card of the machine: h100-80, then l40s-48")
 
 
 def test_ranks_are_counted_exactly() -> None:
@@ -114,11 +114,11 @@ def test_chances_are_raised_by_holms_method() -> None:
 @pytest.mark.parametrize(("after", "code"), [("again", 0), ("slowed", 2)])
 def test_recorded_results_of_one_server_are_equal_and_of_a_slowed_one_are_not(after: str, code: int) -> None:
     """aiperf before a gateway and Triton 2.51 on a busy CPU, 2026-11-23; slowed: what it sends comes 100 ms later."""
-    found = CliRunner().invoke(
+    done = CliRunner().invoke(
         enginehouse, ["bench", "compare", str(GOLDEN / "first.json"), str(GOLDEN / f"{after}.json")]
     )
-    assert found.exit_code == code, found.output
-    assert ("worse" in found.output.replace("worse by", "").split("note")[0]) == (code == 2)
+    assert done.exit_code == code, done.output
+    assert ("worse" in done.output.replace("worse by", "").split("note")[0]) == (code == 2)
 
 
 def test_figures_are_taken_from_aiperfs_report() -> None:
@@ -176,13 +176,17 @@ def test_a_bench_asks_each_load_so_often_and_says_of_what(tmp_path: Path) -> Non
         f'mkdir -p "$5"; cp {tmp_path}/report "$5/profile_export_aiperf.json"',
     )
     mine = plan(servers=(MAIN,), gateway=Gateway())
-    found = bench_of(mine, LOAD, ("chat", "rerank"), key="secret", runs=2, program=program)
-    assert [case["model"] for case in found["cases"]] == ["gpt-oss-20b", "bge"]
-    assert [len(case["runs"]) for case in found["cases"]] == [2, 2]
-    assert (found["plan"], found["machine"]["card"], found["url"]) == (mine.digest, "h100-80", "http://127.0.0.1:8080")
+    measured = bench_of(mine, LOAD, ("chat", "rerank"), key="secret", runs=2, program=program)
+    assert [case["model"] for case in measured["cases"]] == ["gpt-oss-20b", "bge"]
+    assert [len(case["runs"]) for case in measured["cases"]] == [2, 2]
+    assert (measured["plan"], measured["machine"]["card"], measured["url"]) == (
+        mine.digest,
+        "h100-80",
+        "http://127.0.0.1:8080",
+    )
     assert (tmp_path / "key").read_text().split() == ["secret"] * 4
-    assert "secret" not in (tmp_path / "said").read_text() + json.dumps(found)
-    assert len(ElementTree.fromstring(picture(found)).findall(".//{*}circle")) == 3 + 3 * 3 + 3
+    assert "secret" not in (tmp_path / "said").read_text() + json.dumps(measured)
+    assert len(ElementTree.fromstring(picture(measured)).findall(".//{*}circle")) == 3 + 3 * 3 + 3
 
 
 def test_a_run_that_ends_without_a_report_is_refused_with_its_last_words(tmp_path: Path) -> None:

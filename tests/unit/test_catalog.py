@@ -136,7 +136,7 @@ def test_580_lasts_longest() -> None:
     assert max(DRIVER_BRANCHES.values(), key=lambda branch: branch.ends).name == "580"
 
 
-def test_nothing_near_gives_nothing() -> None:
+def test_an_unlike_name_gets_no_suggestion() -> None:
     """An offer that is no help is not made."""
     assert nearest("zzzz", CHECKPOINTS) == ""
 

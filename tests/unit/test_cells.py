@@ -25,7 +25,7 @@ def turn(*runs: tuple[str, str], before: int = 0) -> Turn | None:
 
 
 def test_the_first_cell_needs_no_approval_and_the_second_does() -> None:
-    """Who types the command approves the first."""
+    """Typing the command is the first cell's approval."""
     assert turn() == Turn("east", "plan-1 east 0", wants_approval=False)
     assert turn(("east", "completed")) == Turn("west", "plan-1 west 0", wants_approval=True)
 
@@ -55,7 +55,7 @@ def test_a_rollout_that_is_typed_again_after_its_end_begins_anew() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(CELLS), st.sampled_from(["completed", "ended"])), max_size=12))
 def test_a_rollout_that_is_cut_anywhere_ends_and_never_touches_a_cell_before_its_turn(ends: list[Any]) -> None:
-    """Whatever was run before: from there on each cell is brought over once, in order."""
+    """After any history of runs, each remaining cell follows exactly once, in order."""
     runs = [Run(cell, state) for cell, state in ends]
     before, order = rollouts(CELLS, runs), []
     while following := next_turn(CELLS, runs, DIGEST, before):
@@ -108,7 +108,7 @@ GROUPS = {cell: {f"{cell}-1", f"{cell}-2", f"{cell}-edge"} for cell in CELLS}
 
 
 def refused(groups: dict[str, set[str]], cells: tuple[str, ...] = CELLS) -> str:
-    """What is said of these cells of that fleet."""
+    """The refusal's text for these cells and groups."""
     with pytest.raises(Refusal) as caught:
         refuse_all(cell_problems(cells, groups, plan(*FLEET)))
     return str(caught.value)
@@ -162,5 +162,5 @@ def test_a_host_is_balanced_from_its_own_cell() -> None:
 
 
 def test_the_digest_of_confirmed_cells_is_the_plan_s() -> None:
-    """What each cell's deploy.py is told to expect."""
+    """Every cell's deploy.py gets this digest as its `expect`."""
     assert confirmed_digest("inventories/h100.py", ["h100"]).startswith("plan-")

@@ -34,8 +34,8 @@ def problems(root: Path, key: str = "edge.key") -> list[str]:
 
 
 def test_a_certificate_says_when_it_begins_and_ends(tmp_path: Path) -> None:
-    found, today = certificate(write_certificate(tmp_path, days=30)), datetime.datetime.now(datetime.UTC).date()
-    assert (found.begins, found.ends) == (today - datetime.timedelta(1), today + datetime.timedelta(30))
+    dates, today = certificate(write_certificate(tmp_path, days=30)), datetime.datetime.now(datetime.UTC).date()
+    assert (dates.begins, dates.ends) == (today - datetime.timedelta(1), today + datetime.timedelta(30))
 
 
 def test_its_own_key_belongs_to_it_all_lines_of_it(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
     assert problems(tmp_path, "other.key") == ["key-of-another-certificate"]
 
 
-def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_private_key_is_refused(tmp_path: Path) -> None:
     write_certificate(tmp_path)
     assert problems(tmp_path, "edge.pem") == ["no-private-key"]
 

@@ -80,8 +80,8 @@ def test_an_unexpected_plan_is_refused() -> None:
 
 def test_fit_says_how_many_users_are_left() -> None:
     """In a table, or as JSON."""
-    found = json.loads(enginehouse("fit", "h100-80", "gpt-oss-20b", "--json").stdout)
-    assert found["users"]["8192"] == 156
+    answer = json.loads(enginehouse("fit", "h100-80", "gpt-oss-20b", "--json").stdout)
+    assert answer["users"]["8192"] == 156
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_fit_says_how_many_users_are_left() -> None:
 def test_fit_refuses_what_it_does_not_know(words: list[str], kind: str) -> None:
     """With the nearest name."""
     done = enginehouse("fit", *words, "--json")
-    assert (done.returncode, [one["kind"] for one in json.loads(done.stdout)["refusals"]]) == (1, [kind])
+    assert (done.returncode, [refusal["kind"] for refusal in json.loads(done.stdout)["refusals"]]) == (1, [kind])
 
 
 def test_the_verbs_are_listed() -> None:
@@ -101,7 +101,7 @@ def test_the_verbs_are_listed() -> None:
 
 @pytest.mark.parametrize("verb", sorted(main.commands))
 def test_every_verb_has_an_example(verb: str) -> None:
-    """One line to paste, under its options."""
+    """A line to paste stands below its options."""
     shown = CliRunner().invoke(main, [verb, "--help"]).output
     assert [line.strip()[:20] for line in shown.splitlines() if "Example:" in line] == ["Example: enginehouse"]
     assert f"Example: enginehouse {verb} " in shown
@@ -135,13 +135,17 @@ def pyinfra(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_a_deploy_sees_the_plan_of_its_limit(tmp_path: Path) -> None:
     """Two of three hosts, each with its slice."""
     done = pyinfra(tmp_path, "--limit", "@fake/a", "--limit", "@fake/c")
-    told = sorted(line for line in done.stdout.splitlines() if line.startswith("@fake/"))
-    assert [line.split(" plan-")[0] for line in told] == ["@fake/a", "@fake/c"]
-    assert all("(('@fake/a',), ('@fake/c',)) 90" in line for line in told)
+    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("@fake/"))
+    assert [line.split(" plan-")[0] for line in lines] == ["@fake/a", "@fake/c"]
+    assert all("(('@fake/a',), ('@fake/c',)) 90" in line for line in lines)
 
 
 def test_a_deploy_with_another_plan_ends_before_any_host_is_changed(tmp_path: Path) -> None:
-    """One clean message, no stack trace, exit not 0."""
+    """The message comes without a traceback, and the exit status is not 0."""
     done = pyinfra(tmp_path, "--data", "expect=plan-0000000000000000")
-    said = done.stdout + done.stderr
-    assert (done.returncode != 0, "not the plan that was expected" in said, "Traceback" in said) == (True, True, False)
+    output = done.stdout + done.stderr
+    assert (done.returncode != 0, "not the plan that was expected" in output, "Traceback" in output) == (
+        True,
+        True,
+        False,
+    )

@@ -43,12 +43,12 @@ def plan(*names: str, **data: Any) -> Plan:
 
 
 def loads(file: str = ENCODERS) -> Any:
-    """Those of a bench file of the repository."""
+    """Loads of a bench file of the repository."""
     return loads_of(json.loads((ROOT / file).read_text("utf-8")), file)
 
 
 def floor_of(model: str, load: str, **changes: Any) -> Unit | None:
-    """What a unit costs at saturation, at 2.49 $ an hour."""
+    """Unit prices at saturation, for 2.49 $ an hour."""
     rows = floors(plan(**SERVED | changes), loads(), H100, 4)
     return next(row.unit for row in rows if row.model == model and row.load and row.load.name.startswith(load))
 
@@ -68,16 +68,16 @@ def test_the_floor_of_encoders_agrees_with_a_hand_calculation(
     model: str, load: str, thousand: float, million: float
 ) -> None:
     """On the figures of a real H100 (2026-11-22), fp16."""
-    found = floor_of(model, load)
-    assert found is not None and found.output_million is None
-    assert found.documents_thousand == pytest.approx(thousand, rel=1e-3)
-    assert found.input_million == pytest.approx(million, rel=1e-3)
+    floor = floor_of(model, load)
+    assert floor is not None and floor.output_million is None
+    assert floor.documents_thousand == pytest.approx(thousand, rel=1e-3)
+    assert floor.input_million == pytest.approx(million, rel=1e-3)
 
 
 def test_an_encoder_that_is_served_in_8_bits_is_priced_by_its_own_figures() -> None:
     """2.49 / 3,600 / 10,444.2991 documents/s x 1,000."""
-    found = floor_of("bge", "rerank 128", **main(replace(RERANKER, products="fp8"), EMBEDDER))
-    assert found is not None and found.documents_thousand == pytest.approx(0.000066224, rel=1e-4)
+    floor = floor_of("bge", "rerank 128", **main(replace(RERANKER, products="fp8"), EMBEDDER))
+    assert floor is not None and floor.documents_thousand == pytest.approx(0.000066224, rel=1e-4)
 
 
 def rows_of(**data: Any) -> list[tuple[str, bool]]:
@@ -86,11 +86,11 @@ def rows_of(**data: Any) -> list[tuple[str, bool]]:
     return sorted({(row.model, row.load is not None) for row in rows})
 
 
-def test_what_no_bench_covers_is_not_measured() -> None:
+def test_a_model_that_no_bench_covers_is_not_measured() -> None:
     """An LLM, and any model on another card."""
     assert rows_of(**SERVED) == [("bge", True), ("gpt-oss-20b", False), ("nomic", True)]
-    other = {"machine": Machine(os="ubuntu-24.04", gpu="l40s-48")}
-    assert rows_of(**main(RERANKER), **other) == [("bge", False)]
+    other_card = {"machine": Machine(os="ubuntu-24.04", gpu="l40s-48")}
+    assert rows_of(**main(RERANKER), **other_card) == [("bge", False)]
 
 
 def test_one_slow_query_at_a_time_is_no_saturation() -> None:
@@ -100,23 +100,23 @@ def test_one_slow_query_at_a_time_is_no_saturation() -> None:
 
 def test_models_pay_the_gpu_by_the_seconds_it_worked_for_them() -> None:
     """An hour at 3.60 $: 300, 100 and 1,400 of 1,800 s, idle time in the same proportion."""
-    found = lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("model",), 4)
-    assert {row.key[0]: round(row.dollars, 6) for row in found} == {"bge": 0.6, "nomic": 0.2, "gpt-oss-20b": 2.8}
+    rows = lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("model",), 4)
+    assert {row.key[0]: round(row.dollars, 6) for row in rows} == {"bge": 0.6, "nomic": 0.2, "gpt-oss-20b": 2.8}
 
 
 def test_units_of_the_real_load_agree_with_a_hand_calculation() -> None:
     """2.80 $ for 1 M tokens in and 0.25 M out, which weigh 1 M: 1.40 in, 5.60 out, 2.24 together."""
-    found = {row.key: row.unit for row in lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("model",), 4)}
-    llm = found["gpt-oss-20b",]
+    units = {row.key: row.unit for row in lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("model",), 4)}
+    llm = units["gpt-oss-20b",]
     assert (llm.input_million, llm.output_million, llm.total_million) == pytest.approx((1.4, 5.6, 2.24))
-    assert found["bge",].documents_thousand == pytest.approx(0.01)
+    assert units["bge",].documents_thousand == pytest.approx(0.01)
 
 
 def test_without_the_gpus_own_seconds_the_llm_pays_what_encoders_leave() -> None:
     """3,200 of 3,600 s; and no utilisation is claimed."""
-    found = shares(plan(**SERVED), replace(HOUR, worked={}), 4)
-    assert {share.model: share.gpu_seconds for share in found}["gpt-oss-20b"] == 3200
-    assert not any(share.is_busy_known for share in found)
+    paid = shares(plan(**SERVED), replace(HOUR, worked={}), 4)
+    assert {share.model: share.gpu_seconds for share in paid}["gpt-oss-20b"] == 3200
+    assert not any(share.is_busy_known for share in paid)
 
 
 def test_two_llms_of_a_card_divide_its_rest_by_weighted_tokens() -> None:
@@ -137,15 +137,15 @@ def test_two_llms_of_a_card_divide_its_rest_by_weighted_tokens() -> None:
 def test_every_second_of_every_gpu_is_paid_by_somebody() -> None:
     """GPUs that no server has, and those that served nothing, are rows of their own."""
     data = main(LLAMA) | {"machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus=4)}
-    found = shares(plan(**data), Window(seconds=50), 4)
-    assert [(share.model, share.paid_seconds) for share in found] == [("", 50), ("", 150)]
+    paid = shares(plan(**data), Window(seconds=50), 4)
+    assert [(share.model, share.paid_seconds) for share in paid] == [("", 50), ("", 150)]
 
 
 def test_passes_that_overlap_are_no_more_than_the_card_worked() -> None:
     """Two streams of 300 s each in 200 s of work."""
     counted = {("h", "bge"): Counted(device_seconds=300), ("h", "nomic"): Counted(device_seconds=300)}
-    found = shares(plan(**SERVED), Window(seconds=400, counted=counted, worked={("h", 0): 200.0}), 4)
-    assert [share.gpu_seconds for share in found] == [100, 100, 0]
+    paid = shares(plan(**SERVED), Window(seconds=400, counted=counted, worked={("h", 0): 200.0}), 4)
+    assert [share.gpu_seconds for share in paid] == [100, 100, 0]
 
 
 def test_tenants_divide_a_model_by_weighted_tokens() -> None:
@@ -158,8 +158,8 @@ def test_tenants_divide_a_model_by_weighted_tokens() -> None:
     ]
     spent = spent_by(audit)
     assert spent[1] == Spent(tenant="b", model="gpt-oss-20b", requests=2, prompt_tokens=500, completion_tokens=250)
-    found = lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("tenant",), 4, spent)
-    assert {row.key[0]: (round(row.dollars, 6), row.requests) for row in found} == {
+    rows = lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("tenant",), 4, spent)
+    assert {row.key[0]: (round(row.dollars, 6), row.requests) for row in rows} == {
         "a": (0.7, 1),
         "b": (2.1, 2),
         "(no audit line)": (0.8, 0),
@@ -178,12 +178,12 @@ def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
     recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
     mine = plan(**SERVED)
     assert mine.slices[0].image.size_mib + sum(weights.size_mib for weights in mine.slices[0].weights) == 30_617
-    found = spot(mine, "h", 1.0, 2.0, recorded, Interruptions(a_day=10, boot_seconds=60, fetch_mib_s=500))
+    cost = spot(mine, "h", 1.0, 2.0, recorded, Interruptions(a_day=10, boot_seconds=60, fetch_mib_s=500))
     # 165.8 - 61.2 + 61.234 + 60 = 225.834 s; ten times a day: 2.6138 %
-    assert found.redeploy_seconds == pytest.approx(225.834)
-    assert found.effective == pytest.approx(1.0 / (1 - 0.026138), rel=1e-5)
+    assert cost.redeploy_seconds == pytest.approx(225.834)
+    assert cost.effective == pytest.approx(1.0 / (1 - 0.026138), rel=1e-5)
     # half the price is lost when half the day is: 43,200 s / 225.834 s
-    assert found.even_interruptions_a_day == pytest.approx(191.29, rel=1e-4)
+    assert cost.even_interruptions_a_day == pytest.approx(191.29, rel=1e-4)
 
 
 def test_a_host_that_is_always_interrupted_is_refused() -> None:
@@ -196,28 +196,28 @@ def test_a_host_that_is_always_interrupted_is_refused() -> None:
 def test_an_engine_built_once_is_paid_once() -> None:
     """30 minutes at 2 $ on each of two hosts, or on one."""
     mine = plan("a", "b", **main(replace(LLAMA, path="engine")), engine_trust=EngineTrust(key="keys/engines"))
-    (found,) = builds(mine, {"h100-80": 2.0}, 30)
-    assert (found.hosts, found.each_dollars, found.once_dollars) == (2, 2.0, 1.0)
+    (build,) = builds(mine, {"h100-80": 2.0}, 30)
+    assert (build.hosts, build.each_dollars, build.once_dollars) == (2, 2.0, 1.0)
 
 
 @pytest.mark.parametrize("words", [["2.49", "l40s=0.9"], ["L40S=0.9", "2.49"]])
 def test_cards_have_prices_of_their_own(words: list[str]) -> None:
     """By any name that `fit` takes; the bare number is of every other card."""
-    found = typed_prices(words, "--per-hour")
-    assert (found.of("l40s-48"), found.of("h100-80")) == (0.9, 2.49)
+    prices = typed_prices(words, "--per-hour")
+    assert (prices.of("l40s-48"), prices.of("h100-80")) == (0.9, 2.49)
 
 
 @pytest.mark.parametrize("word", ["cheap", "-1", "nan", "h900=2", "h100="])
-def test_what_is_no_price_is_refused(word: str) -> None:
-    """Nothing is guessed."""
+def test_a_malformed_price_is_refused(word: str) -> None:
+    """The refusal comes instead of a guessed price."""
     with pytest.raises(Refusal, match="is no price"):
         typed_prices([word], "--per-hour")
 
 
 def test_a_file_of_prices_says_when_they_were_read() -> None:
     """Without a date it is refused."""
-    told = {"date": "2026-11-01", "source": "an offer", "per_hour": {"h100-80": 2.5}, "spot_per_hour": {"h100": 1}}
-    on_demand, on_spot = prices_of_file(told, "prices.json")
+    content = {"date": "2026-11-01", "source": "an offer", "per_hour": {"h100-80": 2.5}, "spot_per_hour": {"h100": 1}}
+    on_demand, on_spot = prices_of_file(content, "prices.json")
     assert (on_demand.of("h100-80"), on_spot.of("h100-80")) == (2.5, 1)
     assert on_demand.source == "prices.json: an offer, 2026-11-01"
     with pytest.raises(Refusal, match="is no price"):
@@ -235,7 +235,7 @@ def test_money_keeps_three_figures(dollars: float | None, text: str) -> None:
 
 def test_an_output_token_costs_its_weight_in_input_tokens() -> None:
     """And both together are the bill."""
-    found = unit(10.0, 1000, 500, 0, 3)
-    assert found.input_million is not None and found.output_million is not None
-    assert (found.input_million * 1000 + found.output_million * 500) / 1e6 == pytest.approx(10)
-    assert found.output_million == pytest.approx(3 * found.input_million)
+    price = unit(10.0, 1000, 500, 0, 3)
+    assert price.input_million is not None and price.output_million is not None
+    assert (price.input_million * 1000 + price.output_million * 500) / 1e6 == pytest.approx(10)
+    assert price.output_million == pytest.approx(3 * price.input_million)

@@ -21,7 +21,7 @@ from tests.unit.test_cost import ENCODERS, H100, HOUR, SERVED, plan
 def test_no_price_is_built_in() -> None:
     """Without one, nothing costs anything: it is refused."""
     done = CliRunner().invoke(enginehouse, ["cost", "inventories/h100.py", "--json"])
-    assert [one["kind"] for one in json.loads(done.output)["refusals"]] == ["no-price"]
+    assert [refusal["kind"] for refusal in json.loads(done.output)["refusals"]] == ["no-price"]
 
 
 def answers(query: str) -> list[tuple[dict[str, str], float]]:
@@ -57,7 +57,7 @@ class Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_words: object) -> None:
-        """Nothing."""
+        """Keeps request lines out of the test's output."""
 
 
 def test_cost_asks_a_prometheus_and_says_how_busy_the_fleet_was(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_cost_asks_a_prometheus_and_says_how_busy_the_fleet_was(tmp_path: Path) 
     (tmp_path / "audit").write_text(
         'Nov 23 a line\n{"tenant":"a","model":"gpt-oss-20b","prompt_tokens":1}\n{"tenant"\n'
     )
-    found = cost_of(
+    report = cost_of(
         plan(**SERVED),
         H100,
         prometheus=f"http://127.0.0.1:{server.server_port}/",
@@ -78,8 +78,8 @@ def test_cost_asks_a_prometheus_and_says_how_busy_the_fleet_was(tmp_path: Path) 
     )
     thread.join()
     server.server_close()
-    assert (found.utilisation, found.lines[0].key) == (0.5, ("a", "gpt-oss-20b"))
-    assert any("utilisation 50.0%" in note for note in found.notes)
+    assert (report.utilisation, report.lines[0].key) == (0.5, ("a", "gpt-oss-20b"))
+    assert any("utilisation 50.0%" in note for note in report.notes)
 
 
 def test_a_prometheus_that_is_not_there_is_refused() -> None:
@@ -100,7 +100,7 @@ def test_a_prometheus_that_is_not_there_is_refused() -> None:
         ["--from-prometheus", "http://127.0.0.1:1", "--window", "soon"],
     ],
 )
-def test_what_cannot_be_answered_is_refused(words: list[str]) -> None:
+def test_wrong_options_of_cost_are_refused_with_a_way_out(words: list[str]) -> None:
     """Exit 1, and a way out."""
     done = CliRunner().invoke(enginehouse, ["cost", "inventories/h100.py", "--per-hour", "2.49", *words])
     assert (done.exit_code, "  try " in done.output) == (1, True)
@@ -109,9 +109,9 @@ def test_what_cannot_be_answered_is_refused(words: list[str]) -> None:
 def test_cost_says_floor_of_saturation_and_names_its_source() -> None:
     """And halves nothing unless told how busy the fleet is."""
     words = ["cost", "inventories/h100.py", "--per-hour", "2.49", "--bench", ENCODERS]
-    said = CliRunner().invoke(enginehouse, words).output
-    assert "floor: what a unit costs while the load keeps the card full" in said
-    assert "0.000103" in said and "gpt-oss-20b" in said and "not measured on h100-80" in said
-    assert f"measured: {ENCODERS}, 2026-11-22" in said
+    output = CliRunner().invoke(enginehouse, words).output
+    assert "floor: what a unit costs while the load keeps the card full" in output
+    assert "0.000103" in output and "gpt-oss-20b" in output and "not measured on h100-80" in output
+    assert f"measured: {ENCODERS}, 2026-11-22" in output
     half = CliRunner().invoke(enginehouse, [*words, "--utilisation", "50"]).output
     assert "at 50% utilisation, as typed" in half and "0.000205" in half

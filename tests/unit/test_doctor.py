@@ -158,7 +158,7 @@ def test_every_kind_says_what_it_means_and_what_to_type() -> None:
 
 
 @pytest.mark.parametrize("kind", FIRES)
-def test_what_is_typed_names_the_thing_and_no_hole(kind: str) -> None:
+def test_a_remedy_to_type_has_no_unfilled_placeholder(kind: str) -> None:
     findings = examined(FIRES[kind], smi=ENDS.get(kind, "0"))
     assert [finding.attempt for finding in findings if "{" in finding.attempt] == []
 
@@ -174,13 +174,15 @@ def test_a_port_that_another_program_took_from_a_stopped_server_is_told() -> Non
 def test_a_cache_is_full_where_requests_are_paused_and_not_while_it_only_fills() -> None:
     paused = METRIC.format("paused_requests", 2)
     filling = "\n".join([METRIC.format("fraction", 0.94), METRIC.format("paused_requests", 0), "main x{y} NaN", "main"])
-    found = examined({"metrics": paused})
-    assert [(each.subject, each.evidence) for each in found] == [
+    findings = examined({"metrics": paused})
+    assert [(finding.subject, finding.evidence) for finding in findings] == [
         ("main/llm", "2 requests are paused because no blocks are free")
     ]
     assert examined({"metrics": filling}) == ()
-    found = examined({"metrics": f"{SLOT.format(0.97)}\n{SLOT.format(0.9)}"})
-    assert [(each.id, each.evidence) for each in found] == [("cache-full", "running requests fill 97% of it")]
+    findings = examined({"metrics": f"{SLOT.format(0.97)}\n{SLOT.format(0.9)}"})
+    assert [(finding.id, finding.evidence) for finding in findings] == [
+        ("cache-full", "running requests fill 97% of it")
+    ]
 
 
 def test_a_bare_host_has_nothing_deployed_and_is_not_broken() -> None:
@@ -207,8 +209,8 @@ def test_the_drivers_own_verdict_comes_before_all_else() -> None:
     ],
 )
 def test_a_message_of_the_driver_is_read_in_every_form_it_has(line: str, subject: str, kind: str) -> None:
-    found = examined({"kernel": f"1795420000.5 host kernel: {line}"})
-    assert [(finding.subject, finding.id) for finding in found] == [(subject, kind)]
+    findings = examined({"kernel": f"1795420000.5 host kernel: {line}"})
+    assert [(finding.subject, finding.id) for finding in findings] == [(subject, kind)]
 
 
 @pytest.mark.parametrize(
@@ -238,9 +240,9 @@ def test_an_xid_154_back_to_none_is_no_finding() -> None:
 
 
 def test_a_number_that_repeats_is_told_once_with_its_count() -> None:
-    found = examined({"kernel": "\n".join([XID.format(95)] * 40)})
-    assert [finding.evidence.endswith("(40 times)") for finding in found] == [True]
-    assert found[0].evidence.startswith("2026-11-23 07:46:40 UTC NVRM: Xid (PCI:0000:00:06): 95")
+    findings = examined({"kernel": "\n".join([XID.format(95)] * 40)})
+    assert [finding.evidence.endswith("(40 times)") for finding in findings] == [True]
+    assert findings[0].evidence.startswith("2026-11-23 07:46:40 UTC NVRM: Xid (PCI:0000:00:06): 95")
 
 
 def test_an_nvlink_error_asks_for_nothing_on_a_host_of_one_gpu() -> None:
@@ -258,8 +260,8 @@ def test_a_silent_nvidia_smi_is_told_as_that() -> None:
 
 
 def test_a_question_without_an_end_keeps_a_host_from_being_called_healthy() -> None:
-    found = examined({}, units="late")
-    assert [(finding.id, finding.severity, finding.subject) for finding in found] == [("unread", "warning", "units")]
+    findings = examined({}, units="late")
+    assert [(finding.id, finding.severity, finding.subject) for finding in findings] == [("unread", "warning", "units")]
 
 
 @pytest.mark.parametrize("name", ["kernel", "pci", "units", "room"])
@@ -289,11 +291,13 @@ def test_every_value_of_the_recorded_card_is_read_by_its_path() -> None:
     assert gpu.value("Remapped Rows/Remapping Failure Occurred") == "No"
 
 
-def test_what_the_next_deploy_would_do_is_a_finding_of_its_hosts() -> None:
+def test_steps_of_the_next_deploy_are_findings_of_their_hosts() -> None:
     steps = {"Docker | Merge": ("a", "d")}
     drift = Drift(("a", "b", "c", "d"), steps, ("c",), {"c": ("its clock differs",)}, refused={"d": ("no room",)})
-    found = {host: [(each.id, each.evidence) for each in listed] for host, listed in drift_findings(drift).items()}
-    assert found == {
+    findings = {
+        host: [(finding.id, finding.evidence) for finding in listed] for host, listed in drift_findings(drift).items()
+    }
+    assert findings == {
         "a": [("drift", "1 steps: Docker | Merge")],
         "c": [("deploy-refused", "its clock differs")],
         "d": [("deploy-refused", "no room")],

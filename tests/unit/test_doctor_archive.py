@@ -53,8 +53,8 @@ def test_no_secret_is_in_it_whichever_answer_has_one(name: str) -> None:
     lines = HEALTHY[name].splitlines() or ["0"]
     texts = [SECRET, f"{HEALTHY[name]}\n{SECRET}", *(f"{line} {SECRET}" for line in lines[:40]), *QUOTED.values()]
     for text in texts:
-        found = in_archive(read({**HEALTHY, name: text}))
-        assert names_in(found, LOOKED_FOR) == [], text
+        archived = in_archive(read({**HEALTHY, name: text}))
+        assert names_in(archived, LOOKED_FOR) == [], text
 
 
 def test_no_secret_is_in_it_where_every_answer_and_the_plan_have_one() -> None:

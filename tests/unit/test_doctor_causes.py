@@ -36,7 +36,7 @@ def test_a_server_that_failed_is_told_with_the_cause_in_its_log(line: str) -> No
     assert {*ids(examined(failed))} == {"unit-failed", LOGGED[line]}
 
 
-def test_what_a_client_wrote_does_not_leave_the_host() -> None:
+def test_a_prompt_in_a_log_does_not_leave_the_host() -> None:
     text = "user asked: why is my engine file not found, and here is my secret 4711"
     grep = subprocess.run(["grep", "-aoE", PATTERN], input=text, capture_output=True, text=True, check=True)
     assert grep.stdout == "engine file not found\n"

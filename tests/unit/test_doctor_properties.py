@@ -1,4 +1,4 @@
-"""Whatever a host prints, the doctor raises nothing, and what it could not read is never called healthy."""
+"""The doctor raises for no output of a host, and never calls unread output healthy."""
 
 from __future__ import annotations
 

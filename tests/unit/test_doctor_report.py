@@ -59,7 +59,7 @@ def test_the_worst_comes_first() -> None:
     assert [finding.severity for finding, _ in report.groups()] == ["broken", "warning", "note"]
 
 
-def test_who_could_not_be_asked_is_named_with_the_reason() -> None:
+def test_unreachable_hosts_are_named_with_the_reason() -> None:
     assert str(Report({"a": ()}, {"b": "Could not connect", "c": "Could not connect"})).splitlines() == [
         "could not be asked: b, c (Could not connect)",
         "nothing found: a",
@@ -68,7 +68,7 @@ def test_who_could_not_be_asked_is_named_with_the_reason() -> None:
 
 
 def test_the_json_has_every_finding_of_every_host() -> None:
-    told = json.loads(Report({"a": (RESET,), "b": ()}, {"c": "away"}).to_text())
+    report = json.loads(Report({"a": (RESET,), "b": ()}, {"c": "away"}).to_text())
     expected: Mapping[str, object] = {
         "id": "recovery-reset",
         "severity": "broken",
@@ -78,7 +78,7 @@ def test_the_json_has_every_finding_of_every_host() -> None:
         "try": RESET.attempt,
         "ours": False,
     }
-    assert told == {
+    assert report == {
         "verdict": "could not ask",
         "exit_code": 1,
         "hosts": {"a": [expected], "b": []},

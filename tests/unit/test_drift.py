@@ -50,7 +50,7 @@ def test_it_says_what_differs_on_which_host() -> None:
     )
 
 
-def test_what_could_not_be_asked_is_named_with_its_reason() -> None:
+def test_unreachable_hosts_are_named_with_the_reason() -> None:
     assert str(LOST) == (
         "differ: 1 of 3 hosts\n"
         "  Docker | Merge  two\n"
@@ -66,7 +66,7 @@ def test_two_hundred_hosts_that_differ_alike_are_one_line() -> None:
     assert str(Drift(names, {"Step": names})).endswith("h6, h7 and 192 more")
 
 
-def test_what_many_hosts_say_alike_is_said_once() -> None:
+def test_equal_messages_of_several_hosts_are_printed_once() -> None:
     assert str(Drift(("a", "b"), unasked=("a", "b"), messages={"a": ("no",), "b": ("no",)})).endswith("a, b:\n  no")
 
 
@@ -80,29 +80,29 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_hosts_as_they_should_be_do_not_differ(files: tuple[Path, str]) -> None:
-    found = drift_of(files[1], limit=["right"], verb=files[0])
-    assert (found.exit_code, found.hosts, found.messages) == (0, ("@fake/one", "@fake/two"), {})
+    drift = drift_of(files[1], limit=["right"], verb=files[0])
+    assert (drift.exit_code, drift.hosts, drift.messages) == (0, ("@fake/one", "@fake/two"), {})
 
 
 def test_a_host_that_is_not_is_named_with_the_step_and_with_who_is_at_work_there(files: tuple[Path, str]) -> None:
-    found = drift_of(files[1], limit=["right", "wrong"], verb=files[0])
-    assert (found.exit_code, found.steps) == (2, {"Work | Mend it": ("@fake/three",)})
-    assert "held by ada@desk" in found.messages["@fake/three"][0]
+    drift = drift_of(files[1], limit=["right", "wrong"], verb=files[0])
+    assert (drift.exit_code, drift.steps) == (2, {"Work | Mend it": ("@fake/three",)})
+    assert "held by ada@desk" in drift.messages["@fake/three"][0]
 
 
 def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[Path, str]) -> None:
     """The gate, which would stop them all, is no difference of theirs."""
-    found = drift_of(files[1], verb=files[0])
-    assert (found.exit_code, found.unasked, found.differing) == (1, ("far",), ("@fake/three",))
-    assert "Could not connect" in found.messages["far"][0]
+    drift = drift_of(files[1], verb=files[0])
+    assert (drift.exit_code, drift.unasked, drift.differing) == (1, ("far",), ("@fake/three",))
+    assert "Could not connect" in drift.messages["far"][0]
     assert drift_of(files[1], limit=["away"], verb=files[0]).unasked == ("far",)
 
 
 def test_a_verb_that_refuses_to_begin_is_told(files: tuple[Path, str], tmp_path: Path) -> None:
     verb = tmp_path / "verb.py"
     verb.write_text('from deploy.refusals.errors import Refusal\nraise Refusal("no such machine", attempt="another")\n')
-    found = drift_of(files[1], limit=["right"], verb=verb)
-    assert (found.exit_code, found.stopped.splitlines()[0]) == (1, "no such machine")
+    drift = drift_of(files[1], limit=["right"], verb=verb)
+    assert (drift.exit_code, drift.stopped.splitlines()[0]) == (1, "no such machine")
 
 
 def test_a_verb_that_breaks_is_no_sign_that_nothing_differs(files: tuple[Path, str], tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_every_precision_is_made_by_these_commands(precision: Precision) -> None
 
 
 def test_published_gptq_weights_are_converted_by_these_commands() -> None:
-    """Nothing is calibrated: the scales are in the checkpoint."""
+    """The checkpoint has the scales, so no calibration runs."""
     gptq = replace(PLAIN, checkpoint=replace(SMALL, quantisation="gptq"), weights=ELSEWHERE)
     same_as_golden("engines/precision.int4_gptq.txt", commands(gptq))
 
@@ -116,7 +116,7 @@ def test_what_an_engine_with_adapters_holds_in_16_bit_is_of_their_type() -> None
 
 
 def typed(model: LLM) -> str:
-    """What the command that makes the checkpoint is told to hold the rest in."""
+    """The `--dtype` of the command that makes the checkpoint."""
     argv = engine(model).steps[0].argv
     return argv[argv.index("--dtype") + 1]
 

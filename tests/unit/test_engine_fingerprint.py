@@ -1,4 +1,4 @@
-"""What makes two engines the same, and what a rebuild is told to be for."""
+"""Engine fingerprints: equal fields, equal fingerprint; and the reason the plan states for a rebuild."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def places(value: Any, before: Path = ()) -> Iterator[Path]:
     """The path of every leaf."""
     if isinstance(value, dict | list):
         inside = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, one in inside:
-            yield from places(one, (*before, key))
+        for key, child in inside:
+            yield from places(child, (*before, key))
     else:
         yield before
 
@@ -55,7 +55,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 @settings(deadline=None)
 @given_(st.sampled_from(LEAVES), VALUES)
 def test_changing_any_one_field_changes_the_fingerprint(path: Path, value: Any) -> None:
-    """Whatever the field, whatever the value, as long as it is another as JSON writes it."""
+    """Any field and any value, provided that its JSON differs."""
     fields = changed(path, value)
     same = json.dumps(fields, sort_keys=True) == json.dumps(FULL, sort_keys=True)
     assert (fingerprint(fields) == fingerprint(FULL)) == same
@@ -120,7 +120,7 @@ def test_another_sm_release_image_or_calibration_text_is_another_engine(changes:
     ],
 )
 def test_names_run_time_and_the_cards_memory_make_no_other_engine(model: Any, changes: dict[str, Any]) -> None:
-    """Nothing of it is compiled in."""
+    """None of these is compiled into the engine."""
     assert engine(model, **changes).fingerprint == ORIGINAL.fingerprint
 
 
@@ -148,7 +148,7 @@ def test_the_store_name_says_what_an_engine_is() -> None:
 
 
 def record(made: EngineSlice, **changes: Any) -> EngineRecord:
-    """What the ledger keeps of an engine built on another day."""
+    """The ledger's record of an engine built on another day."""
     kept = EngineRecord(
         model=made.model,
         role=made.role,
@@ -189,17 +189,17 @@ def test_a_rebuild_for_another_release_names_image_and_version() -> None:
 def test_the_plan_says_why_each_engine_is_built() -> None:
     """In its JSON, beside the commands as a person would type them."""
     around = replace(AROUND, engines=(record(engine(replace(FP8, max_batch_size=32))),))
-    found = engine_plan(FP8, around=around).to_json()["engines"]
-    assert isinstance(found, list)
-    assert found[0]["change"] == "rebuild: max_batch_size 32 → 16"
-    assert found[0]["commands"][-1].startswith("trtllm-build --checkpoint_dir /var/lib/enginehouse/engines/llama/.")
+    engines = engine_plan(FP8, around=around).to_json()["engines"]
+    assert isinstance(engines, list)
+    assert engines[0]["change"] == "rebuild: max_batch_size 32 → 16"
+    assert engines[0]["commands"][-1].startswith("trtllm-build --checkpoint_dir /var/lib/enginehouse/engines/llama/.")
 
 
 def test_a_farm_host_builds_what_its_card_can_build() -> None:
     """Every engine of the inventory for the same card and image, once, and the weights these read."""
     hosts = given.sources("h100-01", "h100-02", **given.main(FP8), engine_trust=TRUST)
     farm = given.Source("farm-01", {**hosts[0].data, "servers": (), "farm": True})
-    other = given.Source("l40s-01", {**hosts[0].data, "machine": Machine(os="ubuntu-24.04", gpu="l40s-48")})
-    mine = given.plan(*hosts, farm, other, around=AROUND).for_host("farm-01")
-    assert [one.fingerprint for one in mine.engines] == [ORIGINAL.fingerprint]
-    assert [one.model for one in mine.weights] == ["llama"]
+    other_card = given.Source("l40s-01", {**hosts[0].data, "machine": Machine(os="ubuntu-24.04", gpu="l40s-48")})
+    mine = given.plan(*hosts, farm, other_card, around=AROUND).for_host("farm-01")
+    assert [built.fingerprint for built in mine.engines] == [ORIGINAL.fingerprint]
+    assert [files.model for files in mine.weights] == ["llama"]

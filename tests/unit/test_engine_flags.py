@@ -31,11 +31,14 @@ SIDES = {
 MODELS: dict[str, LLM] = {
     "fp8": FP8,
     "bfloat16": PLAIN,
-    **{one: replace(PLAIN, precision=one, calibration=CALIBRATION) for one in ("int8_sq", "int4_awq", "w4a8_awq")},
+    **{
+        precision: replace(PLAIN, precision=precision, calibration=CALIBRATION)
+        for precision in ("int8_sq", "int4_awq", "w4a8_awq")
+    },
     "fp8_rowwise": replace(PLAIN, precision="fp8_rowwise", calibration=CALIBRATION),
     "int8_wo": replace(PLAIN, precision="int8_wo"),
     "int8_cache": replace(PLAIN, kv_cache=KVCache(dtype="int8"), calibration=CALIBRATION),
-    **{name: replace(PLAIN, speculative=one, max_batch_size=8) for name, one in SPECULATIONS.items()},
+    **{name: replace(PLAIN, speculative=speculation, max_batch_size=8) for name, speculation in SPECULATIONS.items()},
 }
 CASES = [("24.12", "finished"), *((release, name) for release in list(SIDES)[1:] for name in MODELS)]
 CASES.remove(("25.04", "lookahead"))  # its backend cannot be told the sizes
@@ -43,13 +46,13 @@ CASES.remove(("25.04", "lookahead"))  # its backend cannot be told the sizes
 
 def words(step: BuildStep) -> Iterator[tuple[str, list[str]]]:
     """Each flag of a command with its values."""
-    found: list[tuple[str, list[str]]] = []
+    flags: list[tuple[str, list[str]]] = []
     for word in step.argv:
         if word.startswith("--"):
-            found.append((word, []))
-        elif found:
-            found[-1][1].append(word)
-    yield from found
+            flags.append((word, []))
+        elif flags:
+            flags[-1][1].append(word)
+    yield from flags
 
 
 def facts_of(step: BuildStep, release: str) -> list[dict[str, Any]]:
@@ -78,14 +81,14 @@ def test_every_flag_and_choice_is_in_the_facts_of(release: str, name: str) -> No
                 assert flag in row, f"{step.argv[:2]} {flag}"
                 assert bool(values) != (row[flag]["type"] == "flag"), flag
                 choices = row[flag]["choices"]
-                assert not choices or set(values) <= {str(one) for one in choices}, f"{flag} {values}"
+                assert not choices or set(values) <= {str(choice) for choice in choices}, f"{flag} {values}"
 
 
 @pytest.mark.parametrize("name", ["medusa", "eagle", "redrafter"])
 def test_every_flag_of_the_heads_scripts_was_read(name: str) -> None:
     """The facts have no row for them; what was read of them is written down beside its source."""
-    found = [step for step in engine(MODELS[name]).steps if is_of_heads(step)]
-    assert {flag for step in found for flag, _ in words(step)} <= set(HEAD_FLAGS[name])
+    steps = [step for step in engine(MODELS[name]).steps if is_of_heads(step)]
+    assert {flag for step in steps for flag, _ in words(step)} <= set(HEAD_FLAGS[name])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -136,7 +139,7 @@ def test_the_draft_length_of(speculative: Any, tokens: int) -> None:
         ),
     ],
 )
-def test_what_no_command_can_be_written_for_is_refused(model: LLM, release: str, problem: str) -> None:
+def test_a_model_without_a_build_command_is_refused(model: LLM, release: str, problem: str) -> None:
     """Before anything is fetched."""
     assert refusal(replace(model, max_batch_size=8), release=release).splitlines()[0] == problem
 
@@ -155,6 +158,8 @@ def test_experts_are_not_split_by_quantize() -> None:
 
 def test_all_calibrated_precisions_read_the_texts_of_the_inventory() -> None:
     """Their digest names the directory on the host, the sample count is the inventory's."""
-    models = [replace(PLAIN, precision=one, calibration=CALIBRATION) for one in CALIBRATED if one != "nvfp4"]
+    models = [
+        replace(PLAIN, precision=precision, calibration=CALIBRATION) for precision in CALIBRATED if precision != "nvfp4"
+    ]
     lines = [engine(model).steps[0].line for model in models]
     assert all("--calib_dataset /var/lib/enginehouse/calibration/c0ffee00c0ffee00" in line for line in lines)

@@ -1,4 +1,4 @@
-"""What building will need on the control machine is looked at before a host is: keys, files, programs."""
+"""Keys, files and programs that a build needs on the control machine are checked before any host."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def trust(tmp_path: Path) -> EngineTrust:
     return EngineTrust(key=str(tmp_path / "key"))
 
 
-def kinds(*found: object, root: Path) -> list[str]:
+def kinds(*engines: object, root: Path) -> list[str]:
     """The kinds of the refusals."""
-    return [problem.kind for problem in input_problems(found, root)]
+    return [problem.kind for problem in input_problems(engines, root)]
 
 
 def test_an_inventory_that_has_all_is_not_refused(trust: EngineTrust, tmp_path: Path) -> None:

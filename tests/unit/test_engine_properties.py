@@ -1,4 +1,4 @@
-"""Whatever an inventory says of an LLM: it is refused in words, or every word of its commands is known for certain."""
+"""Any LLM of an inventory is refused in words, or every word of its build commands is in the catalog."""
 
 from __future__ import annotations
 

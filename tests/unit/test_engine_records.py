@@ -23,7 +23,7 @@ RECORD = {
 
 
 def enter(ledger: Path, **changes: object) -> None:
-    """One record in the ledger."""
+    """Writes a record with its signature into the ledger."""
     place = ledger / "llama"
     place.mkdir(parents=True, exist_ok=True)
     (place / f"{RECORD['fingerprint']}.json").write_text(json.dumps(RECORD | changes))
@@ -47,7 +47,7 @@ def test_a_record_says_what_was_built_where_and_when(tmp_path: Path) -> None:
 
 def test_a_draft_s_record_names_the_model_it_drafts_for(tmp_path: Path) -> None:
     enter(tmp_path, model="llama-draft")
-    assert [(one.model, one.role) for one in read_ledger(tmp_path)] == [("llama", "draft")]
+    assert [(entry.model, entry.role) for entry in read_ledger(tmp_path)] == [("llama", "draft")]
 
 
 def test_a_clone_without_a_ledger_has_no_records(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_calibration_texts_are_told_apart_by_names_and_bytes_and_not_by_their_pl
     for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.arrow").write_text(text)
-    first, same, other = (texts_digest(tmp_path / name) for name in "abc")
-    assert first == same != other
+    first, same, changed = (texts_digest(tmp_path / name) for name in "abc")
+    assert first == same != changed
     (tmp_path / "b" / "data.arrow").rename(tmp_path / "b" / "more.arrow")
     assert texts_digest(tmp_path / "b") != first

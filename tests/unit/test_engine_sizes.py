@@ -1,4 +1,4 @@
-"""What an engine and its build take, against sums made by hand, and what lies on a host for it."""
+"""Sizes of engines and builds against sums made by hand, and the files a host keeps for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def test_a_checkpoint_as_large_is_written_before_the_engine() -> None:
 
 
 def test_a_finished_checkpoint_needs_no_scratch_space() -> None:
-    """Nothing is converted."""
     assert engine(replace(FP8, calibration=None, engine=Engine(checkpoint="trtllm"))).scratch_mib == 0
 
 
@@ -53,8 +52,8 @@ def test_every_rank_has_a_worker_and_a_file() -> None:
 
 def test_the_disk_holds_engines_and_the_largest_scratch_space() -> None:
     """Image three times, weights, engine, checkpoint, headroom."""
-    one = engine_plan(FP8).slices[0]
-    assert one.disk_needed_mib == 3 * 13_543 + 15_317 + 8_725 + 8_725 + 8_192
+    host = engine_plan(FP8).slices[0]
+    assert host.disk_needed_mib == 3 * 13_543 + 15_317 + 8_725 + 8_725 + 8_192
 
 
 def test_everything_a_model_speculates_with_or_adapts_reaches_the_host() -> None:
@@ -62,13 +61,13 @@ def test_everything_a_model_speculates_with_or_adapts_reaches_the_host() -> None
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
     draft = Draft(checkpoint=SMALL, weights=ELSEWHERE)
     model = replace(PLAIN, precision="float16", speculative=draft, lora=lora, max_batch_size=8)
-    assert [one.model for one in engine_plan(model).slices[0].weights] == ["llama", "llama-draft", "llama-lora-sql"]
+    assert [files.model for files in engine_plan(model).slices[0].weights] == ["llama", "llama-draft", "llama-lora-sql"]
 
 
 def test_heads_are_read_by_the_targets_build() -> None:
     """A draft's weights are read by its own."""
     eagle = replace(PLAIN, speculative=Eagle(weights=ELSEWHERE), max_batch_size=8)
-    assert [one.model for one in engine(eagle).weights] == ["llama", "llama-eagle"]
+    assert [files.model for files in engine(eagle).weights] == ["llama", "llama-eagle"]
 
 
 def test_a_draft_is_an_engine_of_its_own() -> None:

@@ -27,7 +27,7 @@ def test_where_a_fault_is_shown_the_doctor_is_held_to_what_it_finds() -> None:
     files = (path.read_text("utf-8") for path in (ROOT / "tests/faults").glob("test_*.py"))
     functions = [part for file in files for part in file.split("\ndef ")[1:] if ".finds" in part]
     words = {name: (f'"{name}"', f"{kind.__name__}(") for name, kind in FAULTS.items()}
-    held = {name for name, said in words.items() if any(word in part for part in functions for word in said)}
+    held = {name for name, spellings in words.items() if any(word in part for part in functions for word in spellings)}
     assert set(FAULTS) == held
 
 

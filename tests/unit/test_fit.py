@@ -92,8 +92,8 @@ def test_a_local_directory_is_read_as_the_planner_reads_one(tmp_path: Path) -> N
 def test_a_local_directory_fits(tmp_path: Path) -> None:
     """2,358 MiB of 16-bit weights."""
     models, around = models_of([checkpoint(tmp_path / "llama")], AROUND, tmp_path)
-    found = fit_of("h100-80", models, "26.07", around)
-    assert (found.plan.slices[0].servers[0].models[0].memory.weights_mib, found.llm) == (2358, "llama")
+    fit = fit_of("h100-80", models, "26.07", around)
+    assert (fit.plan.slices[0].servers[0].models[0].memory.weights_mib, fit.llm) == (2358, "llama")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,6 @@ def test_a_latent_is_read() -> None:
 
 
 def fitted(*words: str, card: str = "h100-80", **wish: Any) -> Fit:
-    """What fits, with this wish."""
     models, around = models_of(words, AROUND, Path("."))
     return fit_of(card, models, "26.07", around, Wish(**wish))
 
@@ -178,8 +177,8 @@ def test_a_model_that_prefills_in_one_piece_gets_an_iteration_as_long() -> None:
 
 def test_two_gpus_hold_half_the_weights_each() -> None:
     """Tensor parallelism over all of them."""
-    found = fitted("llama-3.1-70b-instruct", card="h200-141", gpus=2).plan.slices[0].servers[0]
-    assert (found.gpus, found.models[0].memory.weights_mib) == ((0, 1), 67_286)
+    server = fitted("llama-3.1-70b-instruct", card="h200-141", gpus=2).plan.slices[0].servers[0]
+    assert (server.gpus, server.models[0].memory.weights_mib) == ((0, 1), 67_286)
 
 
 def test_an_engine_s_texts_are_taken_for_granted() -> None:

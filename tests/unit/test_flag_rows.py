@@ -50,7 +50,7 @@ def rows(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def spelt(flag: Flag) -> str:
-    """One flag as a line of the file."""
+    """A flag as a line of the file."""
     takes = "switch" if flag.is_switch else f"{flag.type}{flag.values}"
     choices = ["{" + ",".join(flag.choices) + "}"] if flag.choices else []
     return " ".join([flag.name, *flag.aliases, takes, *choices, *(["required"] if flag.required else [])])
@@ -77,9 +77,9 @@ def test_a_flag_renamed_in_any_row_is_found() -> None:
     wanted, unseen, renamed = upstream(), [], 0
     for reading, row in rows(DATA):
         for name in row:
-            changed = {(f"{name}s" if other == name else other): facts for other, facts in row.items()}
+            changed = {(f"{name}s" if flag == name else flag): facts for flag, facts in row.items()}
             renamed += 1
-            if {spelt(flags._flag(other, facts)) for other, facts in changed.items()} == wanted[reading]:
+            if {spelt(flags._flag(flag, facts)) for flag, facts in changed.items()} == wanted[reading]:
                 unseen.append(f"{reading}: {name}")
     assert (renamed > 1000, unseen) == (True, [])
 

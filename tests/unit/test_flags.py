@@ -12,7 +12,7 @@ from deploy.catalog.verdicts import flag_verdict, value_verdict
 from deploy.catalog.versions import version
 
 SERVED = ("0.16.0", "0.18.2", "1.0.0", "1.1.0", "1.2.1")
-TABLES = [build_flags(one) for one in SERVED] + [quantize_flags(one) for one in SERVED]
+TABLES = [build_flags(release) for release in SERVED] + [quantize_flags(release) for release in SERVED]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_what_replaces_a_deprecated_flag_exists() -> None:
 
 def test_guided_decoding_keys_are_mandatory_from_0_19() -> None:
     """An uncaught lookup, upstream."""
-    older, newer = ({key.name for key in mandatory_keys(one)} for one in ("0.18.2", "0.19.0"))
+    older, newer = ({key.name for key in mandatory_keys(release)} for release in ("0.18.2", "0.19.0"))
     assert newer - older == {"tokenizer_dir", "xgrammar_tokenizer_info_path", "guided_decoding_backend"}
 
 

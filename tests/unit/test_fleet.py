@@ -67,7 +67,7 @@ def test_a_rollout_is_read() -> None:
 
 
 def test_two_rollouts_are_refused() -> None:
-    """One run has one."""
+    """A run has a single rollout."""
     inventory = [*sources("a", rollout=Rollout()), *sources("b", rollout=Rollout(wave_percent=50))]
     assert [problem.kind for problem in refusals(*inventory)] == ["two-rollouts"]
 
@@ -75,8 +75,8 @@ def test_two_rollouts_are_refused() -> None:
 def test_forty_hosts_with_one_mistake_make_one_problem() -> None:
     """Told once, with the number of hosts."""
     inventory = sources(*(f"h100-{number:02}" for number in range(1, 41)), driver=Driver(branch="535"))
-    found = [problem.facts["where"] for problem in refusals(*inventory) if problem.kind == "ended-driver-branch"]
-    assert found == ["h100-01 and 39 more: driver.branch"]
+    places = [problem.facts["where"] for problem in refusals(*inventory) if problem.kind == "ended-driver-branch"]
+    assert places == ["h100-01 and 39 more: driver.branch"]
 
 
 def test_all_problems_come_in_one_report() -> None:
@@ -105,10 +105,10 @@ def test_one_machine_under_two_names_is_refused() -> None:
     ]
 
 
-@pytest.mark.parametrize("other", [{"ssh_port": 2222}, {"ssh_config_file": "behind-the-other-jump-host"}])
-def test_one_address_may_lead_to_two_machines(other: dict[str, Any]) -> None:
+@pytest.mark.parametrize("route", [{"ssh_port": 2222}, {"ssh_config_file": "behind-the-other-jump-host"}])
+def test_one_address_may_lead_to_two_machines(route: dict[str, Any]) -> None:
     """By another port, or by another way."""
-    inventory = [*sources("a", ssh_hostname="10.0.0.7"), *sources("b", ssh_hostname="10.0.0.7", **other)]
+    inventory = [*sources("a", ssh_hostname="10.0.0.7"), *sources("b", ssh_hostname="10.0.0.7", **route)]
     assert refusals(*inventory) == []
 
 
@@ -141,7 +141,7 @@ def test_a_missing_file_is_refused() -> None:
 
 
 def test_every_spec_field_of_a_host_is_a_data_key() -> None:
-    """Nothing of the spec can only be said in code."""
+    """Inventories can set every field of the spec."""
     assert set(Host.__dataclass_fields__) - {"name", "groups"} == {
         "machine",
         "servers",

@@ -36,9 +36,9 @@ from tests.unit.test_report import printed
 
 def gateway(made: Plan) -> GatewaySlice:
     """The gateway of the plan's only host."""
-    found = made.slices[0].gateway
-    assert found
-    return found
+    served = made.slices[0].gateway
+    assert served
+    return served
 
 
 def test_a_host_without_a_gateway_is_what_it_was() -> None:
@@ -77,7 +77,7 @@ def test_a_host_that_builds_and_serves_nothing_has_no_gateway() -> None:
     ],
     ids=["port", "in-one-piece", "no-tokenizer"],
 )
-def test_where_a_gateway_cannot_stand_nothing_is_refused_that_nobody_asked_for(data: dict[str, Any]) -> None:
+def test_an_undeclared_gateway_that_cannot_run_is_left_out_with_a_note(data: dict[str, Any]) -> None:
     """The plan says why there is none; a gateway that is declared is refused."""
     made = plan(*undeclared("a", **data))
     assert made.slices[0].gateway is None
@@ -121,8 +121,8 @@ def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -
 
 
 def test_tasks_have_names_of_their_own_and_so_has_what_the_operator_names() -> None:
-    found = gateway(plan(gateway=Gateway(aliases={"gpt-4o": "gpt-oss-20b"})))
-    assert [(alias.name, alias.models, alias.task) for alias in found.aliases] == [
+    named = gateway(plan(gateway=Gateway(aliases={"gpt-4o": "gpt-oss-20b"})))
+    assert [(alias.name, alias.models, alias.task) for alias in named.aliases] == [
         ("nomic:query", ("nomic",), "search_query"),
         ("nomic:document", ("nomic",), "search_document"),
         ("gpt-4o", ("gpt-oss-20b",), ""),
@@ -158,27 +158,27 @@ def test_an_adapter_is_asked_for_by_a_name_of_its_own() -> None:
 
 
 def test_tenants_share_no_prefix_where_the_release_takes_a_salt_and_else_the_plan_says_that_they_do() -> None:
-    def told(release: str, **more: object) -> tuple[bool, bool]:
+    def salts_and_warns(release: str, **more: object) -> tuple[bool, bool]:
         made = plan(**main(replace(LLAMA, kv_cache=KVCache(reuse=True))), release=release, gateway=Gateway(**more))
         (model,) = gateway(made).models
         return model.salts, any("share cached prefixes of llama" in note and "leaks" in note for note in made.warnings)
 
-    assert told("26.02") == (True, False)
-    assert told("25.10") == (False, True)
-    assert told("25.10", keys=None) == (False, False)
+    assert salts_and_warns("26.02") == (True, False)
+    assert salts_and_warns("25.10") == (False, True)
+    assert salts_and_warns("25.10", keys=None) == (False, False)
 
 
 def test_two_servers_with_one_model_stand_behind_one_name() -> None:
     second = replace(MAIN, name="two", gpus=(1,), http_port=8010, grpc_port=8011, metrics_port=8012)
     machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=2)
-    found = gateway(plan(gateway=Gateway(), machine=machine, servers=(MAIN, second)))
-    assert {model.servers for model in found.models} == {("main", "two")}
+    merged = gateway(plan(gateway=Gateway(), machine=machine, servers=(MAIN, second)))
+    assert {model.servers for model in merged.models} == {("main", "two")}
 
 
 def test_the_fingerprint_follows_what_answers_and_not_where() -> None:
     moved = gateway(plan(gateway=Gateway(ports=(9000,)), **main(grpc_port=8011)))
-    other = gateway(plan(gateway=Gateway(), **main(RERANKER, EMBEDDER, replace(GPT_OSS, max_seq_len=4096))))
-    assert gateway(plan(gateway=Gateway())).fingerprint == moved.fingerprint != other.fingerprint
+    shorter = gateway(plan(gateway=Gateway(), **main(RERANKER, EMBEDDER, replace(GPT_OSS, max_seq_len=4096))))
+    assert gateway(plan(gateway=Gateway())).fingerprint == moved.fingerprint != shorter.fingerprint
 
 
 def test_two_hosts_with_a_gateway_each_are_shown_once() -> None:
@@ -205,7 +205,7 @@ def test_a_gateway_that_traces_says_how_often_and_its_servers_know() -> None:
 
 def test_another_share_of_traces_is_no_other_server() -> None:
     """A swap is for the first trace and the last, not for each change of mind."""
-    often, rarely = (plan(gateway=Gateway(trace_one_in=each)).slices[0].servers for each in (1, 1000))
+    often, rarely = (plan(gateway=Gateway(trace_one_in=share)).slices[0].servers for share in (1, 1000))
     assert often == rarely
 
 

@@ -71,15 +71,18 @@ def test_a_tenant_has_two_keys_until_one_is_revoked(file: Path) -> None:
     assert f"enginehouse key revoke {old[:9]}" in again.stderr
     keys = Keys(str(file))
     keys.refresh()
-    assert [keys.holder(f"Bearer {each}".encode()).tenant for each in (old, again.stdout.strip())] == ["acme", "acme"]
+    assert [keys.holder(f"Bearer {secret}".encode()).tenant for secret in (old, again.stdout.strip())] == [
+        "acme",
+        "acme",
+    ]
     assert key(file, "revoke", old[:9]).exit_code == 0
-    assert [each.prefix for each in keys_in(file.read_text(), "")] == [again.stdout[:9]]
+    assert [entry.prefix for entry in keys_in(file.read_text(), "")] == [again.stdout[:9]]
 
 
 def test_many_that_make_keys_at_once_lose_none(file: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda number: new_key(file, f"t{number}", ["*"], "never")[0], range(40)))
-    assert {each.prefix for each in keys_in(file.read_text(), "")} == {text[:9] for text in made}
+    assert {entry.prefix for entry in keys_in(file.read_text(), "")} == {text[:9] for text in made}
 
 
 @pytest.mark.parametrize(
@@ -142,10 +145,10 @@ def test_rights_that_the_gateway_would_not_take_make_no_key(file: Path, words: l
 
 
 @pytest.mark.parametrize("prefix", ["eh-zzzzzz", "eh-a", "", "eh-aaaaaabbbbbb"])
-def test_what_names_no_key_or_two_revokes_none(file: Path, prefix: str) -> None:
+def test_an_unknown_or_ambiguous_prefix_revokes_no_key(file: Path, prefix: str) -> None:
     file.parent.mkdir()
-    other = LINE | {"sha256": "1" * 64, "prefix": "eh-ab2222"}
-    file.write_text(json.dumps({"keys": [LINE, other]}))
+    ambiguous = LINE | {"sha256": "1" * 64, "prefix": "eh-ab2222"}
+    file.write_text(json.dumps({"keys": [LINE, ambiguous]}))
     done = key(file, "revoke", prefix)
     assert (done.exit_code, len(keys_in(file.read_text(), ""))) == (1, 2)
     assert "bbbbbb" not in done.output
@@ -160,7 +163,7 @@ def test_the_list_says_tenants_in_order_and_what_is_over() -> None:
     ]
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_written_keys_are_read_back_unchanged() -> None:
     keys = keys_in(json.dumps({"keys": [LINE | {"created": 5, "concurrent": 2}]}), "")
     assert keys_in(text_of(keys), "") == keys
     assert keys_in(text_of(()), "") == ()

@@ -267,7 +267,7 @@ def test_an_option_passes_for_no_text() -> None:
         ("h100-01", {"ssh_strict_host_key_checking": "no\nProxyCommand touch"}),
     ],
 )
-def test_what_logs_in_says_nothing_else_to_ssh(name: str, data: dict[str, Any]) -> None:
+def test_login_settings_add_no_further_option_of_ssh(name: str, data: dict[str, Any]) -> None:
     """The name of a host, and its SSH settings, are words and lines of OpenSSH's."""
     problems = judge(read({name: BASES["own checkpoint"] | data}), AROUND)
     assert "unsafe-login" in {problem.kind for problem in problems}

@@ -36,27 +36,29 @@ def refused(call: Any, *words: Any) -> str:
 
 
 def output(value: Any) -> dict[str, Any]:
-    """What `terraform output -json` prints for a single output `h100`."""
+    """The output of `terraform output -json` for a single output `h100`."""
     return {"h100": {"sensitive": False, "type": "dynamic", "value": value}}
 
 
 def group(**hosts: dict[str, Any]) -> dict[str, Any]:
-    """What ansible-core reads in an inventory whose group `h100` has these hosts."""
+    """The inventory as ansible-core reads it, with these hosts in group `h100`."""
     return {"hosts": hosts, "groups": {"all": list(hosts), "h100": list(hosts), "empty": []}}
 
 
 def test_python_ansible_and_terraform_make_the_same_plan(tmp_path: Path) -> None:
     """The same digest, and the same way to log in to each host."""
     text = Path("inventories/from_terraform.py").read_text("utf-8")
-    plain = re.sub(r'terraform_hosts\(_file, "(\w+)"\)', lambda found: repr(PLAIN[found[1]]), text)
+    plain = re.sub(r'terraform_hosts\(_file, "(\w+)"\)', lambda match: repr(PLAIN[match[1]]), text)
     (tmp_path / "plain.py").write_text(plain)
     files = [str(tmp_path / "plain.py"), "inventories/from_ansible.py", "inventories/from_terraform.py"]
     plans = [load_plan(file) for file in files]
-    ways = [{name: {k: v for k, v in data.items() if "ssh" in k} for name, data in host_data(f).items()} for f in files]
+    logins = [
+        {name: {k: v for k, v in data.items() if "ssh" in k} for name, data in host_data(f).items()} for f in files
+    ]
     assert "terraform_hosts(" not in plain and len(plans[0].hosts) == 4
     assert plans[0].digest == plans[1].digest == plans[2].digest
     assert plans[0].to_json() == plans[1].to_json() == plans[2].to_json()
-    assert ways[0] == ways[1] == ways[2]
+    assert logins[0] == logins[1] == logins[2]
 
 
 def test_groups_ranges_host_vars_and_templates_of_ansible_are_read(tmp_path: Path) -> None:

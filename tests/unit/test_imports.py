@@ -106,18 +106,18 @@ def test_only_the_edge_opens_files_or_talks_to_anybody() -> None:
 
 
 def test_only_the_edge_is_imported_by_the_edge() -> None:
-    """Nothing pure reaches for what acts."""
+    """Pure folders import no module that acts."""
     assert crossings(r"deploy/", r"deploy\.(io|cli|__main__)", *EDGE) == []
 
 
 def test_the_judge_of_pasted_text_and_the_checks_of_a_fleet_know_nothing_of_each_other() -> None:
-    """What both need is a fact of the catalog."""
+    """Facts that both need stand in the catalog."""
     assert crossings(r"deploy/linter/", r"deploy\.checks") + crossings(r"deploy/validation/", r"deploy\.paste") == []
 
 
 @pytest.mark.parametrize("call", [r"\bopen\(", r"\.read_text\(", r"\.write_text\(", r"date\.today\(", r"\.now\("])
 def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
-    """What they need is handed in."""
+    """Callers pass in files' contents and the date."""
     files = [file for file in python_files() if str(file).startswith("deploy/") and not str(file).startswith(EDGE)]
     assert [str(file) for file in files if re.search(call, (ROOT / file).read_text("utf-8"))] == []
 
@@ -166,12 +166,12 @@ def test_roles_do_not_import_each_other() -> None:
     """A role is a package under roles/; `_pyinfra`, `_shipping` and the modules beside the packages are shared."""
     folders = {file.parts[1] for file in python_files() if file.parts[0] == "roles" and len(file.parts) > 2}
     roles = sorted(folder for folder in folders if not folder.startswith("_"))
-    found = [
+    imports = [
         crossing
         for role in roles
         for crossing in crossings(rf"roles/{role}/", rf"roles\.(?!{role}\b)({'|'.join(roles)})\b")
     ]
-    assert found == []
+    assert imports == []
 
 
 FLEETS = ("against_ansible", "changes", "converge", "doctor", "first_deploy", "fleet", "rollout")
@@ -230,7 +230,7 @@ def test_every_module_has_a_docstring(package: str) -> None:
 
 
 def test_every_public_function_of_deploy_has_a_docstring() -> None:
-    """What it returns, or what is true afterwards."""
+    """The docstring says the result, or the state after the call."""
     missing = []
     for file in python_files():
         if file.parts[0] != "deploy":

@@ -46,13 +46,13 @@ def test_the_promised_ones_are_here() -> None:
 
 
 @EACH
-def test_it_has_this_plan(name: str) -> None:
+def test_a_shipped_inventory_has_this_plan(name: str) -> None:
     """All of it, build commands as strings included."""
     same_as_golden(f"{name}.plan.json", json.dumps(shipped(name).to_json(), indent=2, ensure_ascii=False) + "\n")
 
 
 @EACH
-def test_it_prints_this(name: str) -> None:
+def test_a_shipped_inventory_prints_this_plan(name: str) -> None:
     """The page an operator reads before saying yes."""
     same_as_golden(f"{name}.plan.txt", printed(plan_report(shipped(name))))
 
@@ -71,17 +71,17 @@ def test_it_prints_this(name: str) -> None:
         ("two_lengths", ["engine fp8", "engine fp8"]),
     ],
 )
-def test_its_llms_run_so(name: str, paths: list[str]) -> None:
+def test_llms_of_a_shipped_inventory_have_this_path_and_precision(name: str, paths: list[str]) -> None:
     """Path and precision of every LLM, in order."""
-    servers = [server for one in shipped(name).slices for server in one.servers]
+    servers = [server for host in shipped(name).slices for server in host.servers]
     models = [model for server in servers for model in server.models if model.kind == "llm"]
     assert [f"{model.path} {model.precision}" for model in models] == paths
 
 
 def test_sixteen_long_users_fit_h200_and_eleven_h100() -> None:
     """Sequences of 131,072 tokens held at once."""
-    found = [one.servers[0].models[0].full_context_sequences for one in shipped("h100x4_llama70b_128k").slices]
-    assert found == [11, 16]
+    sequences = [host.servers[0].models[0].full_context_sequences for host in shipped("h100x4_llama70b_128k").slices]
+    assert sequences == [11, 16]
 
 
 def test_the_chat_pattern_holds_its_128_conversations() -> None:

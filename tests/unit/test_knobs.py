@@ -36,7 +36,6 @@ def table() -> str:
 
 
 def row(role: str, name: str, value: object, why: str, takes: str) -> str:
-    """One line of the table."""
     unit = UNITS.get(name.rsplit("_", 1)[-1], "")
     return f"| {role} | `{name}` | {shown(value)} | {takes} | {unit} | {why.replace('|', chr(92) + '|')} |\n"
 
@@ -69,12 +68,12 @@ def reasons(file: Path) -> dict[str, str]:
         for node in ast.parse(file.read_text("utf-8")).body
         if isinstance(node, ast.ClassDef) and node.name == "Defaults"
     )
-    found = {}
+    texts = {}
     for field, below in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
             assert isinstance(below.value, ast.Constant)
-            found[field.target.id] = " ".join(str(below.value.value).split())
-    return found
+            texts[field.target.id] = " ".join(str(below.value.value).split())
+    return texts
 
 
 def test_the_table_of_knobs_is_what_the_roles_say() -> None:

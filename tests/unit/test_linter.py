@@ -15,11 +15,11 @@ CASES = pytest.mark.parametrize(("promise", "case"), ALL.items(), ids=[name.repl
 
 
 @CASES
-def test_it_is_wrong_for_these_reasons(promise: str, case: Case) -> None:
+def test_a_pasted_text_is_wrong_for_these_reasons(promise: str, case: Case) -> None:
     """In this order, and no other; none for a command that is right."""
     report = check(case.text, case.release)
-    found = [finding.kind for one in report.checked for finding in one.findings if finding.is_wrong]
-    assert found == list(case.kinds)
+    kinds = [finding.kind for command in report.checked for finding in command.findings if finding.is_wrong]
+    assert kinds == list(case.kinds)
 
 
 @CASES
@@ -30,13 +30,13 @@ def test_the_whole_message(promise: str, case: Case) -> None:
 
 
 @CASES
-def test_what_it_prints_as_right_is_right(promise: str, case: Case) -> None:
+def test_the_text_printed_as_right_has_no_findings(promise: str, case: Case) -> None:
     """Judged again, the right text has nothing wrong with it, but for what no words can mend."""
     again = [
         finding.kind
-        for one in check(case.text, case.release).checked
-        if one.right and one.where != "JSON"
-        for nested in check(one.right_text, case.release or one.target.name or one.target.trtllm).checked
+        for command in check(case.text, case.release).checked
+        if command.right and command.where != "JSON"
+        for nested in check(command.right_text, case.release or command.target.name or command.target.trtllm).checked
         for finding in nested.findings
         if finding.is_wrong
     ]
@@ -50,7 +50,7 @@ def test_no_message_says(word: str) -> None:
 
 
 def test_no_message_is_kept_for_a_case_that_is_gone() -> None:
-    """One file for each promise."""
+    """Every promise has exactly one file."""
     assert len(list((DIRECTORY / "linter").iterdir())) == len(ALL)
 
 
@@ -70,7 +70,7 @@ def test_a_command_in_a_container_is_judged_for_its_image() -> None:
 def test_a_flag_on_one_side_of_a_near_release_is_worth_knowing_and_not_wrong() -> None:
     """The image itself has the last word."""
     report = check("trtllm-build --checkpoint_dir c --norm_quant_fusion enable", "25.10")
-    assert (report.is_fine, [one.kind for one in report.checked[0].findings]) == (True, ["unsure-flag"])
+    assert (report.is_fine, [finding.kind for finding in report.checked[0].findings]) == (True, ["unsure-flag"])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_flag_on_one_side_of_a_near_release_is_worth_knowing_and_not_wrong() -
         "kubectl get pods | tritonserver --model-repository=/m",
     ],
 )
-def test_what_is_not_triton_s_is_nobody_s_business(text: str) -> None:
+def test_commands_for_other_programs_are_not_judged(text: str) -> None:
     """Registries speak /v2 too, and a variable may hold anything."""
     assert check(text).is_fine
 
@@ -100,7 +100,7 @@ def test_a_path_that_is_no_file_is_told_so() -> None:
 
 def test_programs_say_the_same_as_people_read() -> None:
     """Fields for `--json`."""
-    found = check("trtllm-build --checkpoint_dir c --max_batchsize 32").to_json()
-    checked = found["checked"]
+    answer = check("trtllm-build --checkpoint_dir c --max_batchsize 32").to_json()
+    checked = answer["checked"]
     assert isinstance(checked, list)
-    assert (found["is_fine"], checked[0]["right"]) == (False, "trtllm-build --checkpoint_dir c --max_batch_size 32")
+    assert (answer["is_fine"], checked[0]["right"]) == (False, "trtllm-build --checkpoint_dir c --max_batch_size 32")

@@ -63,19 +63,21 @@ def test_the_page_is_short() -> None:
 
 def wrong() -> dict[str, Finding]:
     """The first finding of each kind, over all pasted commands in their order."""
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for case in ALL.values():
-        for one in check(case.text, case.release).checked:
-            for finding in one.findings:
+        for command in check(case.text, case.release).checked:
+            for finding in command.findings:
                 if finding.is_wrong:
-                    found.setdefault(finding.kind, finding)
-    return found
+                    findings.setdefault(finding.kind, finding)
+    return findings
 
 
 def table() -> str:
     """The whole table in Markdown."""
-    found = wrong()
-    rows = [f"| {code(found[kind].seen)} | {why(found[kind])} | {code(found[kind].attempt)} |\n" for kind in SHOWN]
+    findings = wrong()
+    rows = [
+        f"| {code(findings[kind].seen)} | {why(findings[kind])} | {code(findings[kind].attempt)} |\n" for kind in SHOWN
+    ]
     return "\n| as printed | what is wrong | what `check` offers |\n| --- | --- | --- |\n" + "".join(rows) + "\n"
 
 

@@ -16,7 +16,7 @@ def test_every_tensor_has_a_name_of_its_own() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_what_an_output_is_asked_by_is_an_input() -> None:
+def test_the_input_that_requests_an_output_exists() -> None:
     inputs = {tensor.name for tensor in contract.INPUTS}
     assert {tensor.asked_by for tensor in contract.OUTPUTS} - inputs == {""}
 

@@ -1,4 +1,4 @@
-"""What the checks of LLMs let through, and what they only remark on. What they refuse is in tests.unit.wrong_llm."""
+"""LLM settings that validation accepts, or accepts with a warning; tests.unit.wrong_llm has the refused ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ FINE = {
 
 
 @pytest.mark.parametrize("data", FINE.values(), ids=[name.replace(" ", "_") for name in FINE])
-def test_nothing_is_refused(data: dict[str, Any]) -> None:
+def test_permitted_llm_settings_are_not_refused(data: dict[str, Any]) -> None:
     """It plans."""
     assert [str(problem) for problem in refusals(**data)] == []
 
@@ -124,8 +124,8 @@ def test_a_farm_with_the_same_card_and_more_host_memory_builds_what_a_host_canno
 @pytest.mark.parametrize(("gpu", "remarks"), [("h100-80", 0), ("h100-pcie-80", 1), ("h100-nvl-94", 0), ("l40s-48", 1)])
 def test_a_split_over_cards_without_nvlink_is_remarked_on(gpu: str, remarks: int) -> None:
     """It works, slowly."""
-    said = [sentence for sentence in plan(**llama(gpu, gpus=2)).warnings if "NVLink" in sentence]
-    assert len(said) == remarks
+    warnings = [sentence for sentence in plan(**llama(gpu, gpus=2)).warnings if "NVLink" in sentence]
+    assert len(warnings) == remarks
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_a_split_over_cards_without_nvlink_is_remarked_on(gpu: str, remarks: int
 )
 def test_choices_are_read_as_a_tree(choices: str, paths: int | None) -> None:
     """Literals only; every path continues another one."""
-    found = tree_of(choices)
-    assert (len(found) if found else None) == paths
+    tree = tree_of(choices)
+    assert (len(tree) if tree else None) == paths

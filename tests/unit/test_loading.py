@@ -144,7 +144,7 @@ def test_a_directory_is_no_inventory(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_no_text_is_no_inventory(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused_as_an_inventory(tmp_path: Path) -> None:
     """A binary file, for example."""
     (tmp_path / "fleet.py").write_bytes(b"\xff\xfe")
     with pytest.raises(Refusal) as refusal:
@@ -262,7 +262,7 @@ def pyinfra(inventory: str | Path, *words: str) -> subprocess.CompletedProcess[s
     ],
 )
 def test_pyinfra_s_own_run_is_refused_before_it_begins(tmp_path: Path, text: str, message: str) -> None:
-    """One message and exit 1; it was a traceback, or a success over no host."""
+    """A single message and exit status 1; it was a traceback, or a success over no host."""
     (tmp_path / "fleet.py").write_text(text)
     done = pyinfra(tmp_path / "fleet.py")
     assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (1, True, False)

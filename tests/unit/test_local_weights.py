@@ -28,8 +28,8 @@ def test_tensors_add_up_over_all_files(tmp_path: Path) -> None:
     """1,024 x 1,024 in 16 bit and 1,000 bytes of packed blocks."""
     safetensors(tmp_path / "model-00001-of-00002.safetensors", a=("BF16", [1024, 1024]))
     safetensors(tmp_path / "model-00002-of-00002.safetensors", b=("U8", [10, 100]))
-    found = read_local(tmp_path)
-    assert (found.stored_bytes, found.parameters) == (2 * 1024 * 1024 + 1000, 1024 * 1024 + 1000)
+    local = read_local(tmp_path)
+    assert (local.stored_bytes, local.parameters) == (2 * 1024 * 1024 + 1000, 1024 * 1024 + 1000)
 
 
 def test_another_shape_is_another_revision(tmp_path: Path) -> None:

@@ -107,12 +107,12 @@ def test_gpt_oss_workspace_takes_3795() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "ways", "size"),
+    ("shape", "dtype", "gpus", "size"),
     [(GPT, "auto", 1, 49_152), (GPT, "fp8", 1, 24_576), (GPT, "auto", 4, 12_288), (LLAMA_SHAPE, "auto", 1, 131_072)],
 )
-def test_a_token_takes_its_keys_and_values(shape: Checkpoint, dtype: str, ways: int, size: int) -> None:
+def test_a_token_takes_its_keys_and_values(shape: Checkpoint, dtype: str, gpus: int, size: int) -> None:
     """2 x 24 x 8 x 64 x 2 and 2 x 32 x 8 x 128 x 2 bytes, split over the GPUs."""
-    assert memory.kv_bytes_per_token(shape, dtype, ways) == size
+    assert memory.kv_bytes_per_token(shape, dtype, gpus) == size
 
 
 def test_a_70b_with_16_long_users_does_not_fit_four_cards() -> None:
@@ -148,9 +148,9 @@ def test_with_reuse_the_cache_takes_all_that_is_left() -> None:
 
 def test_a_cache_that_was_asked_for_is_not_grown() -> None:
     """A number of tokens is a number of tokens."""
-    asked = replace(GPT_OSS, kv_cache=KVCache(tokens=65_536))
-    one = plan(servers=(replace(MAIN, models=(asked,)),)).for_host("h100-01").servers[0].models[0]
-    assert (one.kv_cache_tokens, one.memory.kv_cache_mib) == (65_536, 3_072)
+    bounded = replace(GPT_OSS, kv_cache=KVCache(tokens=65_536))
+    served = plan(servers=(replace(MAIN, models=(bounded,)),)).for_host("h100-01").servers[0].models[0]
+    assert (served.kv_cache_tokens, served.memory.kv_cache_mib) == (65_536, 3_072)
 
 
 def test_an_encoder_on_the_cpu_takes_nothing_of_the_gpu() -> None:
@@ -218,14 +218,14 @@ def test_long_users_of_a_70b(users: int, gpu: str, fits: bool) -> None:
 
 def test_the_refusal_says_how_many_tokens_fit() -> None:
     """79,031 - 592 - 17,323 - 1,408 - 2,612 = 57,096 MiB of 40,960 bytes: 1,461,632 tokens, eleven whole users."""
-    found = refusals(**chat_70b(16, "h100-80"))
-    assert [problem.attempt for problem in found] == [
+    problems = refusals(**chat_70b(16, "h100-80"))
+    assert [problem.attempt for problem in problems] == [
         "KVCache(tokens=1461632) for llama, or one model fewer on this GPU"
     ]
 
 
 def share(model: LLM, gpus: int = 1, trtllm: str = "1.2.1") -> Share:
-    """What one LLM gets of H100s."""
+    """The share of an LLM alone on H100s."""
     server = replace(MAIN, models=(model,), gpus=tuple(range(gpus)))
     served = serve(model, AROUND)
     assert served is not None
@@ -234,8 +234,8 @@ def share(model: LLM, gpus: int = 1, trtllm: str = "1.2.1") -> Share:
 
 def test_a_draft_model_takes_weights_and_cache() -> None:
     """1,235,814,400 x 2 bytes are 2,357.2 MiB beside 15,317; a token has 2 x 16 x 8 x 64 x 2 bytes beside 131,072."""
-    found = share(replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b"))))
-    assert (found.memory.weights_mib, found.kv_bytes_per_token) == (17_675, 163_840)
+    served = share(replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b"))))
+    assert (served.memory.weights_mib, served.kv_bytes_per_token) == (17_675, 163_840)
 
 
 def test_the_engine_of_a_draft_runs_beside_its_target_s() -> None:
@@ -245,8 +245,11 @@ def test_the_engine_of_a_draft_runs_beside_its_target_s() -> None:
     target's own process.
     """
     model = replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b")))
-    found = [share(replace(model, path=path)).memory for path in ("engine", "pytorch")]
-    assert [(one.context_mib, one.workspace_mib) for one in found] == [(1_408, 3_387 + 2_695), (1_408, 3_387)]
+    budgets = [share(replace(model, path=path)).memory for path in ("engine", "pytorch")]
+    assert [(budget.context_mib, budget.workspace_mib) for budget in budgets] == [
+        (1_408, 3_387 + 2_695),
+        (1_408, 3_387),
+    ]
 
 
 def test_an_eagle_head_takes_a_layer_of_cache_and_its_weights() -> None:
@@ -254,8 +257,8 @@ def test_an_eagle_head_takes_a_layer_of_cache_and_its_weights() -> None:
 
     Twice their sum of 818,937,856 are 1,562 MiB; one layer of cache is 131,072 / 32 bytes.
     """
-    found = share(replace(LLAMA, speculative=Eagle(weights=pinned("qwen3-8b"), tokens=3)))
-    assert (found.memory.weights_mib, found.kv_bytes_per_token) == (15_317 + 1_562, 131_072 + 4_096)
+    served = share(replace(LLAMA, speculative=Eagle(weights=pinned("qwen3-8b"), tokens=3)))
+    assert (served.memory.weights_mib, served.kv_bytes_per_token) == (15_317 + 1_562, 131_072 + 4_096)
 
 
 def test_medusa_heads_are_many() -> None:
@@ -276,7 +279,7 @@ def test_adapters_have_a_cache_on_the_gpu() -> None:
 
 
 def test_an_engine_runs_inside_tritonserver() -> None:
-    """One context less than the PyTorch path, whose worker is a process of its own."""
+    """An engine has a context fewer than the PyTorch path, whose worker is a process of its own."""
     paths = ("engine", "pytorch")
     assert [share(replace(LLAMA, path=path)).memory.context_mib for path in paths] == [704, 1_408]
 
@@ -291,6 +294,6 @@ def test_pinned_host_memory_is_counted_once_for_every_rank() -> None:
 def test_a_mig_instance_is_a_card_of_its_own_size() -> None:
     """40,448 MiB and 256 of it kept: 40,192; the tightest of a server's instances counts."""
     host = Host(name="h", machine=replace(MACHINE, mig=("3g.40gb", "3g.40gb")), servers=())
-    found = gpu_of(host, replace(MAIN, gpus=(1,)))
-    assert found is not None
-    assert found.usable_mib == 40_192
+    instance = gpu_of(host, replace(MAIN, gpus=(1,)))
+    assert instance is not None
+    assert instance.usable_mib == 40_192

@@ -71,9 +71,9 @@ WRONG = {
 @pytest.mark.parametrize("promise", WRONG)
 def test_it_is_refused_with_this_message(promise: str) -> None:
     """Kind and place as fields; the whole report compared with a file that is read in review."""
-    found = refusals(**WRONG[promise].data)
-    same_as_golden(f"mig/{promise.lower().replace(' ', '-')}.txt", "\n\n".join(map(str, found)) + "\n")
-    kinds = {(one.kind, one.facts["where"].removeprefix("h100-01: ")) for one in found}
+    problems = refusals(**WRONG[promise].data)
+    same_as_golden(f"mig/{promise.lower().replace(' ', '-')}.txt", "\n\n".join(map(str, problems)) + "\n")
+    kinds = {(problem.kind, problem.facts["where"].removeprefix("h100-01: ")) for problem in problems}
     assert (WRONG[promise].kind, WRONG[promise].where) in kinds
 
 
@@ -90,9 +90,9 @@ def test_instances_of_the_second_gpu_count_on() -> None:
 
 def test_instances_that_somebody_else_cuts_can_be_declared() -> None:
     """The plan says that they have to be there; preflight verifies it."""
-    given = cut(*HALVES, servers=TWO) | {"driver": Driver(manage=False)}
-    assert refusals(**given) == []
-    planned = make_plan(Fleet.of(sources(**given)), AROUND)
+    data = cut(*HALVES, servers=TWO) | {"driver": Driver(manage=False)}
+    assert refusals(**data) == []
+    planned = make_plan(Fleet.of(sources(**data)), AROUND)
     assert "each already cut into 4g.40gb + 3g.40gb" in printed(plan_report(planned))
 
 
@@ -138,16 +138,18 @@ def test_a_place_is_found_whenever_there_is_one() -> None:
 
 def fits_somehow(profiles: list[MigProfile]) -> bool:
     """No overlap, no more compute than there is, no profile more often than it may."""
-    if sum(one.compute_slices for one in profiles) > 7 or any(profiles.count(one) > one.most for one in profiles):
+    if sum(profile.compute_slices for profile in profiles) > 7 or any(
+        profiles.count(profile) > profile.most for profile in profiles
+    ):
         return False
-    ways = (occupied(profiles, starts) for starts in product(*(one.starts for one in profiles)))
-    return any(len(slices) == len(set(slices)) for slices in ways)
+    placements = (occupied(profiles, starts) for starts in product(*(profile.starts for profile in profiles)))
+    return any(len(slices) == len(set(slices)) for slices in placements)
 
 
 def occupied(profiles: list[MigProfile], starts: tuple[int, ...]) -> list[int]:
     """Memory slices, each as often as it is taken."""
     pairs = zip(profiles, starts, strict=True)
-    return [slice_ for one, start in pairs for slice_ in range(start, start + one.memory_slices)]
+    return [slice_ for profile, start in pairs for slice_ in range(start, start + profile.memory_slices)]
 
 
 def test_every_card_with_profiles_is_in_the_catalog_of_gpus() -> None:

@@ -35,9 +35,9 @@ spec:
 """
 
 
-def planned(found: Migration, folder: Path) -> Plan:
+def planned(migration: Migration, folder: Path) -> Plan:
     """The plan of the inventory that was written."""
-    (folder / "fleet.py").write_text(found.inventory)
+    (folder / "fleet.py").write_text(migration.inventory)
     return load_plan(str(folder / "fleet.py"))
 
 
@@ -46,7 +46,7 @@ def why(text: str, option: str) -> str:
     return next(finding.why for finding in migrate(text).findings if finding.said.split()[0] == option)
 
 
-def test_what_has_a_place_reaches_the_plan(tmp_path: Path) -> None:
+def test_supported_options_of_vllm_reach_the_plan(tmp_path: Path) -> None:
     """16k is 16,000 as vLLM reads it; the second name is an alias of the gateway."""
     (mine,) = planned(migrate(LONG), tmp_path).slices
     (model,) = mine.servers[0].models
@@ -93,10 +93,10 @@ def test_parallel_words_become_gpus_and_servers(words: str, gpus: int, servers: 
 
 def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
     """By the catalog; options of an LLM are not written for them."""
-    found = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 256 --max-num-seqs 8")
-    (model,) = planned(found, tmp_path).slices[0].servers[0].models
+    migration = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 256 --max-num-seqs 8")
+    (model,) = planned(migration, tmp_path).slices[0].servers[0].models
     assert (model.kind, model.settings["max_tokens"]) == ("reranker", "256")
-    assert [one.said for one in found.findings if not one.place] == ["--max-num-seqs 8"]
+    assert [finding.said for finding in migration.findings if not finding.place] == ["--max-num-seqs 8"]
 
 
 @pytest.mark.parametrize(
@@ -117,16 +117,20 @@ def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
         ("--trust-remote-code", "pinned"),
     ],
 )
-def test_what_has_no_place_says_why(option: str, word: str) -> None:
+def test_an_unsupported_option_of_vllm_is_named_with_the_reason(option: str, word: str) -> None:
     """And the line is not whole."""
     text = f"vllm serve Qwen/Qwen3-8B {option}"
     assert word in why(text, option.split()[0])
     assert CliRunner().invoke(enginehouse, ["migrate", text]).exit_code == 2
 
 
-def test_an_option_that_nobody_read_is_not_guessed() -> None:
+def test_an_unknown_option_is_not_guessed() -> None:
     """It is marked, with the nearest name."""
-    (finding,) = [one for one in migrate("vllm serve Qwen/Qwen3-8B --max-num-seq 8").findings if not one.is_known]
+    (finding,) = [
+        candidate
+        for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seq 8").findings
+        if not candidate.is_known
+    ]
     assert finding.why == "not read here; near --max-num-seqs"
 
 
@@ -144,7 +148,6 @@ def test_a_model_that_the_catalog_lacks_is_said_to_be_unknown() -> None:
 
 @pytest.mark.parametrize("text", ["", "trtllm-serve Qwen/Qwen3-8B", "vllm serve --max-model-len 8192", "vllm bench"])
 def test_text_without_a_server_or_a_model_is_refused(text: str) -> None:
-    """Nothing is made up."""
     with pytest.raises(Refusal):
         migrate(text)
 

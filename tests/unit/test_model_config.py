@@ -26,7 +26,7 @@ def test_words_are_those_of_tritonclient() -> None:
 
 
 @pytest.mark.parametrize("text", [LLAMA_CONFIG, RERANKER_CONFIG], ids=["llama", "reranker"])
-def test_what_is_written_again_means_the_same_to_triton(text: str) -> None:
+def test_a_config_written_again_means_the_same_to_triton(text: str) -> None:
     """Parsed by protobuf itself."""
     before, after = model_config_pb2.ModelConfig(), model_config_pb2.ModelConfig()
     text_format.Parse(text, before)

@@ -19,8 +19,10 @@ def test_a_monitor_reads_every_page_of_every_host_and_no_other() -> None:
     (mine,) = plan.monitors
     read = {(target.address, target.path) for target in mine.targets if not target.probe}
     read |= {tuple(target.probe.removeprefix("http://").partition("/")[::2]) for target in mine.targets if target.probe}
-    shown = [*(one.exporters for one in plan.slices), *(one.exporters for one in plan.balancers), mine.exporters]
-    pages = {(f"{one.address}:{one.port}", page.path) for one in shown if one for page in one.pages}
+    shown = [*(host.exporters for host in plan.slices), *(host.exporters for host in plan.balancers), mine.exporters]
+    pages = {
+        (f"{exporter.address}:{exporter.port}", page.path) for exporter in shown if exporter for page in exporter.pages
+    }
     assert {(address, "/" + path.removeprefix("/")) for address, path in read} - pages == {
         ("10.0.0.5:8080", "/v2/models/minilm/ready")  # through the balancer, as clients ask
     }
@@ -66,7 +68,7 @@ def test_dcgm_exporter_runs_where_a_monitor_names_its_image_and_on_no_balancer()
     image = "nvcr.io/nvidia/k8s/dcgm-exporter@sha256:" + "a" * 64
     plan = planned(a=serving("10.0.0.11"), edge={"balancer": EDGE}, eyes={"monitor": replace(EYES, dcgm_image=image)})
     shown = [plan.for_host("a").exporters, plan.balancers[0].exporters]
-    assert [one.dcgm_image for one in shown if one] == [image, ""]
+    assert [exporters.dcgm_image for exporters in shown if exporters] == [image, ""]
     assert [target.instance for target in plan.monitors[0].targets if target.job == "dcgm"] == ["a"]
 
 

@@ -17,13 +17,13 @@ from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, 
 from tests.unit.test_report import printed
 
 
-def fleet(others: tuple[str, ...] = ("search",), llm: LLM = GPT_OSS, **other: object) -> Plan:
+def fleet(others: tuple[str, ...] = ("search",), llm: LLM = GPT_OSS, **changes: object) -> Plan:
     """`front` has a gateway and an LLM, `back` of pool search the encoders."""
     data = {"machine": MACHINE, "release": "26.07"}
     front = data | {"servers": (replace(MAIN, models=(llm,)),), "peer_address": "10.0.0.1"}
     back = data | {"servers": (replace(MAIN, models=(RERANKER, EMBEDDER)),), "peer_address": "10.0.0.2"}
     hosts = (
-        Source("back", {**back, "gateway": None, "pool": "search", **other}),
+        Source("back", {**back, "gateway": None, "pool": "search", **changes}),
         Source("front", {**front, "gateway": Gateway(others=others)}),
     )
     return plan(*hosts)
@@ -38,7 +38,9 @@ def test_a_gateway_offers_the_models_of_its_other_hosts() -> None:
         "nomic": ("back/main",),
     }
     assert {alias.name for alias in gateway.aliases} == {"nomic:query", "nomic:document"}
-    assert [(other.name, other.address, other.port) for other in gateway.others] == [("back/main", "10.0.0.2", 8009)]
+    assert [(server.name, server.address, server.port) for server in gateway.others] == [
+        ("back/main", "10.0.0.2", 8009)
+    ]
 
 
 def test_both_sides_have_an_address_and_only_the_asked_one_a_port() -> None:

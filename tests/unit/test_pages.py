@@ -1,4 +1,4 @@
-"""What the pages tell people to type exists, what they link to is there, and their sentences are short.
+"""Pages name commands that exist and targets that are there, in short sentences.
 
 A command in a `sh` block is tried here as far as this machine can. A block that needs more says so in the line above:
 `<!-- needs: machine -->`, `<!-- needs: H100 -->`, `<!-- needs: root -->`. Of those only names and options are checked.
@@ -116,10 +116,10 @@ def run_it(program: str) -> Callable[[list[str], Block, Path], None]:
     """Runs a small program in an empty directory."""
 
     def run(words: list[str], block: Block, tmp_path: Path) -> None:
-        found = shutil.which(program)
-        if not found:
+        executable = shutil.which(program)
+        if not executable:
             pytest.skip(f"no {program} on this machine")
-        done = subprocess.run([found, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run([executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{block.where}: {done.stderr}"
 
     return run
@@ -147,7 +147,7 @@ def test_there_are_commands_to_try() -> None:
 
 
 @pytest.mark.parametrize("block", SHELL, ids=lambda block: block.where)
-def test_its_commands_can_be_typed(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_a_page_can_be_typed(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the root of a clone."""
     monkeypatch.chdir(ROOT)
     assert not block.needs or block.needs in NEEDED, f"{block.where}: needs {block.needs}"
@@ -156,7 +156,7 @@ def test_its_commands_can_be_typed(block: Block, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_its_links_lead_somewhere(page: Path) -> None:
+def test_links_of_a_page_have_targets(page: Path) -> None:
     """To a file of the repository, and to a heading of it."""
     lost = []
     for target in links(page):
@@ -168,7 +168,7 @@ def test_its_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_it_names_is_there(page: Path) -> None:
+def test_files_targets_and_verbs_that_a_page_names_exist(page: Path) -> None:
     """Files of the repository, targets of make and verbs, wherever in the text."""
     assert [span for span in code_spans(page) if not named_rightly(span, page)] == []
 
@@ -204,7 +204,7 @@ def test_every_test_that_a_page_names_is_there() -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_its_sentences_are_short(page: Path) -> None:
+def test_sentences_of_a_page_are_short(page: Path) -> None:
     """At most 25 words: one thought each."""
     assert [sentence for sentence in sentences(page) if len(sentence.split()) > LONGEST_SENTENCE] == []
 

@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[2]
 WRONG = "trtllm-build --checkpoint_dir c --max_batchsize 32"
 
 
-def checked(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def checked(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """`python -m deploy check …` in the repository."""
     argv = [sys.executable, "-m", "deploy", "check", *words]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, input=given)
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, input=stdin)
 
 
 def test_a_wrong_command_ends_with_1_and_shows_the_right_one() -> None:
@@ -25,7 +25,7 @@ def test_a_wrong_command_ends_with_1_and_shows_the_right_one() -> None:
 
 
 def test_a_right_command_ends_with_0() -> None:
-    """One line says so."""
+    """It prints a single line."""
     done = checked("trtllm-build --checkpoint_dir c --max_batch_size 32", "--release", "25.04")
     assert (done.returncode, done.stdout) == (0, "nothing is wrong; judged for release 25.04 (TensorRT-LLM 0.18.2)\n")
 
@@ -33,8 +33,8 @@ def test_a_right_command_ends_with_0() -> None:
 def test_json_is_json() -> None:
     """With the same exit code."""
     done = checked(WRONG, "--json")
-    found = json.loads(done.stdout)
-    assert (done.returncode, [one["kind"] for one in found["checked"][0]["findings"]]) == (1, ["unknown-flag"])
+    answer = json.loads(done.stdout)
+    assert (done.returncode, [finding["kind"] for finding in answer["checked"][0]["findings"]]) == (1, ["unknown-flag"])
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 def test_a_dash_reads_what_is_piped_in() -> None:
     """As other programs do."""
-    assert checked("-", given=WRONG).stdout == checked(WRONG).stdout
+    assert checked("-", stdin=WRONG).stdout == checked(WRONG).stdout
 
 
 def test_an_unknown_release_is_refused() -> None:

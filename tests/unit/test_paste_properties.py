@@ -1,4 +1,4 @@
-"""What holds for every text: right flags bring no findings, nothing makes `check` stumble, nothing secret is shown."""
+"""Properties of `check` on any text: no finding for right flags, no exception, no secret shown."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def right_commands(draw: st.DrawFn) -> tuple[str, str]:
 def test_a_command_of_right_flags_has_no_findings(command: tuple[str, str]) -> None:
     """Neither wrong nor worth knowing."""
     text, trtllm = command
-    assert [finding for one in check(text, trtllm).checked for finding in one.findings] == []
+    assert [finding for checked in check(text, trtllm).checked for finding in checked.findings] == []
 
 
 @given(right_commands())
@@ -109,7 +109,7 @@ def test_a_variable_anywhere_never_makes_a_right_command_wrong(
 def test_what_it_offers_for_a_wrong_command_is_right_when_judged_again(
     command: tuple[str, str], wrong: list[str]
 ) -> None:
-    """Whatever is wrong together: nobody pastes the offer only to be told of the next mistake."""
+    """The offered command corrects all mistakes of any combination at once."""
     text, trtllm = command
     first = check(" ".join([text, *wrong]), trtllm).checked[0]
     again = check(first.right_text, trtllm)
@@ -118,7 +118,6 @@ def test_what_it_offers_for_a_wrong_command_is_right_when_judged_again(
 
 @given(st.text())
 def test_no_text_makes_it_stumble(text: str) -> None:
-    """Whatever is pasted, there is an answer."""
     assert str(check(text))
 
 

@@ -9,7 +9,7 @@ from deploy.models.paths import choose_path
 
 
 @pytest.mark.parametrize(
-    ("asked", "architecture", "trtllm", "path"),
+    ("wish", "architecture", "trtllm", "path"),
     [
         ("auto", "GptOssForCausalLM", "1.2.1", "pytorch"),
         ("pytorch", "GptOssForCausalLM", "1.1.0", "pytorch"),
@@ -29,13 +29,15 @@ from deploy.models.paths import choose_path
         ("engine", "Qwen3ForCausalLM", "0.18.2", ""),
     ],
 )
-def test_the_path_of(asked: str, architecture: str, trtllm: str, path: str) -> None:
-    """What was asked, of which architecture, under which TensorRT-LLM."""
-    assert choose_path(asked, ARCHITECTURES[architecture], trtllm).path == path
+def test_a_path_is_chosen_by_wish_architecture_and_version(
+    wish: str, architecture: str, trtllm: str, path: str
+) -> None:
+    """The path follows from the wish, the architecture and TensorRT-LLM's version."""
+    assert choose_path(wish, ARCHITECTURES[architecture], trtllm).path == path
 
 
 def test_a_path_comes_with_its_reason() -> None:
-    """One sentence, shown in the plan."""
+    """The plan shows it as a sentence."""
     assert choose_path("auto", ARCHITECTURES["GptOssForCausalLM"], "1.2.1").reason == (
         "GptOssForCausalLM runs on TensorRT-LLM's PyTorch backend since 1.1.0; this is 1.2.1"
     )

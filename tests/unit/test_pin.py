@@ -30,11 +30,11 @@ class Registry(BaseHTTPRequestHandler):
     basic_only = False
     challenge = moved = ""
     token = b'{"token": "t"}'
-    asked: list[str]
+    requested_paths: list[str]
 
     def do_GET(self) -> None:
         """The token endpoint, or one manifest for whoever brings the token."""
-        Registry.asked.append(self.path)
+        Registry.requested_paths.append(self.path)
         basic = "Basic " + base64.b64encode(b"$oauthtoken:right").decode()
         if self.path.startswith("/token"):
             return self._answer(200 if self.headers["Authorization"] == basic else 401, Registry.token)
@@ -100,7 +100,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def host(certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A registry that listens on this host:port for one test."""
     monkeypatch.setattr(registry, "PAUSE_SECONDS", 0)
-    Registry.sporadic, Registry.basic_only, Registry.asked = 0, False, []
+    Registry.sporadic, Registry.basic_only, Registry.requested_paths = 0, False, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
@@ -112,7 +112,7 @@ def host(certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def login(certificate: tuple[str, str], key: str = "right") -> Login:
-    """Who asks this registry."""
+    """The login for this registry."""
     return Login(username="$oauthtoken", key=key, ca_file=certificate[0])
 
 
@@ -144,7 +144,7 @@ def test_a_missing_tag_is_not_asked_twice(host: str, certificate: tuple[str, str
     """404 is an answer."""
     with pytest.raises(Refusal) as refused:
         digest_of(f"{host}/nvidia/triton:gone", login(certificate))
-    manifests = [path for path in Registry.asked if "manifests" in path]
+    manifests = [path for path in Registry.requested_paths if "manifests" in path]
     assert (refused.value.facts["seen"][:3], len(manifests)) == ("404", 2)
 
 

@@ -57,7 +57,7 @@ def test_forty_hosts_go_canary_first_then_in_quarters() -> None:
     assert [len(wave) for wave in plan(*sources(*FORTY)).waves] == [1, 10, 10, 10, 9]
 
 
-def test_one_host_is_one_wave() -> None:
+def test_a_single_host_is_a_single_wave() -> None:
     """The canary."""
     assert plan().waves == (("h100-01",),)
 
@@ -80,7 +80,7 @@ def test_a_limited_plan_keeps_its_digest_and_order() -> None:
 
 
 def test_encoders_load_before_the_llm() -> None:
-    """Whatever the order of the inventory: the cache takes what is left."""
+    """In any order of the inventory; the LLM's cache takes the memory left over."""
     server = plan(**main(GPT_OSS, *MAIN.models[:2])).for_host("h100-01").servers[0]
     assert [model.name for model in server.models] == ["bge", "nomic", "gpt-oss-20b"]
 
@@ -91,12 +91,12 @@ def test_debian_takes_the_driver_from_nvidia() -> None:
 
 
 def test_fabric_manager_comes_with_nvswitches_only() -> None:
-    """One GPU of a board needs none in the guest."""
-    found = [
+    """A single GPU of a board needs none in the guest."""
+    managers = [
         plan(machine=replace(MACHINE, nvswitch=seen)).for_host("h100-01").driver.fabric_manager
         for seen in (False, True)
     ]
-    assert found == [False, True]
+    assert managers == [False, True]
 
 
 def test_disk_counts_the_image_three_times_weights_once_and_headroom() -> None:
@@ -168,8 +168,8 @@ def test_two_servers_of_one_model_share_its_files() -> None:
         )
         for n in range(8)
     )
-    one = plan(machine=replace(MACHINE, gpus=8), servers=servers).for_host("h100-01")
-    assert (len(one.servers), len(one.weights)) == (8, 3)
+    host = plan(machine=replace(MACHINE, gpus=8), servers=servers).for_host("h100-01")
+    assert (len(host.servers), len(host.weights)) == (8, 3)
 
 
 def test_a_branch_that_ends_within_90_days_warns() -> None:
@@ -183,7 +183,7 @@ def test_a_branch_on_its_last_day_warns_and_the_day_after_is_refused() -> None:
     """The end belongs to the branch."""
     inventory = sources(driver=Driver(branch="590"))
     last, after = (replace(AROUND, today=date(2026, 12, 31)), replace(AROUND, today=date(2027, 1, 1)))
-    assert (refusals(*inventory, around=last), [one.kind for one in refusals(*inventory, around=after)]) == (
+    assert (refusals(*inventory, around=last), [problem.kind for problem in refusals(*inventory, around=after)]) == (
         [],
         ["ended-driver-branch"],
     )
@@ -195,8 +195,7 @@ def test_an_older_branch_than_the_image_bundles_is_told() -> None:
 
 
 def test_a_pinned_image_needs_no_reminder() -> None:
-    """One sentence less."""
-    assert not [one for one in plan(image_digest="sha256:" + "a" * 64).warnings if "not pinned" in one]
+    assert not [warning for warning in plan(image_digest="sha256:" + "a" * 64).warnings if "not pinned" in warning]
 
 
 def test_a_plan_is_made_once_for_all_hosts() -> None:

@@ -1,4 +1,4 @@
-"""What holds for every plan, tried on inventories nobody wrote."""
+"""Properties of every plan, on generated inventories."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def planned(data: dict[str, Any]) -> Plan | None:
 @st.composite
 def inventories(draw: st.DrawFn) -> dict[str, Any]:
     """Data of one host: a card, some of its GPUs, encoders and an LLM."""
-    ways = draw(WAYS)
-    data = main(*draw(ENCODERS), draw(LLMS), gpus=tuple(range(ways)))
-    return data | {"machine": replace(MACHINE, gpu=draw(CARDS), gpus=ways)}
+    gpus = draw(WAYS)
+    data = main(*draw(ENCODERS), draw(LLMS), gpus=tuple(range(gpus)))
+    return data | {"machine": replace(MACHINE, gpu=draw(CARDS), gpus=gpus)}
 
 
 TEXTS = Calibration(directory="texts")
@@ -70,21 +70,21 @@ ADAPTERS = LoRA(adapters=(Adapter(name="a", task_id=1, weights=HEAD),), gpu_mib=
 @st.composite
 def split_inventories(draw: st.DrawFn) -> dict[str, Any]:
     """Data of one host with a Llama split over its GPUs: stages, drafts, adapters, fp8, an engine, encoders beside."""
-    ways, compiled = draw(WAYS), draw(st.booleans())
+    gpus, compiled = draw(WAYS), draw(st.booleans())
     fp8 = draw(st.booleans())
     name = draw(st.sampled_from(["llama-3.1-8b-instruct", "llama-3.1-70b-instruct"]))
     changes: dict[str, Any] = {"checkpoint": name, "weights": pinned(name), "max_num_tokens": 16_384}
     changes["max_batch_size"] = draw(st.integers(1, 128))
-    changes["parallel"] = Parallel(pipeline=draw(st.sampled_from([1, ways])))
+    changes["parallel"] = Parallel(pipeline=draw(st.sampled_from([1, gpus])))
     changes["speculative"] = draw(st.sampled_from(ON_ENGINES if compiled else DRAFTS))
     changes["kv_cache"] = KVCache(dtype="fp8" if fp8 else "auto", tokens=draw(st.none() | st.integers(8192, 600_000)))
     if compiled:
         changes |= {"path": "engine", "lora": draw(st.sampled_from([None, ADAPTERS]))}
         changes |= {"precision": "fp8", "calibration": TEXTS} if fp8 else {"precision": "float16"}
-    beside = [] if compiled and ways > 1 else draw(ENCODERS)
-    data = main(*beside, replace(LLAMA, **changes), gpus=tuple(range(ways)))
+    beside = [] if compiled and gpus > 1 else draw(ENCODERS)
+    data = main(*beside, replace(LLAMA, **changes), gpus=tuple(range(gpus)))
     trust = {"engine_trust": EngineTrust(key="keys/engines")}
-    return data | trust | {"machine": replace(MACHINE, gpu=draw(CARDS), gpus=ways)}
+    return data | trust | {"machine": replace(MACHINE, gpu=draw(CARDS), gpus=gpus)}
 
 
 def taken_mib(server: ServerSlice, gpu: int) -> int:
@@ -127,11 +127,11 @@ def test_every_gpu_holds_its_part_of_the_weights(data: dict[str, Any]) -> None:
 
 @given(NAMES, st.integers(0, 5), st.integers(1, 100))
 def test_every_host_is_in_exactly_one_wave(names: list[str], canary: int, percent: int) -> None:
-    """Nobody is forgotten and nobody swapped twice."""
+    """No host is forgotten, and none is swapped twice."""
     rollout = Rollout(canary_hosts=canary, wave_percent=percent)
     pools = pools_of(((name, "") for name in names), rollout)
-    found = [name for wave in waves(pools, rollout) for name in wave]
-    assert sorted(found) == sorted(names)
+    swapped = [name for wave in waves(pools, rollout) for name in wave]
+    assert sorted(swapped) == sorted(names)
 
 
 @given(NAMES.flatmap(lambda names: st.tuples(st.just(names), st.permutations(names))))
@@ -145,13 +145,13 @@ def test_the_order_of_the_inventory_does_not_matter(both: tuple[list[str], list[
 @settings(max_examples=60, deadline=None)
 def test_the_digest_changes_exactly_when_a_slice_does(left: dict[str, Any], right: dict[str, Any]) -> None:
     """Equal slices, equal digest; other slices, another."""
-    one, other = planned(left), planned(right)
-    if one and other:
-        assert (one.digest == other.digest) == (one.slices == other.slices)
+    first, second = planned(left), planned(right)
+    if first and second:
+        assert (first.digest == second.digest) == (first.slices == second.slices)
 
 
 @given(st.sampled_from([("http_port", 9000), ("stop_seconds", 91), ("shm_mib", 4096), ("log_verbose", 1)]))
 def test_every_setting_of_a_server_is_in_the_digest(change: tuple[str, Any]) -> None:
-    """Nothing changes on a host that the digest does not know of."""
+    """Every change on a host changes the digest."""
     changed = plan(servers=(replace(MAIN, **dict([change])),))
     assert changed.digest != plan().digest

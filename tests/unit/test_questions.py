@@ -1,4 +1,4 @@
-"""What `enginehouse ask` sends, and the line it prints: bodies by kind and path, quoting, loopback or address."""
+"""The requests of `enginehouse ask` and the lines it prints: bodies by kind and path, quoting, addresses."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SSH = ssh_words("h100-01", {"ssh_user": "ubuntu", "ssh_port": 2222, "ssh_config_
 
 
 def test_an_embedder_gets_one_row_of_texts() -> None:
-    asked = question(EMBEDDER, ("a", "b"))
-    assert asked.path == "/v2/models/nomic/infer"
-    assert asked.body == {"inputs": [{"name": "texts", "shape": [1, 2], "datatype": "BYTES", "data": ["a", "b"]}]}
+    request = question(EMBEDDER, ("a", "b"))
+    assert request.path == "/v2/models/nomic/infer"
+    assert request.body == {"inputs": [{"name": "texts", "shape": [1, 2], "datatype": "BYTES", "data": ["a", "b"]}]}
 
 
 def test_a_reranker_gets_a_query_and_its_passages() -> None:
@@ -44,9 +44,9 @@ def test_a_query_without_a_passage_is_refused() -> None:
 
 
 def test_an_llm_that_is_decoupled_streams() -> None:
-    asked = question(LLAMA, ("Say", "hello."))
-    assert asked.path == "/v2/models/llama/generate_stream"
-    assert asked.body == {
+    request = question(LLAMA, ("Say", "hello."))
+    assert request.path == "/v2/models/llama/generate_stream"
+    assert request.body == {
         "text_input": "Say hello.",
         "sampling_param_max_tokens": 64,
         "sampling_param_exclude_input_from_output": True,
@@ -55,14 +55,14 @@ def test_an_llm_that_is_decoupled_streams() -> None:
 
 
 def test_an_llm_that_is_not_decoupled_answers_whole() -> None:
-    asked = question(replace(LLAMA, decoupled=False), ("hello",))
-    assert asked.path == "/v2/models/llama/generate" and "streaming" not in asked.body
+    request = question(replace(LLAMA, decoupled=False), ("hello",))
+    assert request.path == "/v2/models/llama/generate" and "streaming" not in request.body
 
 
 @pytest.mark.parametrize("decoupled", [True, False])
 def test_an_engine_takes_the_names_of_its_ensemble(decoupled: bool) -> None:
-    asked = question(replace(LLAMA, path="engine", decoupled=decoupled), ("hello",))
-    assert asked.body == {"text_input": "hello", "max_tokens": 64} | ({"stream": True} if decoupled else {})
+    request = question(replace(LLAMA, path="engine", decoupled=decoupled), ("hello",))
+    assert request.body == {"text_input": "hello", "max_tokens": 64} | ({"stream": True} if decoupled else {})
 
 
 def test_gpt_oss_gets_its_chat_format() -> None:
@@ -70,7 +70,7 @@ def test_gpt_oss_gets_its_chat_format() -> None:
 
 
 def test_the_line_for_an_address_is_curl_alone() -> None:
-    """What `make rehearse` prints."""
+    """`make rehearse` prints this line."""
     assert command(question(EMBEDDER, ("it's",)), "10.0.0.5", 8000).line == (
         "curl -sS --connect-timeout 10 --max-time 120 --data "
         """'{"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["it'"'"'s"]}]}' """
@@ -93,15 +93,15 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
 @given(texts=st.lists(st.text(), min_size=2, max_size=4), ssh=st.sampled_from([(), SSH]))
 def test_any_text_survives_the_shell(texts: list[str], ssh: list[str]) -> None:
     """Quotes, dollars, newlines and backslashes: what is pasted sends the JSON that was meant."""
-    asked = question(RERANKER, texts)
-    words = shlex.split(command(asked, "127.0.0.1", 8000, ssh).line)
+    request = question(RERANKER, texts)
+    words = shlex.split(command(request, "127.0.0.1", 8000, ssh).line)
     payload = words[2] if ssh else words[words.index("--data") + 1]
-    assert json.loads(payload) == asked.body
+    assert json.loads(payload) == request.body
     assert [text for tensor in json.loads(payload)["inputs"] for text in tensor["data"]] == texts
 
 
 def test_a_text_that_is_not_unicode_is_sent_with_escapes() -> None:
-    """What the operating system hands over where an argument is not UTF-8."""
+    """Python reads an argument that is not UTF-8 as lone surrogates."""
     assert "\\udcff" in question(EMBEDDER, ("\udcff",)).payload
 
 
@@ -137,7 +137,7 @@ def test_vectors_are_compared() -> None:
         (LLAMA, "[]", "not what Triton replies to /v2/models/llama/generate_stream: '[]'"),
     ],
 )
-def test_what_is_no_answer_is_said(model: ModelSlice, reply: str, message: str) -> None:
+def test_an_unreadable_reply_is_refused_with_its_reason(model: ModelSlice, reply: str, message: str) -> None:
     with pytest.raises(UnreadableReply) as error:
         answer(model, question(model), reply)
     assert str(error.value) == message

@@ -64,29 +64,29 @@ def table() -> str:
 
 
 def row(models: tuple[object, ...]) -> str:
-    """One line: an LLM with what stands beside it, or what keeps it off the card."""
+    """A row of the table: an LLM with the models beside it, or the reason that it does not fit."""
     model = models[-1]
     assert isinstance(model, LLM)
     name = f"{model.name}{' + reranker, embedder' if len(models) > 1 else ''}"
     try:
-        found = fit_of("h100-80", models, "26.07", AROUND)
+        fit = fit_of("h100-80", models, "26.07", AROUND)
     except Refusal as refusal:
         return f"| {name} | does not fit: {refusal.problem.split(': ', 1)[1]} | | | | | |\n"
-    return f"| {name} | {how(found)} | {numbers(found)} |\n"
+    return f"| {name} | {how(fit)} | {numbers(fit)} |\n"
 
 
-def how(found: Fit) -> str:
+def how(fit: Fit) -> str:
     """Path and precisions, as the plan has them."""
-    served = found.plan.slices[0].servers[0].models[-1]
+    served = fit.plan.slices[0].servers[0].models[-1]
     return f"{served.path}, {served.precision}, {served.kv_dtype}"
 
 
-def numbers(found: Fit) -> str:
+def numbers(fit: Fit) -> str:
     """MiB and users; the cache gets what is free besides what it asked for."""
-    one = found.plan.slices[0]
-    parts = memory_parts(one.servers[0], 0, one)
+    host = fit.plan.slices[0]
+    parts = memory_parts(host.servers[0], 0, host)
     left = parts["key/value cache"] + parts["free"]
-    users = (f"{found.users[length]:,}" for length in (8192, 32_768))
+    users = (f"{fit.users[length]:,}" for length in (8192, 32_768))
     return " | ".join([f"{parts['weights']:,}", f"{parts['contexts and workspace']:,}", f"{left:,}", *users])
 
 

@@ -20,7 +20,7 @@ class Card:
     """A machine whose cards have so many MiB in use."""
 
     def __init__(self, *used: int) -> None:
-        self.said = "".join(f"{each}\n" for each in used)
+        self.said = "".join(f"{mib}\n" for mib in used)
 
     def run(self, command: str, *, check: bool = True, timeout: float | None = 300) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 0, self.said, "")
@@ -41,8 +41,8 @@ class Server:
 
 def test_a_rate_is_told_as_a_multiple_of_the_others() -> None:
     under = WELL | {"llm_tokens_per_second": 0.0}
-    over = dict.fromkeys(RATES, 19.0)
-    assert ratios(over, under) == dict.fromkeys(RATES[:2], 1.9)
+    shared = dict.fromkeys(RATES, 19.0)
+    assert ratios(shared, under) == dict.fromkeys(RATES[:2], 1.9)
 
 
 def test_a_gpu_that_is_emptier_than_its_plan_has_its_models_elsewhere() -> None:
@@ -77,8 +77,8 @@ def test_a_model_over_both_gpus_is_planned_on_each() -> None:
 def test_a_layout_passes_where_every_model_answered_and_nothing_broke(
     reading: dict[str, Any], server: Any, passed: bool
 ) -> None:
-    told = judged([reading], [server], ["10:00"], [{"container": "the container"}])
-    assert told["passed"] is passed
+    verdict = judged([reading], [server], ["10:00"], [{"container": "the container"}])
+    assert verdict["passed"] is passed
 
 
 def test_a_prompt_that_failed_is_not_waited_for() -> None:

@@ -1,4 +1,4 @@
-"""What is pure of a measurement on a real card: comparing with the plan, filling a cache, verdicts."""
+"""The pure part of a measurement on a real card: comparing with the plan, filling a cache, verdicts."""
 
 from __future__ import annotations
 
@@ -148,10 +148,10 @@ def test_a_filled_cache_passes_where_nothing_ran_out(
     held: float, fits: bool, complaints: list[str], passed: bool
 ) -> None:
     samples = [{"held_tokens": 0.0, "held_by_clients": 0.0}, {"held_tokens": held, "held_by_clients": 900.0}]
-    found = {"goal_tokens": 1000, "llm": {"errors": []}, "complaints": complaints, "restarted": False}
-    told = verdict(samples, fits, 950, found)
-    assert told["passed"] is passed
-    assert (told["held_tokens"]["most"], told["held_by_clients"]["most"]) == (held, 900)
+    load = {"goal_tokens": 1000, "llm": {"errors": []}, "complaints": complaints, "restarted": False}
+    judged = verdict(samples, fits, 950, load)
+    assert judged["passed"] is passed
+    assert (judged["held_tokens"]["most"], judged["held_by_clients"]["most"]) == (held, 900)
 
 
 def test_a_loss_is_fewer_documents_or_more_milliseconds() -> None:
@@ -163,13 +163,13 @@ def test_a_loss_is_fewer_documents_or_more_milliseconds() -> None:
 
 def test_the_server_without_a_container_has_the_releases_settings_and_other_places() -> None:
     there = {model.name: f"/w/{model.name}" for model in SERVER.models[:2]}
-    told = release(SERVER, there, "cuda:0")
-    assert {path.split("/")[0] for path in told["files"]} == set(there)
-    config = told["files"][f"{ENCODER.name}/config.pbtxt"]
+    written = release(SERVER, there, "cuda:0")
+    assert {path.split("/")[0] for path in written["files"]} == set(there)
+    config = written["files"][f"{ENCODER.name}/config.pbtxt"]
     assert f'"model_path" value: {{ string_value: "/w/{ENCODER.name}" }}' in config
     assert f'"memory_mib" value: {{ string_value: "{ENCODER.settings["memory_mib"]}" }}' in config
-    assert "--model-control-mode=explicit" in told["flags"] and f"--load-model={ENCODER.name}" in told["flags"]
-    assert json.dumps(told)
+    assert "--model-control-mode=explicit" in written["flags"] and f"--load-model={ENCODER.name}" in written["flags"]
+    assert json.dumps(written)
 
 
 LOG = (
@@ -185,12 +185,12 @@ LOG = (
 
 
 def test_the_kernels_of_an_encoder_are_those_of_its_last_start() -> None:
-    found = kernels(LOG)
-    assert found == {
+    chosen_by_model = kernels(LOG)
+    assert chosen_by_model == {
         "bge": ["steps fused", "attention own", "products own", "gelu in the product"],
         "nomic": ["plain steps"],
     }
-    assert [plain(chosen) for chosen in found.values()] == [[], ["plain steps"]]
+    assert [plain(chosen) for chosen in chosen_by_model.values()] == [[], ["plain steps"]]
 
 
 def test_plain_steps_are_told_and_keep_the_encoders_from_passing() -> None:

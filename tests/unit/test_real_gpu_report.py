@@ -23,44 +23,44 @@ SITTINGS = st.lists(st.lists(RECORDS, max_size=4), max_size=4)
 
 
 def read(folder: Path, name: str) -> dict[str, Any]:
-    """What a step has left."""
+    """The record that a step left."""
     return dict(json.loads((folder / f"step-{name}.json").read_text()))
 
 
 def test_a_step_leaves_what_it_found(tmp_path: Path) -> None:
-    with step("deploy", tmp_path, HERE) as found:
-        found["operations"] = 73
+    with step("deploy", tmp_path, HERE) as figures:
+        figures["operations"] = 73
     left = read(tmp_path, "deploy")
     assert (left["ok"], left["found"], left["machine"]) == (True, {"operations": 73}, HERE)
     assert "problem" not in left
 
 
 def test_a_step_that_raises_leaves_its_message_and_what_it_had_found(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no card"), step("deploy", tmp_path, HERE) as found:
-        found["operations"] = 12
+    with pytest.raises(ValueError, match="no card"), step("deploy", tmp_path, HERE) as figures:
+        figures["operations"] = 12
         raise ValueError("no card")
     left = read(tmp_path, "deploy")
     assert (left["ok"], left["found"], left["problem"]) == (False, {"operations": 12}, "ValueError: no card")
 
 
 def test_a_step_that_is_cut_off_says_so_and_keeps_what_it_had_found(tmp_path: Path) -> None:
-    with step("deploy", tmp_path, HERE) as found:
-        found["operations"] = 12
+    with step("deploy", tmp_path, HERE) as figures:
+        figures["operations"] = 12
         cut = read(tmp_path, "deploy")
     assert (cut["ok"], cut["found"], cut["problem"]) == (False, {"operations": 12}, CUT)
 
 
 def test_a_step_that_ends_and_has_not_passed_is_not_ok(tmp_path: Path) -> None:
-    with step("memory", tmp_path, HERE) as found:
-        found["passed"] = False
+    with step("memory", tmp_path, HERE) as figures:
+        figures["passed"] = False
     assert read(tmp_path, "memory")["ok"] is False
 
 
 def test_the_newer_record_of_a_step_wins_and_the_order_is_that_of_the_run() -> None:
     old = {"step": "deploy", "began": "1", "ok": False}
-    new, other = old | {"began": "2", "ok": True}, {"step": "workspaces", "began": "3", "ok": True}
-    report = merged([[new], [old, other]], ["workspaces", "deploy", "remove"])
-    assert report["steps"] == [other, new]
+    new, workspaces = old | {"began": "2", "ok": True}, {"step": "workspaces", "began": "3", "ok": True}
+    report = merged([[new], [old, workspaces]], ["workspaces", "deploy", "remove"])
+    assert report["steps"] == [workspaces, new]
     assert report["missing"] == ["remove"]
 
 
@@ -74,8 +74,8 @@ def test_neither_order_nor_repetition_of_sittings_matters(sittings: list[list[di
 
 def test_folders_and_an_earlier_report_make_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, name in enumerate(STEPS):
-        with step(name, tmp_path / str(number % 2), HERE) as found:
-            found["figure"] = number
+        with step(name, tmp_path / str(number % 2), HERE) as figures:
+            figures["figure"] = number
     first, both = tmp_path / "first.json", tmp_path / "both.json"
     assert main([str(tmp_path / "0"), "--into", str(first)]) == 1
     assert main([str(first), str(tmp_path / "1"), "--into", str(both)]) == 0

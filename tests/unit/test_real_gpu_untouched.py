@@ -1,4 +1,4 @@
-"""What a run may do to a card that was only lent: nothing but ask."""
+"""A run on a lent card only queries it."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def test_only_the_rooms_that_are_meant_to_name_what_changes_a_card() -> None:
 
 
 def _is_text(file: Path) -> bool:
-    other = ("untouched.py", ".pyc", ".md", ".json", ".jsonl", ".png")
-    return file.is_file() and not file.name.endswith(other)
+    endings = ("untouched.py", ".pyc", ".md", ".json", ".jsonl", ".png")
+    return file.is_file() and not file.name.endswith(endings)
 
 
 def _names_changes(file: Path) -> bool:

@@ -17,12 +17,12 @@ def test_each_models_memory_stands_beside_its_plan_and_the_sum_beside_the_card()
         "llama: 33,500 MiB of 33,109 planned (+1.2 %), within 10 %",
         "all: 39,044 MiB of 81,079 that CUDA can use, fits",
     ]
-    (said,) = verdicts("memory", {"sum": total | {"fits": False}})
-    assert said.endswith("does NOT fit")
+    (line,) = verdicts("memory", {"sum": total | {"fits": False}})
+    assert line.endswith("does NOT fit")
 
 
 def test_a_filled_cache_is_told_in_tokens_of_the_plan_and_with_what_ran_out() -> None:
-    found = {
+    figures = {
         "planned_tokens": 131_072,
         "held_tokens": {"most": 129_100},
         "held_percent": 98.5,
@@ -32,7 +32,7 @@ def test_a_filled_cache_is_told_in_tokens_of_the_plan_and_with_what_ran_out() ->
         "restarted": True,
         "used_mib": {"most": 52_000, "usable": 81_079},
     }
-    assert list(verdicts("filled", found)) == [
+    assert list(verdicts("filled", figures)) == [
         "cache: 129,100 tokens of 131,072 planned (98.5 %)",
         "reranker meanwhile: 800.5 documents/s, passes 97 % full",
         "memory: 52,000 MiB of 81,079 at most",
@@ -45,13 +45,13 @@ def test_encoders_are_told_with_their_kernels_and_with_what_the_container_and_th
     slow |= {"bare_documents_per_second": 6_741.0, "container_documents_per_second": 6_397.2}
     query = {"case": "query", "is_latency": True, "container_loses_percent": 5.0, "bare_p50_ms": 4.0}
     beside = {"case": "rerank", "is_latency": False, "documents_per_second": 3_000.0, "loses_percent": 53.1}
-    found = {
+    figures = {
         "kernels": {"container": {"bge": ["plain steps"]}, "bare": {"bge": OWN}},
         "kernel_problems": ["container, bge: plain steps"],
         "cases": [slow, query | {"container_p50_ms": 4.2}],
         "beside_llm": [beside | {"llm_tokens_per_second": 80.1}],
     }
-    assert list(verdicts("encoders", found)) == [
+    assert list(verdicts("encoders", figures)) == [
         "kernels, container, bge: plain steps",
         "kernels, bare, bge: steps fused, attention own",
         "kernels are WRONG: container, bge: plain steps",
@@ -73,12 +73,12 @@ def test_an_encoder_by_itself_is_told_at_each_budget_or_with_what_kept_it() -> N
 
 
 def test_layouts_are_told_by_card_and_by_rate() -> None:
-    found = {
+    figures = {
         "cards": [{"gpu": 0, "planned_mib": 40_000, "used_mib": 600, "placed": False}],
         "two_servers": {"shares": 2, "llm_tokens_per_second": 200.0, "errors": []},
         "two_servers_for_one": {"llm_tokens_per_second": 1.9},
     }
-    assert list(verdicts("split-load", found)) == [
+    assert list(verdicts("split-load", figures)) == [
         "GPU 0: 600 MiB in use, 40,000 planned, NOT placed there",
         "two servers: shares 2, llm_tokens_per_second 200.0",
         "two servers for one: llm_tokens_per_second 1.9",
@@ -87,8 +87,8 @@ def test_layouts_are_told_by_card_and_by_rate() -> None:
 
 def test_a_step_that_was_cut_off_says_as_much_as_it_found() -> None:
     assert [list(verdicts(step, {})) for step in (*SAYERS, "deploy")] == [[]] * (len(SAYERS) + 1)
-    (said,) = verdicts("memory", {"models": [ROW]})
-    assert said.startswith("bge: ")
+    (line,) = verdicts("memory", {"models": [ROW]})
+    assert line.startswith("bge: ")
 
 
 def test_the_reports_table_has_them_below() -> None:

@@ -26,10 +26,10 @@ CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.rep
 @CASES
 def test_it_is_refused_for_this_reason_at_this_place(promise: str, wrong: Wrong) -> None:
     """Fields, so that programs need not parse text."""
-    found = {
+    problems = {
         (problem.kind, re.sub("^(h100-0[12]|edge|eyes): ", "", problem.facts["where"])) for problem in wrong.refused()
     }
-    assert (wrong.kind, wrong.where) in found
+    assert (wrong.kind, wrong.where) in problems
 
 
 @CASES
@@ -46,7 +46,7 @@ def test_it_says_place_seen_wanted_and_what_to_type(promise: str, wrong: Wrong) 
 
 
 def test_no_message_is_kept_for_a_case_that_is_gone() -> None:
-    """One file for each promise."""
+    """Every promise has exactly one file."""
     assert len(list((DIRECTORY / "refusals").iterdir())) == len(ALL)
 
 

@@ -66,8 +66,8 @@ def test_both_formats_under_etc_apt_are_read(tmp_path: Path) -> None:
 
 def test_a_mirror_serves_another_release_under_the_same_kinds_of_suite() -> None:
     source = Source(("http://mirror.example",), ("bookworm", "bookworm-updates", "bookworm-security"), ("main",))
-    told = for_release(source, "trixie")
-    assert told and told.suites == ("trixie", "trixie-updates", "trixie-security")
+    mirrored = for_release(source, "trixie")
+    assert mirrored and mirrored.suites == ("trixie", "trixie-updates", "trixie-security")
 
 
 def test_a_source_that_is_not_debian_is_not_handed_on() -> None:

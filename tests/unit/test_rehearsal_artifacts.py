@@ -1,4 +1,4 @@
-"""What the rehearsal's services serve, as far as it can be judged without a machine: cache, packages, hub, image."""
+"""Files of the rehearsal's services that can be judged without a machine: cache, packages, hub, image."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ def run(ctk: ModuleType, *words: str) -> None:
 
 def test_the_specification_is_of_schema_0_7_0_and_names_every_gpu_and_all(ctk: ModuleType, tmp_path: Path) -> None:
     run(ctk, "cdi", "generate", "--output", str(tmp_path / "nvidia.yaml"))
-    told = yaml.safe_load((tmp_path / "nvidia.yaml").read_text())
-    names = [device["name"] for device in told["devices"]]
-    assert (told["cdiVersion"], told["kind"], names) == (
+    specification = yaml.safe_load((tmp_path / "nvidia.yaml").read_text())
+    names = [device["name"] for device in specification["devices"]]
+    assert (specification["cdiVersion"], specification["kind"], names) == (
         "0.7.0",
         "nvidia.com/gpu",
         ["0", "1", "GPU-a", "GPU-b", "all"],

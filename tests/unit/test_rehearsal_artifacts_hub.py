@@ -103,8 +103,8 @@ def test_the_other_host_refuses_a_wrong_signature(client: Client) -> None:
 
 def test_a_range_answers_the_rest_of_the_file(client: Client) -> None:
     answer = client.ask(cdn_path(client), Range="bytes=690-")
-    told = answer.status, answer.getheader("Content-Range"), client.body
-    assert told == (206, "bytes 690-699/700", WEIGHTS[690:])
+    answered = answer.status, answer.getheader("Content-Range"), client.body
+    assert answered == (206, "bytes 690-699/700", WEIGHTS[690:])
 
 
 def test_a_range_beyond_the_end_is_refused(client: Client) -> None:
@@ -112,19 +112,21 @@ def test_a_range_beyond_the_end_is_refused(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "expected"),
     [
         ("/rehearsal/open/resolve/main/no.json", (404, "EntryNotFound")),
         ("/rehearsal/open/resolve/0000/config.json", (404, "RevisionNotFound")),
         ("/rehearsal/none/resolve/main/config.json", (404, "RepoNotFound")),
     ],
 )
-def test_what_is_not_there_is_told_apart_by_its_code(client: Client, path: str, told: tuple[int, str]) -> None:
-    assert client.code(path, Authorization="Bearer good") == told
+def test_missing_files_revisions_and_repositories_have_codes_of_their_own(
+    client: Client, path: str, expected: tuple[int, str]
+) -> None:
+    assert client.code(path, Authorization="Bearer good") == expected
 
 
 @pytest.mark.parametrize(
-    ("headers", "told"),
+    ("headers", "expected"),
     [
         ({}, (401, "GatedRepo")),
         ({"Authorization": "Bearer wrong"}, (401, None)),
@@ -133,9 +135,9 @@ def test_what_is_not_there_is_told_apart_by_its_code(client: Client, path: str, 
     ],
 )
 def test_a_gated_repository_opens_for_the_right_token_only(
-    client: Client, headers: dict[str, str], told: tuple[int, str | None]
+    client: Client, headers: dict[str, str], expected: tuple[int, str | None]
 ) -> None:
-    assert client.code("/rehearsal/gpt-oss-tiny/resolve/main/config.json", **headers) == told
+    assert client.code("/rehearsal/gpt-oss-tiny/resolve/main/config.json", **headers) == expected
 
 
 def test_a_cut_answer_breaks_off_once_and_is_whole_the_next_time(client: Client) -> None:

@@ -54,19 +54,19 @@ def card(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def smi(card: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What it prints, and its exit status."""
+    """The stand-in's output and exit status."""
     return subprocess.run([card / "nvidia-smi", *words], capture_output=True, text=True, check=False)
 
 
 def common(text: str) -> str:
     """The text without what is one card's own."""
     for pattern in OWN:
-        text = re.sub(pattern, lambda found: f"{found[found.lastindex or 0]}…", text, flags=re.MULTILINE)
+        text = re.sub(pattern, lambda match: f"{match[match.lastindex or 0]}…", text, flags=re.MULTILINE)
     return text
 
 
 def real(name: str) -> str:
-    """What the real one said."""
+    """A recorded output of the real nvidia-smi."""
     return (CARD / name).read_text()
 
 
@@ -80,51 +80,51 @@ def test_every_line_of_q_that_was_read_stands_where_the_real_one_has_it(card: Pa
 
 
 def test_a_query_has_the_real_ones_headings_units_and_values(card: Path) -> None:
-    asked = re.sub(r" \[\w+\]", "", real("fields.csv").splitlines()[0]).replace(" ", "")
-    assert common(smi(card, f"--query-gpu={asked}", "--format=csv").stdout) == common(real("fields.csv"))
+    fields = re.sub(r" \[\w+\]", "", real("fields.csv").splitlines()[0]).replace(" ", "")
+    assert common(smi(card, f"--query-gpu={fields}", "--format=csv").stdout) == common(real("fields.csv"))
 
 
 def test_a_field_with_two_names_is_headed_by_one(card: Path) -> None:
-    asked = "gpu_name,gpu_bus_id,clocks.sm,clocks_throttle_reasons.active"
-    heading = smi(card, f"--query-gpu={asked}", "--format=csv").stdout.splitlines()[0]
+    fields = "gpu_name,gpu_bus_id,clocks.sm,clocks_throttle_reasons.active"
+    heading = smi(card, f"--query-gpu={fields}", "--format=csv").stdout.splitlines()[0]
     assert heading == "name, pci.bus_id, clocks.current.sm [MHz], clocks_event_reasons.active"
 
 
-def test_what_is_not_a_value_stands_in_brackets_and_has_no_unit(card: Path) -> None:
-    said = smi(card, "--query-gpu=fan.speed,display_mode,inforom.pwr", "--format=csv").stdout.splitlines()
-    assert said == [
+def test_an_unavailable_value_stands_in_brackets_without_unit(card: Path) -> None:
+    lines = smi(card, "--query-gpu=fan.speed,display_mode,inforom.pwr", "--format=csv").stdout.splitlines()
+    assert lines == [
         "fan.speed [%], display_mode, inforom.pwr",
         "[N/A], [Requested functionality has been deprecated], [N/A]",
     ]
 
 
 def test_processes_are_headed_by_what_was_asked(card: Path) -> None:
-    asked = smi(card, "--query-compute-apps=gpu_uuid,pid,used_memory,process_name", "--format=csv")
-    assert (asked.returncode, asked.stdout) == (0, "gpu_uuid, pid, used_gpu_memory [MiB], process_name\n")
+    done = smi(card, "--query-compute-apps=gpu_uuid,pid,used_memory,process_name", "--format=csv")
+    assert (done.returncode, done.stdout) == (0, "gpu_uuid, pid, used_gpu_memory [MiB], process_name\n")
 
 
 @pytest.mark.parametrize("words", ["--query-gpu=index,floppies", "--query-compute-apps=pid,floppies"])
 def test_an_unknown_field_is_named_with_exit_status_2(card: Path, words: str) -> None:
-    asked = smi(card, words, "--format=csv")
-    assert (asked.returncode, asked.stdout) == (2, 'Field "floppies" is not a valid field to query.\n\n')
+    done = smi(card, words, "--format=csv")
+    assert (done.returncode, done.stdout) == (2, 'Field "floppies" is not a valid field to query.\n\n')
 
 
 @pytest.mark.parametrize(
     ("named", "status"), [("0", 0), (UUID, 0), ("00000000:00:06.0", 0), ("1", 6), ("GPU-other", 6)]
 )
 def test_a_card_is_chosen_by_index_uuid_or_bus(card: Path, named: str, status: int) -> None:
-    asked = smi(card, "-i", named, "--query-gpu=index", "--format=csv,noheader")
-    assert (asked.returncode, asked.stdout) == (status, "No devices were found\n" if status else "0\n")
+    done = smi(card, "-i", named, "--query-gpu=index", "--format=csv,noheader")
+    assert (done.returncode, done.stdout) == (status, "No devices were found\n" if status else "0\n")
 
 
 def test_it_answers_whatever_this_repository_asks(card: Path) -> None:
-    asked = {*FIELDS}
+    fields = {*FIELDS}
     for file in ROOT.rglob("*.py"):
         if file.relative_to(ROOT).parts[0] in ("files", "roles", "benchmarks", "rehearsal"):
-            found = re.findall(r"--query-gpu=([a-z_.,]+)|_smi\(\"([a-z_.,]+)\"", file.read_text("utf-8"))
-            asked |= {field for pair in found for field in ",".join(pair).split(",") if field}
-    assert {"memory.free", "clocks.sm", "mig.mode.pending"} <= asked  # found at all
-    answered = smi(card, f"--query-gpu={','.join(sorted(asked))}", "--format=csv,noheader")
+            matches = re.findall(r"--query-gpu=([a-z_.,]+)|_smi\(\"([a-z_.,]+)\"", file.read_text("utf-8"))
+            fields |= {field for pair in matches for field in ",".join(pair).split(",") if field}
+    assert {"memory.free", "clocks.sm", "mig.mode.pending"} <= fields  # found at all
+    answered = smi(card, f"--query-gpu={','.join(sorted(fields))}", "--format=csv,noheader")
     assert answered.returncode == 0, answered.stdout
 
 
@@ -140,8 +140,8 @@ def test_the_nodes_a_container_was_given_decide_what_it_sees(card: Path, nodes: 
             with socket.socket(socket.AF_UNIX) as node:
                 node.bind(str(card / "dev" / name))
         initialise = f"import ctypes; print(ctypes.CDLL('{card}/libcuda.so.1').cuInit(0))"
-        asked = subprocess.run([sys.executable, "-c", initialise], capture_output=True, text=True, check=True)
-        assert (smi(card).returncode, asked.stdout.strip()) == (status, cuda)
+        done = subprocess.run([sys.executable, "-c", initialise], capture_output=True, text=True, check=True)
+        assert (smi(card).returncode, done.stdout.strip()) == (status, cuda)
     finally:
         shutil.rmtree(card / "dev")
         (card / "nodes").unlink()
@@ -150,28 +150,28 @@ def test_the_nodes_a_container_was_given_decide_what_it_sees(card: Path, nodes: 
 def test_cuda_has_what_the_driver_does_not_keep_for_itself(card: Path) -> None:
     """81,559 MiB by nvidia-smi, 480 of them reserved; the probe of every deploy prints the rest."""
     probe = [sys.executable, str(ROOT / "files/host/cuda_probe.py"), "1"]
-    said = subprocess.run(
+    done = subprocess.run(
         probe, env=os.environ | {"LD_LIBRARY_PATH": str(card)}, capture_output=True, text=True, check=True
     )
-    assert said.stdout == "GPU 0: NVIDIA H100 80GB HBM3, 81,079 MiB, CUDA driver 13.0\n"
+    assert done.stdout == "GPU 0: NVIDIA H100 80GB HBM3, 81,079 MiB, CUDA driver 13.0\n"
 
 
 def test_a_container_has_the_gpus_that_it_was_given_nodes_of(card: Path) -> None:
     """Of the host's two; the copy of the host's list names both."""
-    one = (card / "gpus").read_text()
-    (card / "gpus").write_text(one + "00000000:00:07.0 GPU-7ec0ffee-0000-4000-8000-000000000002 0x2335\n")
+    listed = (card / "gpus").read_text()
+    (card / "gpus").write_text(listed + "00000000:00:07.0 GPU-7ec0ffee-0000-4000-8000-000000000002 0x2335\n")
     (card / "nodes").touch()
     (card / "dev").mkdir()
     for name in ("nvidia1", "nvidiactl"):
         (card / "dev" / name).touch()
     probe = [sys.executable, str(ROOT / "files/host/cuda_probe.py"), "1"]
     try:
-        said = subprocess.run(probe, env=os.environ | {"LD_LIBRARY_PATH": str(card)}, capture_output=True, text=True)
+        done = subprocess.run(probe, env=os.environ | {"LD_LIBRARY_PATH": str(card)}, capture_output=True, text=True)
     finally:
-        (card / "gpus").write_text(one)
+        (card / "gpus").write_text(listed)
         (card / "nodes").unlink()
         shutil.rmtree(card / "dev")
-    assert said.stdout == "GPU 0: NVIDIA H200, 143,131 MiB, CUDA driver 13.0\n"
+    assert done.stdout == "GPU 0: NVIDIA H200, 143,131 MiB, CUDA driver 13.0\n"
 
 
 @pytest.fixture

@@ -43,13 +43,13 @@ class GatewayHandler(BaseHTTPRequestHandler):
     keys: Path
 
     def do_GET(self) -> None:
-        given = self.headers["Authorization"].removeprefix("Bearer ").encode()
+        key = self.headers["Authorization"].removeprefix("Bearer ").encode()
         known = [line["sha256"] for line in json.loads(self.keys.read_text())["keys"]]
-        self.answer(200 if hashlib.sha256(given).hexdigest() in known else 401, b"{}")
+        self.answer(200 if hashlib.sha256(key).hexdigest() in known else 401, b"{}")
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if "messages" in asked:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "messages" in request:
             self.answer(400, b'{"error": {"message": "no chat template"}}')
         else:
             self.answer(200, CHUNK * 3 + b"data: [DONE]\n\n")
@@ -62,15 +62,15 @@ class GatewayHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keeps request lines out of the test's output."""
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A machine with a gateway, and another tenant's key, which this computer reaches."""
     made = Machine(tmp_path)
-    other = {"sha256": "a" * 64, "prefix": "eh-other1", "tenant": "other", "models": ["*"], "created": 1}
-    (made.files / "keys.json").write_text(json.dumps({"keys": [other]}))
+    other_tenant = {"sha256": "a" * 64, "prefix": "eh-other1", "tenant": "other", "models": ["*"], "created": 1}
+    (made.files / "keys.json").write_text(json.dumps({"keys": [other_tenant]}))
     handler = type("Handler", (GatewayHandler,), {"keys": made.files / "keys.json"})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         listen = {"address": "127.0.0.1", "ports": [server.server_port]}

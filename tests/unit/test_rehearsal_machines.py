@@ -1,4 +1,4 @@
-"""What a rehearsal decides before it touches anything: addresses, names, hardware, what is missing."""
+"""Decisions of a rehearsal before it changes anything: addresses, names, hardware, missing programs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_nvswitches_are_bridges_without_memory() -> None:
     assert (last.address, last.device, last.class_code, last.memory_mib) == ("0000:83:00.0", "22a3", "0x068000", 0)
 
 
-def test_what_is_missing_is_told_at_once_with_the_packages_that_bring_it() -> None:
+def test_all_missing_requirements_are_named_at_once_with_their_packages() -> None:
     lacking = [Missing("the program mmdebstrap", "mmdebstrap"), Missing("root: namespaces need it")]
     assert requirements.explain(lacking) == (
         "this machine cannot host rehearsal machines yet\n"
@@ -105,17 +105,17 @@ def test_promtool_comes_without_a_running_prometheus(monkeypatch: pytest.MonkeyP
 
 
 def test_promtool_is_of_the_package_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
+    packages = []
     for system in ("debian 12", "debian 13", "ubuntu 24.04", "ubuntu 26.04"):
-        told = dict(zip(("ID", "VERSION_ID"), system.split(), strict=True))
-        monkeypatch.setattr(requirements.platform, "freedesktop_os_release", lambda told=told: told)
-        found.append(requirements.promtool_package())
-    assert found == ["prometheus", "promtool", "prometheus", "promtool"]
+        release = dict(zip(("ID", "VERSION_ID"), system.split(), strict=True))
+        monkeypatch.setattr(requirements.platform, "freedesktop_os_release", lambda release=release: release)
+        packages.append(requirements.promtool_package())
+    assert packages == ["prometheus", "promtool", "prometheus", "promtool"]
 
 
 def test_a_machine_that_is_not_linux_lacks_just_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(requirements.platform, "system", lambda: "Darwin")
-    assert [one.what for one in requirements.missing(Places(tmp_path))] == [
+    assert [requirement.what for requirement in requirements.missing(Places(tmp_path))] == [
         "Linux: machines share the kernel of the outer machine, and this is Darwin"
     ]
 
@@ -146,5 +146,5 @@ def test_of_a_machine_that_does_not_come_its_own_words_are_told(tmp_path: Path) 
 
     with pytest.raises(RehearsalRefused) as refused:
         wait_for(lambda: False, 0, Silent("nobody", Places(tmp_path)))
-    told = [line.strip() for line in str(refused.value).splitlines()]
-    assert {"state   running", "degraded", "host0 DOWN"} <= set(told)
+    lines = [line.strip() for line in str(refused.value).splitlines()]
+    assert {"state   running", "degraded", "host0 DOWN"} <= set(lines)

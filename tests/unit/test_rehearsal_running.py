@@ -74,13 +74,13 @@ def test_a_service_whose_checkout_was_removed_makes_room(serving: Start, port: i
 
 
 def test_a_service_whose_checkout_is_there_stays_and_is_named(serving: Start, port: int, tmp_path: Path) -> None:
-    other = serving(tmp_path / "there")
+    holder = serving(tmp_path / "there")
     with pytest.raises(RehearsalRefused) as refused:
         another(tmp_path / "mine", port).start()
-    said = str(refused.value)
-    assert other.poll() is None
-    assert said.startswith(f"apt cannot listen on {ADDRESS}:{port}: another program does\n  process {other.pid}: ")
-    assert f"`python -m rehearsal down` in {tmp_path / 'there'} with its number, or `kill {other.pid}`" in said
+    message = str(refused.value)
+    assert holder.poll() is None
+    assert message.startswith(f"apt cannot listen on {ADDRESS}:{port}: another program does\n  process {holder.pid}: ")
+    assert f"`python -m rehearsal down` in {tmp_path / 'there'} with its number, or `kill {holder.pid}`" in message
 
 
 def test_a_program_that_is_no_service_is_named_and_left_alone(port: int, tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_who_holds_the_bridge_of_a_removed_checkout_is_named(
     monkeypatch.setattr(network.Network, "bridge_address", ADDRESS)
     with socket.create_server((ADDRESS, port)), pytest.raises(RehearsalRefused) as refused:
         network.bring_up(Places(tmp_path / "mine", 7))
-    said = str(refused.value)
-    assert f"  owner   {gone}, which is gone\n  process {os.getpid()}: " in said
-    assert f"  try     `kill {os.getpid()}`, then run again; or ENGINEHOUSE_REHEARSAL_NUMBER=8 here" in said
+    message = str(refused.value)
+    assert f"  owner   {gone}, which is gone\n  process {os.getpid()}: " in message
+    assert f"  try     `kill {os.getpid()}`, then run again; or ENGINEHOUSE_REHEARSAL_NUMBER=8 here" in message
 
 
 def test_down_stops_the_services_of_its_number_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Where torch comes from: the configured pip, TORCH_INDEX, the default build; by the real pip on indexes made here."""
+"""Sources of torch: the configured pip, TORCH_INDEX, the default build; by the real pip on indexes made here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wheel(directory: Path, name: str, version: str, tag: str = f"{TAG}-{TAG}-{PL
         "Metadata-Version: 2.1",
         f"Name: {name}",
         f"Version: {version}",
-        *(f"Requires-Dist: {one}" for one in needs),
+        *(f"Requires-Dist: {requirement}" for requirement in needs),
     ]
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(f"{about}/METADATA", "\n".join(lines) + "\n")
@@ -52,7 +52,7 @@ def default(directory: Path, python: str = PYTHON) -> Path:
 
 @pytest.fixture(autouse=True)
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What this machine's pip is set to: one directory of wheels, and no index."""
+    """The directory of wheels that pip is configured with; no index."""
     directory = tmp_path / "configured"
     directory.mkdir()
     for name in [name for name in os.environ if name.startswith("PIP_")]:
@@ -107,7 +107,7 @@ def test_torch_index_may_be_a_package_index(configured: Path, tmp_path: Path, mo
             super().__init__(*words, directory=str(tmp_path / "index"))
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Keeps request lines out of the test's output."""
 
     default(configured)
     cpu(tmp_path / "index/torch")
@@ -130,9 +130,9 @@ def test_an_index_that_does_not_answer_is_left_in_time_for_the_default_build(
     (Path(os.environ["PIP_CONFIG_FILE"])).write_text(f"[global]\nfind-links = {configured}\n")
     monkeypatch.setenv("PIP_INDEX_URL", "file:///nowhere")
     assert names() == ["torch-2.13.0", "nvidia_nccl_cu13-2.29.7"]
-    said = capfd.readouterr().err
-    assert f"  {silent} gave none: no answer within 3 s\n" in said
-    assert "2.7 GB to download" in said and "make … TORCH_INDEX=" in said
+    errors = capfd.readouterr().err
+    assert f"  {silent} gave none: no answer within 3 s\n" in errors
+    assert "2.7 GB to download" in errors and "make … TORCH_INDEX=" in errors
 
 
 def test_torch_is_downloaded_once(configured: Path) -> None:
@@ -157,7 +157,7 @@ def test_another_python_gets_a_wheel_of_its_own_and_the_same_libraries(configure
 def test_the_default_build_goes_as_soon_as_a_cpu_build_is_offered(
     configured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the message says: name an index, and run again."""
+    """As the message advises: name an index, and run again."""
     default(configured)
     assert names() == ["torch-2.13.0", "nvidia_nccl_cu13-2.29.7"]
     cpu(tmp_path / "wheels")
@@ -166,7 +166,7 @@ def test_the_default_build_goes_as_soon_as_a_cpu_build_is_offered(
 
 
 def test_a_machine_without_torch_anywhere_is_told_what_pip_said() -> None:
-    """Nothing half-done is left."""
+    """The refusal leaves no partial directory."""
     with pytest.raises(RehearsalRefused) as refused:
         torch_wheel.wheels("3.11")
     assert str(refused.value) == (

@@ -65,8 +65,8 @@ def test_qemu_is_asked_in_its_own_protocol_and_its_refusal_is_told(tmp_path: Pat
     def answer(line: socket.socket) -> None:
         connection, _ = line.accept()
         with connection, connection.makefile("rw") as stream:
-            for told in ('{"QMP": {}}', '{"return": {}}\n{"event": "STOP"}', '{"error": {"desc": "no disk"}}'):
-                stream.write(told + "\n")
+            for reply in ('{"QMP": {}}', '{"return": {}}\n{"event": "STOP"}', '{"error": {"desc": "no disk"}}'):
+                stream.write(reply + "\n")
                 stream.flush()
                 heard.append(stream.readline())
 

@@ -25,9 +25,9 @@ LITERAL = re.compile(rf"(?<![\w.])({'|'.join(re.escape(name) for name in NAMES)}
 def texts(file: Path) -> Iterator[ast.Constant]:
     """Every text of a module that is no docstring: what the program says or compares."""
     tree = ast.parse(file.read_text("utf-8"))
-    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
             yield node
 
 
@@ -62,5 +62,5 @@ def test_the_oldest_release_on_offer_that_is_new_enough_is_found() -> None:
 
 
 def test_the_default_is_on_offer() -> None:
-    """Nobody is given by default what is refused by name."""
+    """A release that is refused by name is not the default."""
     assert RELEASES[DEFAULT_RELEASE].offered

@@ -14,13 +14,13 @@ TASKED = ReplaySlice(prompts="p", answers="a", max_tokens=8, equal_percent=0.0, 
 TOKENS = st.lists(st.integers(0, 9), max_size=20).map(tuple)
 
 
-def compared(wanted: tuple[int, ...], given: tuple[int, ...]) -> Compared:
+def compared(wanted: tuple[int, ...], answered: tuple[int, ...]) -> Compared:
     """Two answers to one prompt."""
-    return Compared(Answer("prompt", wanted), Answer("prompt", given))
+    return Compared(Answer("prompt", wanted), Answer("prompt", answered))
 
 
 @pytest.mark.parametrize(
-    ("wanted", "given", "first", "equal"),
+    ("wanted", "answered", "first", "equal"),
     [
         ((1, 2, 3), (1, 2, 3), None, 3),
         ((1, 2, 3), (1, 9, 3), 1, 2),
@@ -31,15 +31,17 @@ def compared(wanted: tuple[int, ...], given: tuple[int, ...]) -> Compared:
     ],
 )
 def test_two_answers_part_at_their_first_different_token(
-    wanted: tuple[int, ...], given: tuple[int, ...], first: int | None, equal: int
+    wanted: tuple[int, ...], answered: tuple[int, ...], first: int | None, equal: int
 ) -> None:
-    found = compared(wanted, given)
-    assert (found.first_difference, found.equal) == (first, equal)
+    comparison = compared(wanted, answered)
+    assert (comparison.first_difference, comparison.equal) == (first, equal)
 
 
 @given(TOKENS, TOKENS)
-def test_answers_part_nowhere_exactly_when_they_are_the_same(wanted: tuple[int, ...], given: tuple[int, ...]) -> None:
-    assert (compared(wanted, given).first_difference is None) == (wanted == given)
+def test_answers_part_nowhere_exactly_when_they_are_the_same(
+    wanted: tuple[int, ...], answered: tuple[int, ...]
+) -> None:
+    assert (compared(wanted, answered).first_difference is None) == (wanted == answered)
 
 
 @given(TOKENS)
@@ -60,14 +62,14 @@ def test_a_prompt_that_was_not_answered_is_answered_wrongly() -> None:
 
 
 def test_a_task_is_met_by_a_match_anywhere_in_its_answer() -> None:
-    given = [Answer("capital?", (1,), "It is Paris.", "task"), Answer("sum?", (2,), "five", "task")]
-    verdict = judge([], given, [("capital?", "Paris"), ("sum?", "^4$")], TASKED)
+    answers = [Answer("capital?", (1,), "It is Paris.", "task"), Answer("sum?", (2,), "five", "task")]
+    verdict = judge([], answers, [("capital?", "Paris"), ("sum?", "^4$")], TASKED)
     assert (verdict.met_percent, verdict.is_good) == (50.0, False)
 
 
 def test_a_task_and_a_prompt_of_the_same_text_are_kept_apart() -> None:
-    given = [Answer("same", (1,), "as prompt"), Answer("same", (2,), "as task", "task")]
-    verdict = judge([Answer("same", (1,))], given, [("same", "task")], TASKED)
+    answers = [Answer("same", (1,), "as prompt"), Answer("same", (2,), "as task", "task")]
+    verdict = judge([Answer("same", (1,))], answers, [("same", "task")], TASKED)
     assert (verdict.equal_percent, verdict.met_percent) == (100.0, 100.0)
 
 
@@ -83,8 +85,8 @@ def test_a_task_whose_pattern_is_none_is_an_error() -> None:
 
 def test_a_regression_is_told_as_a_diff_of_the_prompts_that_part_first() -> None:
     wanted = [Answer("The capital of France is", (5, 6, 7, 8, 9, 1), "Paris, a city"), Answer("two", (1, 1))]
-    given = [Answer("The capital of France is", (5, 6, 7, 8, 0, 0), "Paris, aaaa"), Answer("two", (2, 1))]
-    assert str(regression("engine llama (3f9c)", judge(wanted, given, [], LIMITS))) == (
+    answers = [Answer("The capital of France is", (5, 6, 7, 8, 0, 0), "Paris, aaaa"), Answer("two", (2, 1))]
+    assert str(regression("engine llama (3f9c)", judge(wanted, answers, [], LIMITS))) == (
         "engine llama (3f9c) does not answer as it should\n"
         "  found     62.5 % of 8 tokens equal (90.0 % wanted)\n"
         '  prompt 1  "two": token 1 of 2 differs first; 1 equal\n'
@@ -101,6 +103,6 @@ def test_a_regression_is_told_as_a_diff_of_the_prompts_that_part_first() -> None
 
 def test_a_missed_task_is_told_with_what_was_expected_and_what_came() -> None:
     verdict = judge([], [Answer("2+2?", (1,), "five", "task")], [("2+2?", "^4$")], TASKED)
-    told = str(regression("engine llama (3f9c)", verdict))
-    assert "0 of 1 tasks met (60.0 % wanted)" in told
-    assert '  task 1     "2+2?"\n  expects 1  ^4$\n  answer 1   "five"\n' in told
+    message = str(regression("engine llama (3f9c)", verdict))
+    assert "0 of 1 tasks met (60.0 % wanted)" in message
+    assert '  task 1     "2+2?"\n  expects 1  ^4$\n  answer 1   "five"\n' in message

@@ -19,7 +19,7 @@ INVENTORY = str(Path(__file__).parents[2] / "inventories" / "h100.py")
 
 
 def printed(renderable: RenderableType) -> str:
-    """What a plain terminal of 120 columns shows, without trailing spaces."""
+    """The text on a plain terminal of 120 columns, without trailing spaces."""
     console = Console(width=120, highlight=False, no_color=True)
     with console.capture() as capture:
         console.print(renderable)
@@ -32,16 +32,16 @@ def test_the_shipped_inventory_prints_this() -> None:
     same_as_golden("h100.plan.txt", printed(plan_report(shipped)))
 
 
-def test_what_fits_beside_a_reranker_prints_this() -> None:
+def test_a_fit_beside_a_reranker_prints_this() -> None:
     """`enginehouse fit h100-80 gpt-oss-20b bge-reranker-large`."""
-    found = fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND)
-    same_as_golden("fit.txt", printed(fit_report(found)))
+    fitting = fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND)
+    same_as_golden("fit.txt", printed(fit_report(fitting)))
 
 
-def test_what_is_left_is_counted_in_tokens_and_users() -> None:
+def test_the_remaining_memory_is_counted_in_tokens_and_users() -> None:
     """79,031 - 592 - 2,880 - 18,327 = 57,232 MiB of 49,152 bytes: 1,220,928 tokens, 149 users of 8,192."""
-    found = fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND)
-    assert (found.cache_tokens, found.users[8_192]) == (1_220_928, 149)
+    fitting = fit("h100-80", ["gpt-oss-20b", "bge-reranker-large"], "26.07", AROUND)
+    assert (fitting.cache_tokens, fitting.users[8_192]) == (1_220_928, 149)
 
 
 def test_longer_prompts_leave_less() -> None:
@@ -55,7 +55,6 @@ def test_users_stop_at_the_models_own_context() -> None:
 
 
 def test_encoders_alone_have_no_cache() -> None:
-    """Nothing to share among users."""
     assert fit("l40s-48", ["bge-reranker-large"], "26.07", AROUND).to_json()["cache_tokens"] == 0
 
 
@@ -67,18 +66,18 @@ def test_forty_equal_hosts_are_shown_once() -> None:
 
 def test_a_bar_is_as_long_as_the_card() -> None:
     """64 characters, whatever is on it."""
-    one = plan().for_host("h100-01")
-    bar = memory_bar(one.servers[0], 0, one).plain.splitlines()[0]
+    host = plan().for_host("h100-01")
+    bar = memory_bar(host.servers[0], 0, host).plain.splitlines()[0]
     assert sum(bar.count(mark) for mark in "█▓▒░·") == 64
 
 
 def test_the_parts_of_a_bar_add_up_to_what_cuda_can_use() -> None:
     """81,079 on the measured card."""
-    one = plan().for_host("h100-01")
-    assert sum(memory_parts(one.servers[0], 0, one).values()) == 81_079
+    host = plan().for_host("h100-01")
+    assert sum(memory_parts(host.servers[0], 0, host).values()) == 81_079
 
 
 def test_encoders_are_on_the_first_gpu_only() -> None:
     """Weights of GPU 1: a half of gpt-oss and nothing else."""
-    one = plan(**(main(gpus=(0, 1)) | {"machine": replace(MACHINE, gpus=2)})).for_host("h100-01")
-    assert [memory_parts(one.servers[0], gpu, one)["weights"] for gpu in (0, 1)] == [8_537, 6_562]
+    host = plan(**(main(gpus=(0, 1)) | {"machine": replace(MACHINE, gpus=2)})).for_host("h100-01")
+    assert [memory_parts(host.servers[0], gpu, host)["weights"] for gpu in (0, 1)] == [8_537, 6_562]

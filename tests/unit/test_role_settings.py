@@ -1,4 +1,4 @@
-"""What an inventory says under `<role>_settings` is judged while planning, by what each role declares of itself."""
+"""Values under `<role>_settings` are judged while planning, by the fields that each role declares."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_misspelt_setting_is_offered_the_nearest() -> None:
     ],
 )
 def test_type_range_and_name_are_judged(data: dict[str, Any], first: str) -> None:
-    """One refusal for one mistake."""
+    """A single refusal for a single mistake."""
     assert [text.splitlines()[0] for text in refusals(**data)] == [first]
 
 
@@ -91,8 +91,8 @@ def test_all_mistakes_of_all_roles_come_together() -> None:
 def test_the_defaults_of_every_role_are_in_their_own_range(role: str) -> None:
     """Else what a person copies from the table would be refused."""
     defaults = TABLE[role]()
-    given = {field.name: getattr(defaults, field.name) for field in fields(defaults)}
-    assert list(role_problems(f"{role}_settings", given, TABLE[role])) == []
+    values = {field.name: getattr(defaults, field.name) for field in fields(defaults)}
+    assert list(role_problems(f"{role}_settings", values, TABLE[role])) == []
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -66,10 +66,10 @@ def test_a_run_is_done_when_its_last_wave_has_passed() -> None:
     assert run.decide() == Done()
 
 
-@pytest.mark.parametrize("found", ["not ready", "slower", "question failed"])
-def test_what_a_gate_finds_stops_the_run(found: str) -> None:
-    run = hear(staged(), "a", *SWAP, found)
-    assert run.decide() == Stop((), {"a": found})
+@pytest.mark.parametrize("verdict", ["not ready", "slower", "question failed"])
+def test_a_failed_gate_stops_the_run(verdict: str) -> None:
+    run = hear(staged(), "a", *SWAP, verdict)
+    assert run.decide() == Stop((), {"a": verdict})
 
 
 def test_a_lost_host_stops_the_run_once_its_wave_is_over() -> None:
@@ -99,7 +99,7 @@ def test_a_run_may_lose_as_many_hosts_as_its_rollout_says() -> None:
     assert hear(run, "b", "drained", "lost").decide() == Stop(("a", "b"))
 
 
-def test_who_is_not_seen_ready_counts_as_out() -> None:
+def test_a_host_not_seen_ready_counts_as_out() -> None:
     """Of this run or not: with one of four out, nobody else may go."""
     run = staged()
     run.see({"d": False})
@@ -108,7 +108,7 @@ def test_who_is_not_seen_ready_counts_as_out() -> None:
     assert run.decide() == Begin(0)
 
 
-def test_who_is_out_already_takes_no_room() -> None:
+def test_a_first_deploy_begins_although_no_host_is_ready() -> None:
     """It is the one to be mended, and at a first deploy nobody serves yet."""
     run = staged()
     run.see(dict.fromkeys("abcd", False))
@@ -150,7 +150,7 @@ def test_as_much_goes_back_as_the_rollout_says(on_failure: str, groups: list[tup
     assert run.decide() == Stop((), {"c": "slower"}, tuple(sorted(host for group in groups for host in group)))
 
 
-def test_who_served_nothing_before_stays() -> None:
+def test_a_host_without_an_earlier_release_stays_on_the_new_one() -> None:
     run = hear(staged(on_failure="host"), "a", *SWAP, "question failed")
     assert run.decide() == TakeBack(("a",))
     assert hear(run, "a", "kept").decide() == Stop((), {"a": "question failed"}, (), ("a",))
@@ -196,7 +196,7 @@ def test_random_rollouts_keep_what_they_promise(tenth: int) -> None:
 
 
 def test_random_rollouts_drain_stop_and_go_back() -> None:
-    """What is drawn reaches every decision, or the promise above would be kept by doing nothing."""
+    """The drawn runs reach every decision, so the promise above is not kept by doing nothing."""
     seen = set[str]()
     for seed in range(60):
         fleet = PretendedFleet.drawn(random.Random(seed), most=40)

@@ -1,4 +1,4 @@
-"""What the backends are told: model.yaml of the LLM, parameters of the encoders."""
+"""Settings of the backends: model.yaml of the LLM, parameters of the encoders."""
 
 from __future__ import annotations
 
@@ -73,8 +73,10 @@ def test_reuse_can_be_switched_off() -> None:
 def test_a_blackwell_card_may_have_an_fp8_cache() -> None:
     """Twice the tokens; only Hopper lists it as unsupported for gpt-oss."""
     model = replace(GPT_OSS, kv_cache=KVCache(tokens=65_536, dtype="fp8"))
-    one = plan(**(main(model) | {"machine": replace(MACHINE, gpu="b200-180")})).for_host("h100-01").servers[0].models[0]
-    assert one.memory.kv_cache_mib == 1_536
+    model_slice = (
+        plan(**(main(model) | {"machine": replace(MACHINE, gpu="b200-180")})).for_host("h100-01").servers[0].models[0]
+    )
+    assert model_slice.memory.kv_cache_mib == 1_536
 
 
 def test_the_embedder_is_told_exactly_this() -> None:
@@ -107,8 +109,8 @@ def test_streams_are_written_where_there_are_several() -> None:
 
 def test_an_encoder_on_the_cpu_is_told_so() -> None:
     """And has no cap on CUDA memory it will not use."""
-    found = settings(replace(RERANKER, device="cpu", dtype="float32"))
-    assert (found["device"], found["dtype"], found["memory_mib"]) == ("cpu", "fp32", "0")
+    written = settings(replace(RERANKER, device="cpu", dtype="float32"))
+    assert (written["device"], written["dtype"], written["memory_mib"]) == ("cpu", "fp32", "0")
 
 
 @pytest.mark.parametrize("model", [EMBEDDER, RERANKER], ids=["embedder", "reranker"])
@@ -122,8 +124,8 @@ def test_the_encoders_know_every_parameter(model: object) -> None:
 def test_a_split_over_stages_is_written() -> None:
     """Four GPUs in two stages of two."""
     data = main(replace(LLAMA, parallel=Parallel(pipeline=2)), gpus=(0, 1, 2, 3))
-    found = plan(**(data | {"machine": replace(MACHINE, gpus=4)})).for_host("h100-01").servers[0].models[0].settings
-    assert (found["tensor_parallel_size"], found["pipeline_parallel_size"]) == (2, 2)
+    written = plan(**(data | {"machine": replace(MACHINE, gpus=4)})).for_host("h100-01").servers[0].models[0].settings
+    assert (written["tensor_parallel_size"], written["pipeline_parallel_size"]) == (2, 2)
 
 
 def test_an_eagle_head_drafts_from_a_directory_of_its_own() -> None:
@@ -150,10 +152,10 @@ def test_blocks_that_fall_out_of_the_gpu_go_to_the_host() -> None:
     assert cache["host_cache_size"] == 4_294_967_296
 
 
-@pytest.mark.parametrize(("asked", "written"), [("auto", "auto"), ("bfloat16", "auto"), ("fp8", "fp8")])
-def test_a_cache_has_one_of_two_words(asked: str, written: str) -> None:
+@pytest.mark.parametrize(("dtype", "written"), [("auto", "auto"), ("bfloat16", "auto"), ("fp8", "fp8")])
+def test_a_cache_has_one_of_two_words(dtype: str, written: str) -> None:
     """The backend knows auto, fp8 and nvfp4, and refuses bfloat16."""
-    cache = settings(replace(LLAMA, kv_cache=KVCache(dtype=asked)))["kv_cache_config"]
+    cache = settings(replace(LLAMA, kv_cache=KVCache(dtype=dtype)))["kv_cache_config"]
     assert isinstance(cache, dict)
     assert cache["dtype"] == written
 
@@ -165,8 +167,8 @@ def test_a_dtype_is_written_where_it_was_chosen() -> None:
 
 def test_the_backend_is_asked_for_clients_as_often_as_was_said() -> None:
     """In milliseconds."""
-    asked = settings(replace(LLAMA, cancellation_check_period_ms=250))["triton_config"]
-    assert asked == {"max_batch_size": 0, "decoupled": True, "cancellation_check_period_ms": 250}
+    config = settings(replace(LLAMA, cancellation_check_period_ms=250))["triton_config"]
+    assert config == {"max_batch_size": 0, "decoupled": True, "cancellation_check_period_ms": 250}
 
 
 @pytest.mark.parametrize(
@@ -183,5 +185,5 @@ def test_the_llm_of_the_image_knows_every_argument(model: object) -> None:
     source = Path(__file__).parents[2] / "rehearsal/llmapi/packages/tensorrt_llm/arguments.py"
     known: dict[str, Any] = {}
     exec(compile(source.read_text("utf-8"), str(source), "exec"), known)
-    told = {name: value for name, value in settings(model).items() if name != "triton_config"}
-    assert known["check"](told) is None
+    arguments = {name: value for name, value in settings(model).items() if name != "triton_config"}
+    assert known["check"](arguments) is None

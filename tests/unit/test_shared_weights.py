@@ -1,4 +1,4 @@
-"""One checkpoint that several models of a host are made of is fetched once, into one directory."""
+"""A checkpoint that several models of a host share is fetched once, into one directory."""
 
 from __future__ import annotations
 

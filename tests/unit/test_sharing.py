@@ -27,16 +27,16 @@ def fleet(**third: Any) -> Plan:
 
 
 def shared(made: Plan, host: str) -> dict[str, SharedSlice]:
-    """What a host shares, by model."""
+    """The files that a host shares, by model."""
     sharing = made.for_host(host).sharing
-    return {one.model: one for one in sharing.files} if sharing else {}
+    return {files.model: files for files in sharing.files} if sharing else {}
 
 
 def test_both_sides_name_one_port_for_one_set_of_files() -> None:
     made = fleet()
     assert shared(made, "a")["nomic"].here == "10.0.0.1:7401"
     assert shared(made, "b")["nomic"].peers == (PeerSlice(host="a", place="10.0.0.1:7401"),)
-    assert {model: one.port for model, one in shared(made, "a").items()} == {"gpt-oss-20b": 7400, "nomic": 7401}
+    assert {model: files.port for model, files in shared(made, "a").items()} == {"gpt-oss-20b": 7400, "nomic": 7401}
 
 
 def test_a_host_that_does_not_say_so_shares_nothing() -> None:
@@ -93,8 +93,8 @@ def pinned(*ports: int) -> Plan:
 
 def test_a_pinned_image_is_a_set_of_files_of_its_own() -> None:
     made = pinned(7399, 7398)
-    one = shared(made, "h1")["image-555555555555"]
-    assert (one.revision, [peer.host for peer in one.peers]) == ("sha256:" + "5" * 64, ["h2"])
+    image = shared(made, "h1")["image-555555555555"]
+    assert (image.revision, [peer.host for peer in image.peers]) == ("sha256:" + "5" * 64, ["h2"])
     references = [made.for_host(name).servers[0].image.pull_reference for name in ("h1", "h2")]
     assert references == [f"127.0.0.1:{port}/nvidia/tritonserver@sha256:{'5' * 64}" for port in (7399, 7398)]
 

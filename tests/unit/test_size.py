@@ -52,18 +52,18 @@ def test_encoders_agree_with_a_hand_calculation() -> None:
     """On a real H100's figures: 4,000 users x 100 passages every 30 s, and a text each."""
     demand = replace(ASKED, every_seconds=30.0, passages=100, texts=1)
     loads = loads_of(json.loads(ENCODERS.read_text("utf-8")), "encoders")
-    found = size(demand, loads, ("bge-reranker-large", "nomic-embed-text-v2-moe"))
+    sized = size(demand, loads, ("bge-reranker-large", "nomic-embed-text-v2-moe"))
     # 13,333.3 / 6,740.7618 passages a second, and 133.33 / 14,812.9 texts
-    assert [need.replicas for need in found.needs] == pytest.approx([1.97802, 0.0090012], rel=1e-3)
-    assert (found.cards, found.is_measured) == (2, True)
+    assert [need.replicas for need in sized.needs] == pytest.approx([1.97802, 0.0090012], rel=1e-3)
+    assert (sized.cards, sized.is_measured) == (2, True)
 
 
 def test_models_of_one_card_add_up() -> None:
     """480 users at once on 60 a card are 8 cards; encoders' 1.987 beside them make 10."""
     demand = replace(ASKED, at_once_percent=12, every_seconds=30.0, passages=100, texts=1)
     loads = (*loads_of(json.loads(ENCODERS.read_text("utf-8")), "encoders"), CHAT)
-    found = size(demand, loads)
-    assert (found.by_memory, found.cards, found.is_measured) == (1, 10, True)
+    sized = size(demand, loads)
+    assert (sized.by_memory, sized.cards, sized.is_measured) == (1, 10, True)
 
 
 @pytest.mark.parametrize(
@@ -92,22 +92,22 @@ def test_the_most_clients_within_the_first_token_count() -> None:
 
 def test_a_model_is_split_where_that_takes_fewer_cards() -> None:
     """70B in 16 bits: two cards hold it and 17 sequences (24 replicas), four hold 200 and more."""
-    found = size(replace(ASKED, users=400), names=("llama-3.1-70b-instruct",))
-    assert (found.gpus, found.cards) == (4, 8)
+    sized = size(replace(ASKED, users=400), names=("llama-3.1-70b-instruct",))
+    assert (sized.gpus, sized.cards) == (4, 8)
 
 
 def test_a_card_that_does_not_fit_says_why() -> None:
     """The plan's own sentence."""
-    found = size(card="l40s-48", names=("gpt-oss-20b",))
-    assert (found.cards, found.refusal) == (0, "gpt-oss-20b: mxfp4 weights need SM 90; this is SM 89")
+    sized = size(card="l40s-48", names=("gpt-oss-20b",))
+    assert (sized.cards, sized.refusal) == (0, "gpt-oss-20b: mxfp4 weights need SM 90; this is SM 89")
 
 
 def test_size_prints_its_assumptions() -> None:
     """As typed, with times in milliseconds too."""
     words = ["size", "--users", "400", "--prompt", "2000", "--answer", "400", "--first-token", "800ms", "--gpu", "h100"]
-    said = CliRunner().invoke(enginehouse, [*words, "gpt-oss-20b"]).output
-    assert "at least 1" in said and "not measured: gpt-oss-20b" in said
-    assert "400 users, 400 of them with a question under way" in said and "95 of 100 within 0.8 s" in said
+    output = CliRunner().invoke(enginehouse, [*words, "gpt-oss-20b"]).output
+    assert "at least 1" in output and "not measured: gpt-oss-20b" in output
+    assert "400 users, 400 of them with a question under way" in output and "95 of 100 within 0.8 s" in output
 
 
 def test_passages_without_a_rate_are_no_load() -> None:

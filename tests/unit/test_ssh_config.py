@@ -19,7 +19,7 @@ ASKED = ("hostname", "port", "user", "proxyjump", "userknownhostsfile", "identit
 
 
 def resolved(words: list[str]) -> dict[str, str]:
-    """What OpenSSH makes of an ssh command, as `ssh -G` prints it."""
+    """Options of an ssh command as OpenSSH resolves them (`ssh -G`)."""
     done = subprocess.run([words[0], "-G", *words[1:]], capture_output=True, text=True, check=True)
     pairs = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     return {name: pairs.get(name, "") for name in ASKED}

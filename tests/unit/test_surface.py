@@ -1,4 +1,4 @@
-"""What an inventory says about who gets in and what tenants see of each other, as the plan hands it on."""
+"""Access rules and the separation of tenants, from the inventory into the plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_declared_firewall_reaches_the_host() -> None:
 
 
 def test_a_firewall_is_part_of_the_digest() -> None:
-    """Who expects a plan expects its rules."""
+    """An expected digest covers the firewall rules."""
     assert plan(firewall=DECLARED).digest != plan().digest
 
 
@@ -35,7 +35,7 @@ def test_a_public_address_behind_a_firewall_of_its_host_is_planned(allow: str) -
 
 
 def test_a_loopback_address_needs_no_firewall_whatever_its_protection() -> None:
-    """Nobody outside reaches it."""
+    """No other machine reaches a loopback address."""
     assert plan(**main(protection="balancer")).slices[0].firewall is None
 
 

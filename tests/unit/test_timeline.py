@@ -1,4 +1,4 @@
-"""What the time line of a rollout says a balancer does, and what it takes from a run that a gate stopped."""
+"""The time line of a rollout: the balancer's events, and those of a run that a gate stopped."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ OUTPUT = """\
 
 def watch(*seen: tuple[str, str]) -> Timeline:
     """A time line that saw these hosts change to these states."""
-    told: list[Event] = []
-    timeline = Timeline("", "pool0", lambda: {"right": 1, "lost": 0, "cut": 0}, told.append)
+    events: list[Event] = []
+    timeline = Timeline("", "pool0", lambda: {"right": 1, "lost": 0, "cut": 0}, events.append)
     for host, state in seen:
         timeline.now[host] = state
         timeline.note(host=host, state=state)
-    assert timeline.events == told
+    assert timeline.events == events
     return timeline
 
 

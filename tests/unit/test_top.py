@@ -1,4 +1,4 @@
-"""What `enginehouse top` shows: the same figures from a Prometheus and from the hosts' own pages."""
+"""`enginehouse top` shows the same figures from a Prometheus and from the hosts' own pages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def text_of(renderable: object) -> str:
 
 def answered(query: str) -> list[Row]:
     """A Prometheus with host a well, its model not ready, and one alert."""
-    told: dict[str, list[Row]] = {
+    results: dict[str, list[Row]] = {
         'max by (host) (up{job="host"})': [({"host": "a"}, 1.0), ({"host": "b"}, 0.0), ({"host": "eyes"}, 1.0)],
         'up{job="triton"}': [({"instance": "a/main", "host": "a"}, 1.0)],
         'probe_success{job="probe"}': [({"instance": "a/main/minilm"}, 0.0), ({"instance": "edge/chat/minilm"}, 1.0)],
@@ -61,7 +61,7 @@ def answered(query: str) -> list[Row]:
         "sum by (host) (DCGM_FI_DEV_POWER_USAGE)": [({"host": "a"}, 640.0)],
         "sum by (host) (nv_gpu_power_usage)": [({"host": "a"}, 1.0)],
     }
-    return told.get(query, [])
+    return results.get(query, [])
 
 
 def test_pages_of_a_host_give_its_figures_and_its_servers() -> None:
@@ -122,8 +122,8 @@ def reading_of_nothing() -> str:
 
 
 def test_text_that_is_no_reading_is_no_answer() -> None:
-    said: list[Any] = [None, "", "Permission denied", f"{MARK}1\n{BEFORE}"]
-    assert [pages_of(each) for each in said] == [None] * 4
+    answers: list[Any] = [None, "", "Permission denied", f"{MARK}1\n{BEFORE}"]
+    assert [pages_of(answer) for answer in answers] == [None] * 4
 
 
 def test_a_monitor_is_asked_and_without_one_the_hosts_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,15 +49,15 @@ def test_a_secret_in_a_text_is_seen_and_masked(text: str) -> None:
         "/home/hf_cache/weights",
     ],
 )
-def test_what_holds_no_secret_is_left_as_it_is(text: str) -> None:
+def test_a_text_without_a_secret_stays_unchanged(text: str) -> None:
     """A commit, a digest, a public key, a user of SSH: nothing to hide."""
     assert (secret_in(text), without_secrets(text)) == ("", text)
 
 
 def test_a_secret_is_named_by_where_it_stands() -> None:
     """Down to the last dictionary and list."""
-    found = typed_out({"proxies": [{"http": f"http://a:{SECRET}@b"}], "token": SECRET, "size": 3}, "docker.daemon")
-    assert list(found) == [
+    secrets = typed_out({"proxies": [{"http": f"http://a:{SECRET}@b"}], "token": SECRET, "size": 3}, "docker.daemon")
+    assert list(secrets) == [
         ('docker.daemon["proxies"][0]["http"]', "a URL with a password or token before its @, 27 characters"),
         ('docker.daemon["token"]', "a token or password under its name, 16 characters"),
     ]

@@ -1,4 +1,4 @@
-"""What an annotation of the spec lets stand: whole numbers for percentages, never True for a number."""
+"""Annotations of the spec accept whole numbers for percentages, and never True for a number."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from deploy.spec import Replay
 from tests.unit.given import plan, sources
 from tests.unit.wrong_llm import engine
 
-CLASSES = [found for found in vars(spec).values() if isinstance(found, type) and is_dataclass(found)]
+CLASSES = [class_ for class_ in vars(spec).values() if isinstance(class_, type) and is_dataclass(class_)]
 FLOATS = [
-    (found, field.name)
-    for found in CLASSES
-    for field in fields(found)
-    if get_type_hints(found)[field.name] in (float, float | None)
+    (class_, field.name)
+    for class_ in CLASSES
+    for field in fields(class_)
+    if get_type_hints(class_)[field.name] in (float, float | None)
 ]
 
 

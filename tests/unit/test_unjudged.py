@@ -20,7 +20,7 @@ SILENT = replace(PLAIN, replay=None)
 
 
 def record(made: Plan) -> EngineRecord:
-    """What the ledger has once the plan's engine is signed."""
+    """The ledger's record after the plan's engine is signed."""
     (engine,) = made.engines
     return EngineRecord(
         model=engine.model,
@@ -45,12 +45,12 @@ def test_the_choice_is_in_the_plan_and_its_json() -> None:
 
 
 def test_the_choice_makes_no_other_engine() -> None:
-    """Nobody builds again because somebody said why."""
+    """Adding the reason does not build the engine again."""
     assert engine_plan(CHOSEN).engines[0].fingerprint == engine_plan(PLAIN).engines[0].fingerprint
 
 
 def test_a_judged_engine_has_the_digest_it_had() -> None:
-    """Nothing is said of what is not chosen."""
+    """The plan's JSON has no `unjudged` unless the inventory chooses it."""
     assert "unjudged" not in str(engine_plan(PLAIN).to_json())
 
 
@@ -77,6 +77,6 @@ def test_on_the_pytorch_path_the_choice_says_nothing() -> None:
 
 
 def test_the_report_says_it_beside_the_engine() -> None:
-    """Where the share of equal tokens stands otherwise."""
+    """It replaces the share of equal tokens."""
     facts = list(engines_report(engine_plan(CHOSEN).slices[0], {}))[1]
     assert f"signed unjudged, by choice: {REASON}" in [cell for column in facts.columns for cell in column.cells]

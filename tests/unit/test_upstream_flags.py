@@ -50,11 +50,11 @@ def of_catalog(release: str, program: str) -> dict[str, Any]:
 
 
 def facts(flag: dict[str, Any]) -> dict[str, Any]:
-    """What of a flag both readings say, whichever it is from, in one form."""
+    """The facts of a flag that both readings have, in a common form."""
     default = "unset" if flag.get("suppressed") else flag.get("default", False if flag["type"] == "flag" else None)
     choices = flag.get("choices") and list(dict.fromkeys(flag["choices"]))
-    said = {"type": flag["type"], "default": default, "choices": choices}
-    return said | {word: flag.get(word) for word in ("aliases", "nargs", "required")}
+    parsed = {"type": flag["type"], "default": default, "choices": choices}
+    return parsed | {word: flag.get(word) for word in ("aliases", "nargs", "required")}
 
 
 @pytest.mark.parametrize(("release", "program"), PAIRS)
@@ -63,10 +63,12 @@ def test_the_catalog_agrees_with_the_second_reading(release: str, program: str) 
     upstream, catalog = READ[release][program], of_catalog(release, program)
     wrong = dict.fromkeys(upstream.keys() ^ catalog.keys(), "in one reading only")
     for flag in upstream.keys() & catalog.keys():
-        one, other = facts(upstream[flag]), facts(catalog[flag])
-        unread = {"choices"} if not (one["choices"] and other["choices"]) else set()
+        read_upstream, in_catalog = facts(upstream[flag]), facts(catalog[flag])
+        unread = {"choices"} if not (read_upstream["choices"] and in_catalog["choices"]) else set()
         unread |= set(upstream[flag].get("unread", []))
-        if differing := {word for word in one if word not in unread and one[word] != other[word]}:
+        if differing := {
+            word for word in read_upstream if word not in unread and read_upstream[word] != in_catalog[word]
+        }:
             wrong[flag] = ", ".join(sorted(differing))
     assert {flag: why for flag, why in wrong.items() if (release, flag) not in DIFFERS} == {}
 

@@ -13,7 +13,7 @@ OUT_OF_MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to alloc
 
 @dataclass(frozen=True)
 class Row:
-    """What goes wrong; the finding that names it, by a line of a log or by a host's answers; or else who does."""
+    """A symptom, and its finding: by a line of a log, by a host's answers, or `elsewhere`."""
 
     symptom: str
     finds: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class Row:
     answers: Mapping[str, str] = field(default_factory=dict)
     """Answers of such a host to the doctor, where no log says it."""
     elsewhere: str = ""
-    """Who says it where no finding can: nothing is wrong on a host then."""
+    """The place that names it if no finding can; no host is broken then."""
 
 
 def _units(state: str) -> dict[str, str]:

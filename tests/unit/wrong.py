@@ -50,7 +50,7 @@ A_COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Wrong(NamedTuple):
-    """One wrong inventory."""
+    """An inventory with a mistake."""
 
     data: dict[str, Any]
     kind: str

@@ -18,10 +18,10 @@ def wrong_gateway(kind: str, where: str, data: dict[str, Any] | None = None, **g
     return Wrong({"gateway": Gateway(**gateway), **(data or {})}, kind, where)
 
 
-def wrong_others(kind: str, where: str, names: tuple[str, ...] = ("h100-02",), **other: Any) -> Wrong:
+def wrong_others(kind: str, where: str, names: tuple[str, ...] = ("h100-02",), **changes: Any) -> Wrong:
     """A gateway that sends to another host, with one mistake; `here` changes the gateway's own host."""
-    here = {"peer_address": "10.0.0.1"} | other.pop("here", {})
-    there = {"machine": MACHINE, "servers": (MAIN,), "gateway": None, "peer_address": "10.0.0.2"} | other
+    here = {"peer_address": "10.0.0.1"} | changes.pop("here", {})
+    there = {"machine": MACHINE, "servers": (MAIN,), "gateway": None, "peer_address": "10.0.0.2"} | changes
     return Wrong(
         {"gateway": Gateway(others=names, **here.pop("gateway", {})), **here}, kind, where, (Source("h100-02", there),)
     )

@@ -51,14 +51,14 @@ def engine(gpu: str = "h100-80", gpus: int = 1, **changes: Any) -> dict[str, Any
     return llama(gpu, gpus, **({"path": "engine"} | changes)) | TRUST
 
 
-def options(**given: Any) -> dict[str, Any]:
+def options(**flags: Any) -> dict[str, Any]:
     """The same engine with flags of trtllm-build."""
-    return engine(engine=Engine(options=given))
+    return engine(engine=Engine(options=flags))
 
 
-def adapters(*given: Adapter, **changes: Any) -> dict[str, Any]:
+def adapters(*chosen: Adapter, **changes: Any) -> dict[str, Any]:
     """The same engine with adapters, in their type."""
-    lora = LoRA(adapters=given or (Adapter(name="a", task_id=1, weights=HEAD),), **changes)
+    lora = LoRA(adapters=chosen or (Adapter(name="a", task_id=1, weights=HEAD),), **changes)
     return engine(precision="float16", lora=lora)
 
 

@@ -13,8 +13,8 @@ SHARES = {"sharing": Sharing(), "peer_address": "10.0.0.11"}
 
 def wrong_sharing(kind: str, where: str, **changes: Any) -> Wrong:
     """A host with one mistake beside a good one that shares the same model."""
-    other = {"machine": MACHINE, "servers": (MAIN,), "gateway": None, **SHARES, "peer_address": "10.0.0.12"}
-    return Wrong(SHARES | changes, kind, where, (Source("h100-02", other),))
+    sound = {"machine": MACHINE, "servers": (MAIN,), "gateway": None, **SHARES, "peer_address": "10.0.0.12"}
+    return Wrong(SHARES | changes, kind, where, (Source("h100-02", sound),))
 
 
 ALL = {

@@ -34,7 +34,7 @@ SERIES = {
 
 
 def page(counters: str) -> str:
-    """What Prometheus reads; `counters` is the text of the list."""
+    """The page that Prometheus reads; `counters` is the text of the list."""
     lines = []
     for row in counters.splitlines():
         if row.startswith("#") or not row.strip():
@@ -59,7 +59,7 @@ class Page(http.server.BaseHTTPRequestHandler):
         self.wfile.write(self.text)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: a scrape is no news."""
+        """Keeps scrapes out of the journal."""
 
 
 if __name__ == "__main__":

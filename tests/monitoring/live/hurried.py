@@ -16,24 +16,24 @@ EVERY, READ_EVERY = "2s", "4s"
 
 def rules(text: str) -> str:
     """The rule file with short times."""
-    found = yaml.safe_load(text)
-    for group in found["groups"]:
+    content = yaml.safe_load(text)
+    for group in content["groups"]:
         group["interval"] = EVERY
         for rule in group["rules"]:
             if held := rule.get("for"):
                 match = re.fullmatch(r"(\d+)m", held)
                 assert match, held
                 rule["for"] = f"{match[1]}s"
-    return yaml.safe_dump(found, sort_keys=False, width=1_000)
+    return yaml.safe_dump(content, sort_keys=False, width=1_000)
 
 
 def settings(text: str, pages: str = "") -> str:
     """Prometheus' settings with short times; and with a job that reads recorded pages at `pages`, HOST:PORT."""
-    found = yaml.safe_load(text)
-    found["global"] |= {"scrape_interval": READ_EVERY, "scrape_timeout": READ_EVERY, "evaluation_interval": EVERY}
-    jobs: list[dict[str, Any]] = [job for job in found["scrape_configs"] if job["job_name"] != "recorded"]
+    content = yaml.safe_load(text)
+    content["global"] |= {"scrape_interval": READ_EVERY, "scrape_timeout": READ_EVERY, "evaluation_interval": EVERY}
+    jobs: list[dict[str, Any]] = [job for job in content["scrape_configs"] if job["job_name"] != "recorded"]
     if pages:
         labels = {"job": "triton", "host": "h100", "instance": "h100/main"}
         jobs.append({"job_name": "recorded", "static_configs": [{"targets": [pages], "labels": labels}]})
-    found["scrape_configs"] = jobs
-    return yaml.safe_dump(found, sort_keys=False, width=1_000)
+    content["scrape_configs"] = jobs
+    return yaml.safe_dump(content, sort_keys=False, width=1_000)

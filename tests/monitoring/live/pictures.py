@@ -45,10 +45,10 @@ def top() -> None:
     words = [str(Path(sys.executable).with_name("enginehouse")), "top", INVENTORY, "--json"]
     ran = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    said = ran.stdout
+    output = ran.stdout
     KEPT.mkdir(parents=True, exist_ok=True)
-    (KEPT / "look.json").write_text(said)
-    (PICTURES / "top.svg").write_text(svg(look_of(json.loads(said))))
+    (KEPT / "look.json").write_text(output)
+    (PICTURES / "top.svg").write_text(svg(look_of(json.loads(output))))
 
 
 def svg(look: Look) -> str:
@@ -76,16 +76,16 @@ def shot(url: str, place: Path, size: tuple[int, int]) -> None:
         subprocess.run(command, check=True, capture_output=True, timeout=90)
 
 
-def look_of(given: dict[str, Any]) -> Look:
+def look_of(answer: dict[str, Any]) -> Look:
     """Back from `to_json`."""
     hosts = {
         name: HostRow(
             row["answers"], {key: ServerRow(**server) for key, server in row["servers"].items()}, row["figures"]
         )
-        for name, row in given["hosts"].items()
+        for name, row in answer["hosts"].items()
     }
-    alerts = tuple((each["host"], each["alert"], each["severity"]) for each in given["alerts"] or ())
-    return Look(given["source"], hosts, alerts)
+    alerts = tuple((alert["host"], alert["alert"], alert["severity"]) for alert in answer["alerts"] or ())
+    return Look(answer["source"], hosts, alerts)
 
 
 if __name__ == "__main__":

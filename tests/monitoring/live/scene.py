@@ -95,12 +95,16 @@ class Watched:
     def ask(self) -> None:
         """A client asks the gateway for everything, and Triton through the balancer."""
         words = [f"-d '{json.dumps(body)}' {GATEWAY}{path}" for path, body in ASKED]
-        asked = "; ".join(f"curl -s -m 20 -H 'Content-Type: application/json' -o /dev/null {each}" for each in words)
+        commands = "; ".join(
+            f"curl -s -m 20 -H 'Content-Type: application/json' -o /dev/null {request}" for request in words
+        )
         # A client that leaves after the first words.
         body = json.dumps(ASKED[0][1] | {"max_tokens": 1500})
-        asked += f"; curl -sN -m 20 -H 'Content-Type: application/json' -d '{body}' {GATEWAY}{ASKED[0][0]} | head -c 20"
+        commands += (
+            f"; curl -sN -m 20 -H 'Content-Type: application/json' -d '{body}' {GATEWAY}{ASKED[0][0]} | head -c 20"
+        )
         ready = f"curl -s -m 5 -o /dev/null http://{self.edge.address}:9000/v2/models/minilm/ready"
-        self.serving.run(f"{asked}; {ready}; true")
+        self.serving.run(f"{commands}; {ready}; true")
 
     def look(self) -> set[str]:
         """Queries of the dashboards that have had no answer yet; every one of those is asked."""
@@ -109,7 +113,7 @@ class Watched:
         return set(left) - self.full
 
     def units(self) -> str:
-        """What node-exporter says of our units on the serving machine, as a file of tests/monitoring/scrapes."""
+        """node-exporter's series of our units on the serving machine, as a file of tests/monitoring/scrapes."""
         names = "node_systemd_(unit_state|service_restart_total)"
         page = self.serving.run(f"curl -s http://127.0.0.1:8006/metrics | grep -E '^(# TYPE )?{names}'").stdout
         ours = [
@@ -154,8 +158,8 @@ def up(keep: bool) -> Iterator[Watched]:
         yield watched
     finally:
         if keep:
-            for one in machines.known(PLACES):
-                one.stop()
+            for machine in machines.known(PLACES):
+                machine.stop()
             services.services_down()
         else:
             down()
@@ -192,10 +196,10 @@ def recorded_pages(names: tuple[str, ...]) -> Iterator[str]:
 
 def queries(chosen: Mapping[str, str] = CHOSEN) -> list[str]:
     """Every expression of every dashboard, each once."""
-    found = [query for board in DASHBOARDS for panel in board.panels for query, _ in panel.queries]
+    expressions = [query for board in DASHBOARDS for panel in board.panels for query, _ in panel.queries]
     for name, value in chosen.items():
-        found = [query.replace(name, value) for query in found]
-    return list(dict.fromkeys(found))
+        expressions = [query.replace(name, value) for query in expressions]
+    return list(dict.fromkeys(expressions))
 
 
 def answers_soon(watched: Watched, query: str, seconds: float) -> bool:

@@ -35,14 +35,14 @@ def test_a_second_run_changes_nothing(watched: Watched) -> None:
 
 
 def test_every_target_answers(watched: Watched) -> None:
-    found: dict[str, int] = {}
+    targets_up: dict[str, int] = {}
 
     def all_up() -> bool:
         rows = watched.prometheus("count by (job) (up == 1)")
-        found.update({row["metric"]["job"]: int(row["value"][1]) for row in rows})
-        return found == JOBS
+        targets_up.update({row["metric"]["job"]: int(row["value"][1]) for row in rows})
+        return targets_up == JOBS
 
-    assert until(all_up, 60, 1), found
+    assert until(all_up, 60, 1), targets_up
     assert {row["metric"]["host"] for row in watched.prometheus("up")} == {SERVING, EDGE, MONITOR}
     assert until(lambda: watched.prometheus("probe_success == 0") == [], 60, 1)
 
@@ -60,7 +60,7 @@ def test_the_distributions_own_units_never_ran(watched: Watched) -> None:
 
 
 def test_every_dashboard_shows_something(watched: Watched) -> None:
-    """What only a card or an engine tells is read from kept scrapes meanwhile, under another host's name."""
+    """Series that need a card or an engine come from kept scrapes, under another host's name."""
     left: set[str] = set()
 
     def all_full() -> bool:

@@ -19,7 +19,7 @@ BODIES = {
 KEPT = "/var/log /var/lib/enginehouse/servers /etc/enginehouse /run/enginehouse* /tmp /var/tmp"
 
 
-def asked(machine: Machine, path: str, body: dict[str, Any]) -> str:
+def request_id(machine: Machine, path: str, body: dict[str, Any]) -> str:
     """The request's id. The body goes by standard input: a command line would be in the journal by itself."""
     curl = f"curl -sS -m 60 -o /dev/null -D - -H 'Content-Type: application/json' -d @- {GATEWAY}{path}"
     headers = machine.run(curl, input=json.dumps(body)).stdout.lower().splitlines()
@@ -27,9 +27,9 @@ def asked(machine: Machine, path: str, body: dict[str, Any]) -> str:
 
 
 def spans(machine: Machine) -> list[dict[str, Any]]:
-    """What Triton's journal has of traces."""
-    said = machine.run("journalctl -q -b -u 'triton@*' -o cat --grep '^{\"span\"'; true").stdout
-    return [json.loads(line) for line in said.splitlines()]
+    """Spans in Triton's journal."""
+    journal = machine.run("journalctl -q -b -u 'triton@*' -o cat --grep '^{\"span\"'; true").stdout
+    return [json.loads(line) for line in journal.splitlines()]
 
 
 def mentions(machine: Machine, text: str) -> int:
@@ -40,11 +40,11 @@ def mentions(machine: Machine, text: str) -> int:
 
 
 def test_a_traced_request_is_followed_and_its_text_is_nowhere(watched: Watched) -> None:
-    requests = [asked(watched.serving, path, body) for path, body in BODIES.items()]
+    requests = [request_id(watched.serving, path, body) for path, body in BODIES.items()]
     traced = {*requests[:3]}
-    assert until(lambda: traced <= {each["request"] for each in spans(watched.serving)}, 30, 1), spans(watched.serving)
-    ours = [each for each in spans(watched.serving) if each["request"] in requests]
-    assert {each["model"] for each in ours if "model" in each} >= {"gpt-oss-tiny", "minilm", "xlmr-reranker"}
-    assert requests[3] not in {each["request"] for each in ours}, "no server was asked"
+    assert until(lambda: traced <= {span["request"] for span in spans(watched.serving)}, 30, 1), spans(watched.serving)
+    ours = [span for span in spans(watched.serving) if span["request"] in requests]
+    assert {span["model"] for span in ours if "model" in span} >= {"gpt-oss-tiny", "minilm", "xlmr-reranker"}
+    assert requests[3] not in {span["request"] for span in ours}, "no server was asked"
     assert mentions(watched.serving, requests[0]) > 0
     assert mentions(watched.serving, CANARY) == 0

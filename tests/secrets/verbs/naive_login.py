@@ -1,4 +1,4 @@
-"""What this project does not do: a login whose key is part of the command, as it is in many a guide."""
+"""A login whose key is part of the command, as many guides have it; this project never does so."""
 
 import os
 
