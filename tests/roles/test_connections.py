@@ -59,16 +59,16 @@ def test_a_command_that_said_why_it_failed_is_not_waited_for(monkeypatch: pytest
 
 
 def test_a_host_that_says_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[Any, Any] = {}
-    sock = SimpleNamespace(setsockopt=lambda *option: asked.update({option[:2]: option[2]}))
-    transport = SimpleNamespace(set_keepalive=lambda seconds: asked.update({"alive": seconds}), sock=sock)
+    options: dict[Any, Any] = {}
+    sock = SimpleNamespace(setsockopt=lambda *option: options.update({option[:2]: option[2]}))
+    transport = SimpleNamespace(set_keepalive=lambda seconds: options.update({"alive": seconds}), sock=sock)
     made = SimpleNamespace(client=None)
 
     def connect(connector: Any) -> None:
         connector.client = SimpleNamespace(get_transport=lambda: transport)
 
     connections.kept_alive(connect)(made)
-    assert asked == {"alive": 15, (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT): 120_000}
+    assert options == {"alive": 15, (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT): 120_000}
     transport.sock = SimpleNamespace()  # the channel of a jump host has no such option
     connections.kept_alive(connect)(made)
 
@@ -122,11 +122,11 @@ def test_installed_twice_is_installed_once() -> None:
 @pytest.mark.usefixtures("methods")
 def test_the_connection_a_verb_finds_open_is_kept_alive_too() -> None:
     """pyinfra connects before it runs the verb."""
-    asked: list[int] = []
-    transport = SimpleNamespace(set_keepalive=asked.append, sock=SimpleNamespace())
+    intervals: list[int] = []
+    transport = SimpleNamespace(set_keepalive=intervals.append, sock=SimpleNamespace())
     client = SimpleNamespace(get_transport=lambda: transport)
     connections.install(SimpleNamespace(connector=SimpleNamespace(client=client)))
-    assert asked == [15]
+    assert intervals == [15]
 
 
 @pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py", "doctor.py"])

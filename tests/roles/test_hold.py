@@ -40,10 +40,10 @@ def test_a_run_that_wakes_up_goes_on_where_nobody_came(hosts: Hosts) -> None:
 
 def test_a_run_that_wakes_up_is_told_that_another_came_and_went(hosts: Hosts) -> None:
     hosts.held("one", script=SHORT)[0].wait()
-    other, _ = hosts.held("one", "the next run")
+    next_run, _ = hosts.held("one", "the next run")
     assert hosts.held("one", again="again")[1] == "held the next run"
-    other.stdin.close()
-    other.wait()
+    next_run.stdin.close()
+    next_run.wait()
     assert hosts.held("one", again="again")[1] == "gone"
 
 

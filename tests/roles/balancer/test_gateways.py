@@ -1,4 +1,4 @@
-"""What the real HAProxy of this machine does with requests for gateways, over loopback, before stand-ins of them."""
+"""This machine's real HAProxy in front of stand-ins of gateways, over loopback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Callable[[str], dict[str, Any]]]:
-    """What a story told. Both processes begin at once: most of their time they wait for HAProxy's checks."""
+    """A story's outcome. All processes start together, as each mostly waits for HAProxy's checks."""
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     running = {
         name: subprocess.Popen(

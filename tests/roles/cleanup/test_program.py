@@ -124,7 +124,7 @@ def test_a_transfer_of_an_engine_goes_once_the_engine_is_there(host: Host) -> No
 
 
 def test_engines_of_the_current_and_the_previous_release_stay_however_old(host: Host) -> None:
-    """What both load is in their mounts; both would be needed again by a rollback."""
+    """The mounts of both releases name the engines they load; a rollback needs them again."""
     for age, name in enumerate("abcd"):
         host.make(f"engines/llama/{name * 16}", age)
     for release, name in (("now", "c"), ("before", "d")):

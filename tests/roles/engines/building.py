@@ -69,7 +69,7 @@ esac
 
 @dataclass(frozen=True)
 class Host:
-    """One machine's directories, under `here`."""
+    """A machine's directories, under `here`."""
 
     here: Path
 
@@ -111,16 +111,16 @@ class Host:
 
     @property
     def path(self) -> Path:
-        """Where the engine is published."""
+        """The published engine's directory."""
         return self.here / "root/engines/llama" / FINGERPRINT
 
     @property
     def staging(self) -> Path:
-        """Where it is made."""
+        """The directory in which the engine is built."""
         return self.path.with_name(f".{FINGERPRINT}.staging")
 
     def why(self) -> dict[str, Any]:
-        """What a failed build left behind."""
+        """The why.json that a failed build left behind."""
         return dict(json.loads((self.path.with_name(f"{FINGERPRINT}.failed") / "why.json").read_text()))
 
     def record(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Host:
         return {"stage": "build", "argv": [*argv, f"{self.staging}/engine", "--max_batch_size", "8", *flags]}
 
     def settings(self, **changes: object) -> dict[str, Any]:
-        """What the role writes for an FP8 engine of the small Llama."""
+        """The role's settings for an FP8 engine of the small Llama."""
         convert = ["python3", "/app/examples/models/core/llama/convert_checkpoint.py", "--model_dir"]
         convert += [str(self.here / "weights"), "--output_dir", f"{self.staging}/checkpoint", "--use_fp8"]
         content: dict[str, Any] = {"model": "llama", "role": "target", "fingerprint": FINGERPRINT, "name": "llama-fp8"}
@@ -158,7 +158,7 @@ class Host:
         return content | {"checkpoint": str(self.here / "weights")} | changes
 
     def help_of(self, *words: str) -> str:
-        """What a program of the image says it takes."""
+        """The `--help` text of a program in the image."""
         (self.here / "work").mkdir(exist_ok=True)
         argv = ["docker", "run", "--name", "help", "--workdir", str(self.here / "work"), "--env"]
         argv += [f"PYTHONPATH={self.here}/repairs", "image", *words, "--help"]

@@ -1,4 +1,4 @@
-"""What the exporters role does on hosts in every state: bare, done, half done, and without a monitor."""
+"""The exporters role on hosts in every state: bare, finished, half finished, and without a monitor."""
 
 from __future__ import annotations
 

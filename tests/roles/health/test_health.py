@@ -16,7 +16,7 @@ DONE = f"enabled={WATCH}\nrunning={WATCH}\nenabled={GPU}\nrunning={GPU}"
 
 
 def placed(chosen: Defaults | None = None) -> str:
-    """What a host says whose texts are right."""
+    """The answer of a host whose files are right."""
     return "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(MINE, chosen or Defaults()))
 
 
@@ -48,7 +48,7 @@ def test_a_server_that_is_no_longer_planned_is_no_longer_watched() -> None:
 
 def test_one_that_may_have_to_serve_on_stays_watched() -> None:
     """Until the role triton forgets it, after the swap."""
-    old = "".join(f"\n{each}=enginehouse-watch@old.timer" for each in ("enabled", "running", "needed"))
+    old = "".join(f"\n{state}=enginehouse-watch@old.timer" for state in ("enabled", "running", "needed"))
     assert play(placed(), DONE + old).changed == ()
 
 

@@ -40,7 +40,7 @@ class Trouble:
 
 @pytest.fixture(scope="module")
 def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trouble]:
-    """Those who want the model have ended, or are at most giving it away."""
+    """Six peers after the transfer: those that wanted the model have it, and at most serve it to others."""
     folder = tmp_path_factory.mktemp("swarm")
     hosts = [Peer(folder, number) for number in range(6)]
     source, poisoner, slow, vanished, *wanting = hosts
@@ -72,14 +72,14 @@ def test_every_host_ends_with_the_right_bytes(trouble: Trouble) -> None:
 
 
 def test_the_sender_of_wrong_pieces_is_named(trouble: Trouble) -> None:
-    said = f"rev: {trouble.poisoner.name} sent a piece that does not verify, or a part of it; no more is taken"
-    assert [said in host.words() for host in trouble.wanting] == [True, True]
+    message = f"rev: {trouble.poisoner.name} sent a piece that does not verify, or a part of it; no more is taken"
+    assert [message in host.words() for host in trouble.wanting] == [True, True]
 
 
 def test_nobody_else_is_blamed(trouble: Trouble) -> None:
     innocent = (trouble.source, trouble.slow, trouble.vanished, *trouble.wanting)
-    said = "".join(host.words() for host in trouble.wanting)
-    assert [line for line in said.splitlines() if any(f"{host.name} sent" in line for host in innocent)] == []
+    printed = "".join(host.words() for host in trouble.wanting)
+    assert [line for line in printed.splitlines() if any(f"{host.name} sent" in line for host in innocent)] == []
 
 
 def test_what_a_killed_run_received_is_not_asked_for_again(two: list[Peer]) -> None:
@@ -141,7 +141,7 @@ def test_an_offer_that_a_power_cut_left_half_is_made_anew(two: list[Peer]) -> No
 
 
 def test_a_giver_that_was_ended_can_receive_again(two: list[Peer]) -> None:
-    """What it left leads to a directory that is gone by now."""
+    """The ended peer left a symlink to a directory that has gone since."""
     source, wanting = two
     staging = wanting.target.with_name(".rev.peers") / "rev"
     staging.parent.mkdir()

@@ -108,10 +108,10 @@ async def embeds(channel: Channel) -> bool:
     return "embeddings" in answer
 
 
-async def refused(asked: Callable[[], Awaitable[object]]) -> str:
+async def refused(call: Callable[[], Awaitable[object]]) -> str:
     """The code of the error."""
     with pytest.raises(UpstreamError) as failure:
-        await asked()
+        await call()
     return failure.value.code
 
 
@@ -205,14 +205,14 @@ async def test_the_host_says_through_the_same_port_whether_it_may_be_asked(tmp_p
     async with back_up(tmp_path) as back:
         context = identity(back.certificate(), back.authority / "authority.pem").context
         url = f"https://{ADDRESS}:{back.port}/ready/main"
-        told = []
+        answers = []
         for back.status in (200, 503):
-            told.append(await says_ready(url, context=context))
-        told.append(await says_ready(url.replace("main", "other"), context=context))
+            answers.append(await says_ready(url, context=context))
+        answers.append(await says_ready(url.replace("main", "other"), context=context))
         assert back.traffic
         back.traffic.close()
-        told.append(await says_ready(url, context=context))
-        assert told == [True, False, None, None], "what nobody says now is as it was"
+        answers.append(await says_ready(url, context=context))
+        assert answers == [True, False, None, None], "what nobody says now is as it was"
 
 
 @in_loop

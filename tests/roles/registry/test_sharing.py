@@ -30,36 +30,36 @@ CAME = "ActiveState=active\nResult=success\npublished=1"
 
 
 def mine_of(name: str) -> Slice:
-    """One of three hosts that share the image."""
-    places = {other: f"10.0.0.{number}:7400" for number, other in enumerate(NAMES, 1)}
+    """The slice of a host that shares the image with two others."""
+    places = {host: f"10.0.0.{number}:7400" for number, host in enumerate(NAMES, 1)}
     here = places.pop(name)
-    others = tuple(PeerSlice(host=f"@fake/{other}", place=place) for other, place in places.items())
+    others = tuple(PeerSlice(host=f"@fake/{host}", place=place) for host, place in places.items())
     shared = SharedSlice(model=KEY[0], revision=KEY[1], port=7400, here=here, peers=others)
     sharing = SharingSlice(address=here[:-5], files=(shared,))
     return a_slice(host=f"@fake/{name}", image=SHARED, sharing=sharing, weights=())
 
 
 class Host:
-    """What one host answers: it has nothing until its pull has run, or the blobs have come."""
+    """A host's answers: it has no image until its pull has run, or the blobs have come."""
 
-    def __init__(self, told: str = NOTHING, awaited: str = CAME) -> None:
-        self.told, self.awaited = told, awaited
+    def __init__(self, inspected: str = NOTHING, awaited: str = CAME) -> None:
+        self.inspected, self.awaited = inspected, awaited
         placed = "\n".join(f"{text.seen_when_right} {text.path}" for text in texts(mine_of("a")))
         self.answers: dict[Any, Any] = {
             re.compile(f"systemctl start --no-block {PULL}"): self._pulled,
             "%n %a %U": placed,
-            "docker image inspect": lambda command: self.told,
+            "docker image inspect": lambda command: self.inspected,
             "echo offer=": f"offer={json.dumps(OFFER)}\nActiveState=active\nResult=success",
             "echo published=": self._awaited,
             "systemctl show": "ActiveState=inactive\nResult=success",
         }
 
     def _pulled(self, command: str) -> str:
-        self.told = ALL
+        self.inspected = ALL
         return ""
 
     def _awaited(self, command: str) -> str:
-        self.told = f"{NOTHING}\nblobs=1" if self.awaited == CAME else NOTHING
+        self.inspected = f"{NOTHING}\nblobs=1" if self.awaited == CAME else NOTHING
         return self.awaited
 
 
@@ -73,7 +73,7 @@ def play(**hosts: Host) -> Ran:
         registry.begin(mine)
         registry.finish(mine)
 
-    return run(story, answers={name: each.answers for name, each in hosts.items()}, hosts=NAMES)
+    return run(story, answers={name: host.answers for name, host in hosts.items()}, hosts=NAMES)
 
 
 @pytest.fixture(autouse=True)
@@ -82,9 +82,9 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def heard(ran: Ran, name: str, words: str) -> list[str]:
-    """What a host was told while the run executed, as far as it has these words; standard input behind the command."""
-    told = (f"{each.command}\n{each.stdin}" for each in ran.shell[name] if each.executing)
-    return [text for text in told if words in text]
+    """Executed commands of a host that contain `words`, each with its standard input."""
+    texts_of_commands = (f"{call.command}\n{call.stdin}" for call in ran.shell[name] if call.executing)
+    return [text for text in texts_of_commands if words in text]
 
 
 def order(ran: Ran, name: str) -> list[str]:

@@ -18,7 +18,7 @@ FILES = {"server.json": b"{}", "models/chat/config.pbtxt": b"name"}
 
 @pytest.fixture
 def releases(tmp_path: Path) -> Path:
-    """Where they are published; nothing is given to root there."""
+    """The folder of published releases, with a stand-in of chown."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/chown").symlink_to("/bin/true")
     (tmp_path / "releases").mkdir()

@@ -90,7 +90,7 @@ def test_the_old_one_starts_no_more_before_the_swap_is_over(renamed: FakeHost, m
     seen = list[str]()
     end_swap = server.Server.end_swap
     monkeypatch.setattr(
-        server.Server, "end_swap", lambda one: (seen.append(renamed.link("current", "old")), end_swap(one))
+        server.Server, "end_swap", lambda this: (seen.append(renamed.link("current", "old")), end_swap(this))
     )
     renamed.ask("one", instead_of=("old",))
     assert seen == [""]
@@ -118,6 +118,6 @@ def test_the_old_one_starts_even_where_the_swap_is_killed_while_it_puts_back(
 def test_an_old_one_whose_own_first_swap_ended_with_it_has_nothing_to_serve_again(
     renamed: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server.Server, "halt", lambda one: one.point("current", ""))
+    monkeypatch.setattr(server.Server, "halt", lambda this: this.point("current", ""))
     assert renamed.ask("bad", instead_of=("old",)) == 1
     assert renamed.verdict["sentence"] == "bad does not serve; nothing served before, so the server is stopped"

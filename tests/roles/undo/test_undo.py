@@ -67,8 +67,8 @@ def test_the_commands_run_after_the_files_are_back(undo: Ask, tmp_path: Path) ->
 def test_a_command_that_ends_badly_is_told_and_the_others_run(undo: Ask, tmp_path: Path) -> None:
     undo("save", "x", "--after", "echo broken >&2; false", "--after", f"touch {tmp_path}/ran", str(tmp_path / "x"))
     undo("back", "x")
-    told = json.loads((tmp_path / "undo/x.taken-back.json").read_text())
-    assert (told["said"], (tmp_path / "ran").exists()) == (["echo broken >&2; false: broken"], True)
+    record = json.loads((tmp_path / "undo/x.taken-back.json").read_text())
+    assert (record["said"], (tmp_path / "ran").exists()) == (["echo broken >&2; false: broken"], True)
 
 
 def test_what_is_confirmed_stays(undo: Ask, tmp_path: Path) -> None:
