@@ -64,7 +64,7 @@ def test_a_host_that_answers_late_fails_alone_and_nothing_is_done_on_it() -> Non
         assert "systemctl stop triton@main" not in [heard.command for heard in ran.shell["one"]]
 
 
-def test_one_that_hangs_once_we_act_is_left_as_it_is() -> None:
+def test_a_host_that_hangs_at_the_second_question_is_not_changed() -> None:
     class Once:
         questions = 0
 
@@ -94,7 +94,7 @@ def test_the_operator_is_told_which_question_which_host_and_what_to_do() -> None
     assert "nothing was changed on this host" in text and "ps -eo pid,stat,args" in text
 
 
-def test_the_only_host_is_told_of_too() -> None:
+def test_a_silent_host_is_reported_if_it_is_the_only_one() -> None:
     """pyinfra ends the run there, with an exception."""
     ran = run(story, answers={"nvidia-smi": hangs})
     assert (ran.stopped, "did not answer a question" in "\n".join(ran.log)) == ("No hosts remaining!", True)

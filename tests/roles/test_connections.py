@@ -41,7 +41,7 @@ def test_a_command_that_ended_because_its_line_did_is_no_failure_of_the_command(
         failed(connector(is_active=False))
 
 
-def test_a_command_that_failed_without_a_word_may_know_of_it_first(
+def test_a_silent_failure_waits_until_the_connection_is_known_to_be_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """paramiko closes the channel, and a moment later the transport."""
@@ -77,7 +77,7 @@ def test_a_connection_that_was_not_made_is_left_to_pyinfra() -> None:
     connections.kept_alive(lambda connector: None)(SimpleNamespace(client=None))
 
 
-def test_time_that_ran_out_stays_what_it_is() -> None:
+def test_a_timeout_stays_a_timeout() -> None:
     def late(_: Any) -> tuple[bool, Any]:
         raise TimeoutError
 

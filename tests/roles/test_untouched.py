@@ -98,7 +98,9 @@ def test_a_driver_that_is_not_managed_is_never_touched(seen: list[str], serves: 
     ],
     ids=["cut", "cut-and-serving", "off-is-pending", "whole", "on-is-pending-and-serving", "unit-of-a-managed-time"],
 )
-def test_nor_is_how_its_gpus_are_cut(card: list[str], cut: tuple[str, ...], serves: bool) -> None:
+def test_the_mig_cut_of_an_unmanaged_driver_is_never_touched(
+    card: list[str], cut: tuple[str, ...], serves: bool
+) -> None:
     """No GPU is cut, made whole or rebooted for any declaration, and no unit is added that would do so at boot."""
     ran = deployed(False, DRIVER, serves, card, cut)
     assert "MIG | Verify, as the driver is not managed" in ran.operations
@@ -108,11 +110,11 @@ def test_nor_is_how_its_gpus_are_cut(card: list[str], cut: tuple[str, ...], serv
     assert [piece for piece in ["systemctl reboot", *written] if piece in heard(ran)] == []
 
 
-def test_a_managed_one_cut_by_hand_is_so_the_same_look_finds_it() -> None:
+def test_the_cut_of_a_managed_driver_is_touched_so_the_check_can_fail() -> None:
     cut = heard(deployed(True, DRIVER, card=CUT))
     assert "host mig apply" in "\n".join(touches_card(cut)) and f"> {paths.CUT}.enginehouse-new" in cut
 
 
-def test_a_managed_one_is_so_the_same_look_finds_it() -> None:
+def test_a_managed_driver_is_touched_so_the_check_can_fail() -> None:
     commands = "\n".join(touches_card(heard(deployed(True, []))))
     assert "nvidia-kernel-open-dkms" in commands and "--persistence-mode" in commands

@@ -79,7 +79,7 @@ def test_haproxy_reads_the_configuration_before_it_replaces_the_one_in_force() -
     assert f"haproxy -c -q -f {CONFIG}.checked && mv -T {CONFIG}.checked {CONFIG}" in command
 
 
-def test_a_host_that_is_done_is_no_change() -> None:
+def test_a_finished_host_gets_no_commands() -> None:
     ran = play(*PACKAGE, *written(), *RUNS, *OFF)
     assert (ran.commands, ran.would_change) == ((), ())
 

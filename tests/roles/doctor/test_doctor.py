@@ -67,7 +67,7 @@ def ids(report: Mapping[str, object]) -> dict[str, list[str]]:
     return {host.removeprefix("@fake/"): [finding["id"] for finding in findings] for host, findings in hosts.items()}
 
 
-def test_a_bare_a_finished_and_a_broken_host_are_told_in_one_report(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_report_covers_a_bare_a_finished_and_a_broken_host(capsys: pytest.CaptureFixture[str]) -> None:
     looked_at(bare=BARE_HOST, done=DONE_HOST, broken=BROKEN_HOST)
     report = printed_report(capsys)
     assert ids(report) == {"bare": ["nothing-deployed"], "done": [], "broken": ["recovery-reset"]}
@@ -83,19 +83,19 @@ def test_no_operation_is_proposed_and_the_host_hears_one_command(host: list[str]
     ]
 
 
-def test_a_host_that_does_not_answer_is_told_and_the_others_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_host_is_reported_beside_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     ran = looked_at(silent={"success": False}, done=DONE_HOST)
     report = printed_report(capsys)
     assert (ran.failed_hosts, ids(report), report["exit_code"]) == (("silent",), {"done": []}, 1)
     assert list(report["not_asked"]) == ["@fake/silent"]
 
 
-def test_the_only_host_is_told_of_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_host_is_reported_if_it_is_the_only_one(capsys: pytest.CaptureFixture[str]) -> None:
     looked_at(silent={"success": False})
     assert printed_report(capsys)["exit_code"] == 1
 
 
-def test_garbage_instead_of_answers_is_told_as_unread(capsys: pytest.CaptureFixture[str]) -> None:
+def test_garbage_instead_of_answers_is_reported_as_unread(capsys: pytest.CaptureFixture[str]) -> None:
     looked_at(host=["what", "smi", "\x00|#"])
     assert set(ids(printed_report(capsys))["host"]) == {"unread"}
 
@@ -108,7 +108,7 @@ def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_report_is_one_new_file_for_its_owner_whose_size_is_told_first(
+def test_an_archive_is_a_new_file_of_its_owner_and_its_size_is_printed_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "report.tar.gz"
@@ -200,7 +200,7 @@ def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_
     assert let_in(read).lines("installed")[:2] == packages
 
 
-def test_what_outlives_its_time_is_late_and_what_has_no_end_is_cut() -> None:
+def test_a_slow_check_is_late_and_endless_output_is_cut() -> None:
     """And the others are answered, and nothing of it is left. A process in the driver keeps its pipe open like this."""
     stuck = "echo begun; trap '' TERM; (sleep 4321.5; true) & wait"
     read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1))

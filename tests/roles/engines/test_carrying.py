@@ -81,7 +81,7 @@ def test_what_a_power_cut_left_in_a_store_is_sent_anew(there: EngineSlice, trust
 
 
 @pytest.mark.parametrize("kind", ["directory", "rsync", "rclone"])
-def test_a_store_gets_it_and_gives_it_back(
+def test_a_store_receives_an_engine_and_returns_it(
     there: EngineSlice, trust: EngineTrust, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """The three ways, the third through a program in rclone's place that knows its two verbs."""
@@ -185,7 +185,9 @@ def test_what_a_power_cut_left_of_a_collected_copy_is_sent_anew(there: EngineSli
     assert (kept.cached(there) / "rank0.engine").read_bytes() == b"engine"
 
 
-def test_what_the_host_does_not_accept_is_not_published(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
+def test_an_engine_that_the_host_rejects_is_not_published(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path
+) -> None:
     kept = Kept(None, trust)
     carry(Collect(there, kept, KEEPING))
     (tmp_path / "host" / "new" / f".{there.fingerprint}.incoming").mkdir(parents=True)

@@ -129,7 +129,7 @@ def test_a_mig_instance_has_the_sm_of_its_gpu(host: Host) -> None:
     assert lines == ["GPU 0 is a NVIDIA H100 80GB HBM3 of SM 90, and the engine is planned for SM 80"]
 
 
-def test_a_driver_that_does_not_answer_is_said(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_answer_is_named(tmp_path: Path) -> None:
     host = Host.made(tmp_path)
     host.program(
         "nvidia-smi", "#!/bin/bash\necho 'Failed to initialize NVML: Driver/library version mismatch'\nexit 18\n"

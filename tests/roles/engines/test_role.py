@@ -107,7 +107,7 @@ def test_an_engine_that_was_signed_unjudged_before_stays_as_it_is(trust: EngineT
     assert (ran.changed, ran.failed_hosts) == ((), ())
 
 
-def test_one_that_is_gone_is_not_built_without_a_word_on_judging(trust: EngineTrust) -> None:
+def test_a_lost_signed_engine_is_not_rebuilt_if_nobody_would_judge_the_new_one(trust: EngineTrust) -> None:
     """Refused before an hour of building, not after it."""
     ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying()}, files="")
     assert ran.failed_hosts == ("host",)
@@ -147,12 +147,12 @@ def test_a_build_that_is_no_longer_planned_is_stopped_and_named(trust: EngineTru
     ]
 
 
-def test_an_unsigned_one_is_signed_without_a_build(trust: EngineTrust) -> None:
+def test_an_unsigned_engine_is_signed_without_a_build(trust: EngineTrust) -> None:
     ran = play(slices(trust), {"host": Then(saying(UNSIGNED), saying(UNSIGNED), saying(SIGNED))})
     assert essential(ran)[0] == f"judge and sign {PATH}"
 
 
-def test_one_signed_by_another_hand_is_put_aside_and_built_anew(trust: EngineTrust) -> None:
+def test_an_engine_of_a_foreign_signer_is_put_aside_and_rebuilt(trust: EngineTrust) -> None:
     ran = play(slices(trust), {"host": Then(saying(FOREIGN), saying(FOREIGN), saying(UNSIGNED), saying(SIGNED))})
     assert essential(ran)[:2] == [f"rm -rf {PATH}.refused && mv -T {PATH} {PATH}.refused", START]
 
@@ -166,7 +166,7 @@ def test_two_hosts_that_want_the_same_build_once_and_the_other_fetches(trust: En
     ]
 
 
-def test_what_another_host_has_is_fetched_and_not_built(trust: EngineTrust) -> None:
+def test_an_engine_of_another_host_is_fetched_and_not_built(trust: EngineTrust) -> None:
     record(trust)
     ran = play(slices(trust, "a", "b"), {"a": saying(), "b": saying(SIGNED)})
     assert [line.split(" ")[0] for line in essential(ran)] == ["collect", "fetch"]
@@ -202,7 +202,7 @@ def failing(why: dict[str, object]) -> dict[Any, Any]:
     }
 
 
-def test_who_waits_for_a_failed_build_is_told_whose(trust: EngineTrust) -> None:
+def test_a_host_that_waits_for_a_failed_build_names_the_builder(trust: EngineTrust) -> None:
     states = {"a": saying(), "b": saying()}
     ran = play(slices(trust, "a", "b"), states, answers=failing({"stage": "build", "exit": 1}))
     assert ran.failed_hosts == ("a", "b")

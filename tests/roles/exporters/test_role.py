@@ -54,7 +54,7 @@ def test_a_bare_host_gets_a_masked_package_units_and_pages() -> None:
     assert [text.startswith(start) for text, start in zip(commands, starts, strict=True)] == [True] * len(starts)
 
 
-def test_a_host_that_is_done_gets_nothing() -> None:
+def test_a_finished_host_gets_no_commands() -> None:
     assert play(*DONE, *OFF).commands == ()
 
 

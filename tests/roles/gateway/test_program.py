@@ -94,7 +94,7 @@ def test_the_next_process_is_left_alone_until_the_one_before_it_answers(
     assert host.restarts == [FIRST]
 
 
-def test_other_models_restart_nobody(host: Host) -> None:
+def test_a_change_of_models_restarts_no_process(host: Host) -> None:
     host.call(gateway.follow)
     host.write(models=("llama", "bge"))
     assert (host.call(gateway.follow), len(host.restarts)) == ([], 2)

@@ -46,7 +46,7 @@ def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: s
         assert set(read.servers) == {f"{mine.host}/{server.name}" for server in mine.servers}
 
 
-def test_what_an_operator_says_of_a_gateway_reaches_the_program() -> None:
+def test_an_operator_s_gateway_settings_reach_the_program() -> None:
     declared = Gateway(
         ports=(9000, 9001), keys=None, hold_seconds=7, drain_seconds=8, limits=GatewayLimits(body_mib=1, held=9)
     )

@@ -99,7 +99,7 @@ def test_a_bare_host_gets_everything_in_order(sent: list[str]) -> None:
     assert sent == ["3.12"]
 
 
-def test_a_host_that_is_done_is_no_change() -> None:
+def test_a_finished_host_gets_no_commands() -> None:
     ran = play(*DONE)
     assert (ran.commands, ran.would_change, ran.failed_hosts) == ((), (), ())
 

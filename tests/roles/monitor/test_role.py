@@ -80,7 +80,7 @@ def test_nothing_of_a_package_starts_before_our_units_do() -> None:
     assert not any(f" {unit}" in text for text in commands[1:] for unit in PACKAGES.values())
 
 
-def test_a_host_that_is_done_gets_nothing() -> None:
+def test_a_finished_host_gets_no_commands() -> None:
     assert play(*DONE).commands == ()
 
 

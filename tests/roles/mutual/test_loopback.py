@@ -127,7 +127,7 @@ async def test_a_gateway_of_the_fleet_gets_answers_and_streams(tmp_path: Path) -
 
 
 @in_loop
-async def test_nobody_else_comes_in(tmp_path: Path) -> None:
+async def test_only_a_gateway_of_the_fleet_is_let_in(tmp_path: Path) -> None:
     """Without a certificate, with one of another authority, of another use, in another host's name."""
     async with back_up(tmp_path) as back:
         bare, stranger = Channel(f"{ADDRESS}:{back.port}"), back.channel(authority="stranger")

@@ -111,7 +111,7 @@ def test_only_looking_makes_no_authority(authority: Path) -> None:
     assert not authority.exists()
 
 
-def test_a_host_that_is_done_gets_nothing(authority: Path) -> None:
+def test_a_finished_host_gets_no_commands(authority: Path) -> None:
     ran = play(*done(authority))
     assert (ran.commands, ran.would_change, ran.failed_hosts) == ((), (), ())
 

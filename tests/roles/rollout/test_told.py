@@ -26,7 +26,7 @@ def heard() -> Iterator[list[dict[str, Any]]]:
     events.told.setLevel(logging.NOTSET)
 
 
-def test_the_waves_and_every_step_of_a_host_are_told(heard: list[dict[str, Any]]) -> None:
+def test_the_waves_and_every_stage_of_a_host_are_reported(heard: list[dict[str, Any]]) -> None:
     """A host without work passes; the length of its last swap is known before the first host is drained."""
     fleet = FakeFleet.of({"a": "chat", "b": "chat"}, Rollout())
     fleet.hosts["a"].swap = {"seconds": 118.5}

@@ -51,11 +51,11 @@ def test_the_time_to_confirm_units_begins_when_the_last_of_them_is_written_and_r
     ]
 
 
-def test_what_is_in_force_already_is_confirmed_in_the_time_for_that_alone() -> None:
+def test_a_change_already_in_force_is_confirmed_within_the_time_to_confirm() -> None:
     assert verbs(list(CHANGE.around([])))[1:] == ["watch x 20", "confirm x over a new connection"]
 
 
-def test_the_host_itself_says_when_what_is_risky_is_done() -> None:
+def test_the_host_itself_reports_the_end_of_a_risky_change() -> None:
     """Only the host itself can report it for sure while it is unreachable; a failed step is never reported as done."""
     commands = list(CHANGE.around([], risky="restart"))[2]
     assert isinstance(commands, undo.Risk)
@@ -115,7 +115,7 @@ def test_a_change_that_takes_longer_than_the_time_to_confirm_it_is_confirmed_whe
     assert ran.failed_hosts == ()
 
 
-def test_what_the_host_has_taken_back_is_told_as_soon_as_we_get_in() -> None:
+def test_an_undone_change_is_reported_at_the_first_connection() -> None:
     def answer(command: str, now: float) -> Answer:
         if command.startswith("cat"):
             return (True, [NOTE]) if now >= 60 else (None, [])
