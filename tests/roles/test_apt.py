@@ -57,7 +57,7 @@ def test_a_binary_key_has_the_same_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n"])
-def test_what_is_no_key_has_no_fingerprint(content: bytes) -> None:
+def test_text_that_is_no_key_has_no_fingerprint(content: bytes) -> None:
     assert fetch_apt_key.fingerprint(content) == ""
 
 

@@ -86,7 +86,7 @@ def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
     ],
     ids=["whole", "cut", "no-mig-mode", "no-driver", "unit-disabled"],
 )
-def test_what_is_as_declared_is_served(facts: Seen, declared: Slice) -> None:
+def test_gpus_cut_as_declared_are_accepted(facts: Seen, declared: Slice) -> None:
     """How many GPUs there are is the driver's check."""
     assert message(facts, declared) == ""
 

@@ -109,7 +109,7 @@ def test_a_file_that_was_cut_on_its_way_does_not_replace_what_is_there(tmp_path:
     assert file.read_text() == "as it was\n"
 
 
-def test_a_file_that_arrived_whole_does(tmp_path: Path) -> None:
+def test_a_file_that_arrived_whole_replaces_the_old_file(tmp_path: Path) -> None:
     command = str(write(str(tmp_path / "new/daemon.json"), "first line\nsecond line ü\n"))
     assert subprocess.run(["sh", "-c", command], input="first line\nsecond line ü\n", text=True).returncode == 0
     assert (tmp_path / "new/daemon.json").read_text() == "first line\nsecond line ü\n"

@@ -92,19 +92,19 @@ def test_the_haproxy_of_this_machine_takes_it_without_a_warning(
     assert (done.returncode, [line for line in done.stderr.splitlines() if "NOTICE" not in line]) == (0, [])
 
 
-def test_whoever_joins_or_leaves_changes_nothing_that_a_reload_is_for() -> None:
+def test_a_host_that_joins_or_leaves_needs_no_reload() -> None:
     one_member, two_members = a_balancer(replace(CHAT, members=(member(1),))), a_balancer()
     assert described(config(one_member, everything(one_member))) == described(
         config(two_members, everything(two_members))
     )
 
 
-def test_another_port_is_what_a_reload_is_for() -> None:
+def test_another_port_needs_a_reload() -> None:
     moved = a_balancer(replace(CHAT, http_port=8088))
     assert described(config(moved, everything(moved))) != described(config(a_balancer(), everything(a_balancer())))
 
 
-def test_another_pace_is_what_a_reload_is_for() -> None:
+def test_another_pace_needs_a_reload() -> None:
     wide, narrow = (
         a_balancer(replace(CHAT, hold_seconds=60, held_in_flight=number), haproxy="2.6") for number in (64, 32)
     )

@@ -55,7 +55,7 @@ def test_a_host_that_drains_and_a_process_that_stops_get_no_new_request(story: C
     assert story("balanced") == {"before": ["h1", "h2"], "drained": ["h2"], "stopped": ["h1"]}
 
 
-def test_what_two_readers_could_take_differently_reaches_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
+def test_ambiguous_requests_reach_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
     """Nor do pages that are ours to read, nor what a client says of its own address and its request's name."""
     assert story("strict") == {
         "statuses": {
@@ -92,7 +92,7 @@ def test_requests_wait_for_the_only_gateway_or_are_told_so_in_their_dialect(
     assert story("held") == {"answer": "h1", "status": 503, "in its dialect": True, "health": 503}
 
 
-def test_who_shows_no_signed_certificate_is_refused_at_every_port(
+def test_a_client_without_a_signed_certificate_is_refused_at_every_port(
     story: Callable[[str], dict[str, Any]],
 ) -> None:
     """And reads why, but for one whom TLS itself refuses. `/health` of the gateways asks nobody."""

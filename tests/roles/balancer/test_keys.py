@@ -139,11 +139,11 @@ def test_each_pool_has_its_own_keys() -> None:
     assert (both.content[-3:], single.content[-4:]) == ("no\n", "yes\n")
 
 
-def test_nobody_is_asked_where_the_inventory_asks_nobody() -> None:
+def test_no_keys_are_written_if_the_inventory_asks_for_none() -> None:
     assert maps(a_balancer(), KEYS) == []
 
 
-def test_keys_of_a_pool_that_is_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_a_removed_pool_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_balancer, "file", lambda: tmp_path / "haproxy.cfg")
     for pool in ("chat", "old"):
         (tmp_path / f"keys-{pool}.map").touch()

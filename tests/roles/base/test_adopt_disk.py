@@ -67,7 +67,7 @@ def test_the_table_names_this_disk_once_and_keeps_what_others_wrote(
 
 @pytest.mark.parametrize("line", ["UUID=u-1 {} ext4 noatime,discard 0 2", 'UUID="u-1"\t{}\text4\tdefaults',
                                   "/dev/some {} ext4 defaults 0 2", "LABEL=enginehouse {} ext4 defaults"])  # fmt: skip
-def test_what_an_administrator_made_of_the_line_stays(tmp_path: Path, environment: dict[str, str], line: str) -> None:
+def test_an_administrator_s_edit_of_the_line_stays(tmp_path: Path, environment: dict[str, str], line: str) -> None:
     theirs = f"{ROOT}\n{line.format(tmp_path / 'data')}\n"
     (tmp_path / "fstab").write_text(theirs)
     assert adopt(tmp_path / "data", environment).returncode == 0
@@ -104,7 +104,7 @@ def test_a_table_that_cannot_be_read_is_not_written_anew(tmp_path: Path, environ
     assert ((tmp_path / "fstab").read_text(), acted(tmp_path)) == (f"{ROOT}\n", [])
 
 
-def test_where_another_disk_is_mounted_nothing_is_done(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_nothing_is_done_if_another_disk_is_mounted(tmp_path: Path, environment: dict[str, str]) -> None:
     stub(tmp_path, mountpoint="", findmnt="echo 8:32", blkid="exit 2", wipefs="")
     (tmp_path / "fstab").write_text(f"{ROOT}\n")
     ran = adopt(tmp_path / "data", environment)
@@ -115,7 +115,7 @@ def test_where_another_disk_is_mounted_nothing_is_done(tmp_path: Path, environme
     assert ((tmp_path / "fstab").read_text(), acted(tmp_path)) == (f"{ROOT}\n", [])
 
 
-def test_a_mount_that_brings_another_disk_is_told(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_mount_that_brings_another_disk_is_an_error(tmp_path: Path, environment: dict[str, str]) -> None:
     stub(tmp_path, mountpoint=f"[ -e {tmp_path}/up ]", mount=f"touch {tmp_path}/up", findmnt="echo 8:32")
     ran = adopt(tmp_path / "data", environment)
     assert (ran.returncode, "is another disk" in ran.stderr) == (5, True)
@@ -123,7 +123,7 @@ def test_a_mount_that_brings_another_disk_is_told(tmp_path: Path, environment: d
 
 @pytest.mark.parametrize("looks", [{"wipefs": "exit 1"}, {"blkid": "exit 8"}, {"blkid": "exit 0"},
                                    {"wipefs": "echo 0x438 ext4"}, {"lsblk": "echo some; echo some1"}])  # fmt: skip
-def test_what_cannot_be_looked_at_is_not_blank(
+def test_a_disk_that_cannot_be_read_is_not_blank(
     tmp_path: Path, environment: dict[str, str], looks: dict[str, str]
 ) -> None:
     blank = {"blkid": "exit 2", "wipefs": "", "lsblk": 'case "$*" in *NAME*) echo some ;; esac'}

@@ -27,7 +27,7 @@ def test_what_the_previous_release_reads_stays_however_old(host: Host) -> None:
     assert host.has("weights/llama") == ["r1", "r3", "r4"]
 
 
-def test_a_partial_fetch_is_nobodys_revision_and_stays(host: Host) -> None:
+def test_a_partial_fetch_is_not_removed_as_an_unused_revision(host: Host) -> None:
     host.make("weights/llama/.r5.partial", 9)
     host.make("weights/llama/r1", 1)
     host.call()
@@ -142,7 +142,7 @@ def test_a_transfer_nobody_continues_goes_after_a_week(host: Host) -> None:
     assert (host.has("weights/llama"), host.has("releases")) == ([], ["before", "now"])
 
 
-def test_one_that_was_written_to_lately_stays(host: Host) -> None:
+def test_a_transfer_that_was_written_to_lately_stays(host: Host) -> None:
     host.make("weights/llama/.new.partial")
     host.call()
     assert host.has("weights/llama") == [".new.partial"]

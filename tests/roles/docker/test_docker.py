@@ -52,7 +52,7 @@ def test_a_refusal_fails_the_host_with_this_message(case: Case) -> None:
 
 
 @every_case
-def test_what_is_not_refused_ends_well(case: Case) -> None:
+def test_only_cases_with_a_refusal_fail(case: Case) -> None:
     assert play(case, docker.apply).failed_hosts == (("host",) if "told" in case.content else ())
 
 

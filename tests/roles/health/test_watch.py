@@ -224,7 +224,7 @@ def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture
     assert "restarted 2 times in 2 h already, so it is left to you" in capsys.readouterr().out
 
 
-def test_neither_question_nor_answer_is_told(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_neither_question_nor_answer_is_logged(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.look(3, embed=BUSY, chat=(500, {}, b'{"error": "the boiler turns"}'))
     kept = "".join(path.read_text() for path in host.root.rglob("*") if path.is_file() and path.name != "server.json")
     assert "boiler" not in kept + capsys.readouterr().out

@@ -118,7 +118,7 @@ def test_a_whole_gpu_is_cut_at_the_planned_places(host: Host) -> None:
     assert host.changes() == ["-i 0 -mig 1", "mig -i 0 -dci", "mig -i 0 -dgi", "mig -i 0 -cgi 5:0,9:4 -C"]
 
 
-def test_what_is_cut_already_is_left_alone(host: Host) -> None:
+def test_a_gpu_that_is_cut_as_planned_is_left_alone(host: Host) -> None:
     """The program only reads the GPU's state."""
     host.is_now(current="Enabled", pending="Enabled", devices=["4g.40gb", "3g.40gb"])
     assert (host.apply(HALVES), host.changes()) == (0, [])
@@ -131,7 +131,7 @@ def test_other_instances_are_destroyed_first(host: Host) -> None:
     assert (host.changes()[:2], host.devices) == (["mig -i 0 -dci", "mig -i 0 -dgi"], ["4g.40gb", "3g.40gb"])
 
 
-def test_no_instances_wanted_makes_the_gpu_whole(host: Host) -> None:
+def test_a_plan_without_instances_makes_the_gpu_whole(host: Host) -> None:
     """Destroyed, then off."""
     host.is_now(current="Enabled", pending="Enabled", devices=["4g.40gb", "3g.40gb"])
     assert host.apply([]) == 0

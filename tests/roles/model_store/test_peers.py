@@ -76,7 +76,7 @@ def test_the_sender_of_wrong_pieces_is_named(trouble: Trouble) -> None:
     assert [message in host.words() for host in trouble.wanting] == [True, True]
 
 
-def test_nobody_else_is_blamed(trouble: Trouble) -> None:
+def test_only_the_poisoner_is_blamed(trouble: Trouble) -> None:
     innocent = (trouble.source, trouble.slow, trouble.vanished, *trouble.wanting)
     printed = "".join(host.words() for host in trouble.wanting)
     assert [line for line in printed.splitlines() if any(f"{host.name} sent" in line for host in innocent)] == []
@@ -111,7 +111,7 @@ def test_peers_that_are_not_there_leave_what_is_whole_to_the_direct_way(two: lis
     assert "0.0 MiB came from the peers in 1 s, and 0.1 are the least" in wanting.words()
 
 
-def test_a_model_that_does_not_verify_names_who_sent_it(two: list[Peer]) -> None:
+def test_a_model_that_does_not_verify_names_its_sender(two: list[Peer]) -> None:
     """Its torrent is right: the source published other bytes than the run wants."""
     source, wanting = two
     offer = source.offer()
@@ -199,7 +199,7 @@ def test_a_port_that_another_has_leaves_it_to_the_direct_way(two: list[Peer]) ->
         assert (wanting.start(two, also).ended(), files_in(wanting.target) == FILES) == (0, True)
 
 
-def test_a_host_that_has_it_already_gives_it_away_and_asks_nobody(two: list[Peer]) -> None:
+def test_a_complete_host_offers_the_model_without_a_download(two: list[Peer]) -> None:
     source, also = two
     publish(also.target, FILES)
     also.start(two)

@@ -118,12 +118,12 @@ def first() -> str:
     return min(NAMES, key=lambda name: hashlib.sha256(f"{('chat', HUB.revision)} @fake/{name}".encode()).digest())
 
 
-def test_where_all_have_it_nothing_is_done() -> None:
+def test_nothing_is_done_if_every_host_has_the_model() -> None:
     ran = play(dict.fromkeys(NAMES, host_that(PUBLISHED)))
     assert (ran.changed, ran.would_change, ran.failed_hosts) == ((), (), ())
 
 
-def test_who_lacks_it_gets_it_from_those_that_have_it() -> None:
+def test_a_host_without_the_model_gets_it_from_complete_hosts() -> None:
     ran = play({"a": host_that(PUBLISHED), "b": Comes().answers, "c": host_that(PUBLISHED)})
     assert ran.failed_hosts == ()
     assert ran.on("b").changed == ("Model store | Get weights from other hosts",)
@@ -148,7 +148,7 @@ def test_giving_and_getting_know_each_other_s_places() -> None:
     assert settings_of(ran, "c")["peers"] == {place("a"): "@fake/a", place("b"): "@fake/b"}
 
 
-def test_on_bare_hosts_one_fetches_and_the_others_get_it_from_there() -> None:
+def test_on_bare_hosts_a_single_host_fetches_and_the_others_get_the_model_from_it() -> None:
     ran = play({name: Comes().answers for name in NAMES})
     starting = "systemctl start --no-block enginehouse-weights@chat.service"
     assert [name for name in NAMES if heard(ran, name, starting)] == [first()]
@@ -197,7 +197,7 @@ def test_weights_that_are_sent_are_sent_to_one_host(source: Any, monkeypatch: py
     assert ran.failed_hosts == ()
 
 
-def test_who_has_it_is_known_before_the_first_host_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_hosts_are_known_before_the_first_host_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that serves comes to its steps when one where nothing serves begins to fetch; `-y` asks nobody before."""
     noted = dict[str, bool]()
     monkeypatch.setattr(peers.Board, "note", lambda self, name, weights, has_it: noted.setdefault(name, has_it))

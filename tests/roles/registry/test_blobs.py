@@ -115,7 +115,7 @@ def test_a_layer_that_broke_off_is_continued(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_here_is_not_asked_for(tmp_path: Path) -> None:
+def test_blobs_already_here_are_not_requested(tmp_path: Path) -> None:
     staging = tmp_path / ".image.partial"
     staging.mkdir()
     (staging / name_of(LAYER)).write_bytes(LAYER)
@@ -212,7 +212,7 @@ def test_loopback_gives_nothing_else(path: str, port: int) -> None:
         got(port, path)
 
 
-def test_who_begins_with_tls_is_answered_in_http(port: int) -> None:
+def test_a_client_that_begins_with_tls_is_answered_in_http(port: int) -> None:
     """Docker's client goes on without TLS where the answer begins so (Go: tls.RecordHeaderError)."""
     with socket.create_connection(("127.0.0.1", port), timeout=300) as line:
         line.sendall(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\x00\x0a\x00\x01")

@@ -109,12 +109,12 @@ def test_the_pull_knows_origin_and_blobs() -> None:
     assert settings["shared"] == {"origin": SHARED.origin_reference, "port": 7399, "blobs": BLOBS, "ca_file": ""}
 
 
-def test_where_all_have_it_nothing_is_done() -> None:
+def test_nothing_is_done_if_every_host_has_the_image() -> None:
     ran = play(**{name: Host(ALL) for name in NAMES})
     assert (ran.changed, ran.would_change, ran.failed_hosts) == ((), (), ())
 
 
-def test_on_bare_hosts_one_asks_the_registry_and_the_others_that_host() -> None:
+def test_on_bare_hosts_a_single_host_pulls_from_the_registry_and_the_others_from_it() -> None:
     ran = play(**{name: Host() for name in NAMES})
     assert ran.failed_hosts == ()
     assert {name: order(ran, name) for name in NAMES} == {
@@ -122,7 +122,7 @@ def test_on_bare_hosts_one_asks_the_registry_and_the_others_that_host() -> None:
     }
 
 
-def test_who_lacks_it_gets_its_blobs_and_pulls_them_from_loopback() -> None:
+def test_a_host_without_the_image_gets_its_blobs_and_pulls_them_from_loopback() -> None:
     ran = play(a=Host(ALL), b=Host(), c=Host(ALL))
     assert (order(ran, "b"), ran.failed_hosts) == (["share", "pull"], ())
     (text,) = heard(ran, "b", f"cat > /run/enginehouse/share/{KEY[0]}.json")
@@ -136,6 +136,6 @@ def test_what_the_others_do_not_deliver_is_asked_of_the_registry() -> None:
     assert (order(ran, "b"), ran.failed_hosts) == (["share", "pull"], ())
 
 
-def test_who_has_the_blobs_and_lost_the_image_asks_nobody() -> None:
+def test_a_host_that_lost_the_image_but_has_its_blobs_needs_no_other_host() -> None:
     ran = play(a=Host(ALL), b=Host(f"{NOTHING}\nblobs=1"), c=Host(ALL))
     assert (order(ran, "b"), ran.failed_hosts) == (["pull"], ())

@@ -26,7 +26,7 @@ def test_a_host_is_remembered_once() -> None:
     assert (ran.changed, ran.would_change) == ((), ())
 
 
-def test_without_the_word_nothing_is_touched_and_all_is_said() -> None:
+def test_without_agreement_nothing_is_touched_and_everything_is_listed() -> None:
     ran = play(FOUND, agreed=False)
     assert (ran.changed, ran.would_change) == ((), ())
     assert [line.split("] ")[-1] for line in ran.log if "go" in line or "touched" in line] == [

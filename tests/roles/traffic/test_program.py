@@ -246,7 +246,7 @@ def test_an_operators_drain_of_all_servers_can_be_ended(host: Host) -> None:
 
 
 @pytest.mark.parametrize("words", [("hold",), ("hold", "soon"), ("hold", "8d"), ("hold", "0"), ("drained",), ()])
-def test_what_it_does_not_understand_it_says(host: Host, words: tuple[str, ...]) -> None:
+def test_unknown_words_are_answered_with_the_usage(host: Host, words: tuple[str, ...]) -> None:
     code, _, errors = host.runs(*words)
     assert (code, "host traffic serve | drained SERVER | hold TIME [SERVER" in errors) == (64, True)
 

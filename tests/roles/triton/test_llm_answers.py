@@ -104,7 +104,7 @@ def test_an_answer_that_cannot_be_counted_is_sent(model: Any, monkeypatch: pytes
     assert fake_triton.Logger.lines == ["a metric was not updated: no shared memory left"]
 
 
-def test_those_that_are_unanswered_are_shown_until_the_last_has_gone(model: Any) -> None:
+def test_unanswered_requests_are_counted_until_the_last_client_has_gone(model: Any) -> None:
     counts: queue.Queue[int] = queue.Queue()
     model._requests._metrics._work.set = counts.put
     requests = [Request(text_input="hold") for _ in range(2)]

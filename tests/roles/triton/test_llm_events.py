@@ -41,7 +41,7 @@ def test_a_whole_answer_is_one_event(model: Any) -> None:
     assert (texts([event]), event["token_ids"].tolist()) == ([" w0 w1 w2"], [100, 101, 102])
 
 
-def test_what_nobody_asked_for_is_not_sent(model: Any) -> None:
+def test_only_requested_outputs_are_sent(model: Any) -> None:
     (event,) = ask(model, **THREE)
     assert [tensor.label for tensor in event.output_tensors] == ["text_output", "sequence_index"]
 
@@ -97,7 +97,7 @@ def test_probabilities_are_of_the_tokens_beside_them(model: Any) -> None:
     assert event["top_logprobs"].tolist() == [[-0.5, -1.5]] * 3
 
 
-def test_a_temperature_samples_and_none_does_not(model: Any) -> None:
+def test_only_a_temperature_makes_the_model_sample(model: Any) -> None:
     for temperature in (0.7, 0.0):
         ask(model, **THREE, sampling_param_temperature=temperature, sampling_param_seed=3)
     warm, cold = (params for _, params, _, _ in model._llm_engine.asked)
@@ -129,7 +129,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_of_the_request_is_told_as_one(model: Any, mistake: str) -> None:
+def test_an_invalid_request_is_refused_as_invalid(model: Any, mistake: str) -> None:
     inputs, words = MISTAKES[mistake]
     assert refusal(ask(model, **inputs)) == (words, TritonError.INVALID_ARG)
 
@@ -163,7 +163,7 @@ def test_a_penalty_is_handed_on_where_the_sampler_knows_it(model: Any, monkeypat
     assert model._llm_engine.asked[0][1].repetition_penalty == 1.5
 
 
-def test_what_breaks_in_the_engine_is_no_mistake_of_the_request(model: Any) -> None:
+def test_an_engine_failure_is_not_blamed_on_the_request(model: Any) -> None:
     assert refusal(ask(model, text_input="breaks")) == ("a CUDA error", TritonError.INTERNAL)
 
 

@@ -28,7 +28,7 @@ from tests.roles.triton.test_render import config, server
 __all__ = ["image", "model", "server", "slot"]  # fixtures
 
 
-def test_what_comes_beyond_those_that_run_and_wait_is_refused_as_unavailable(model: Any) -> None:
+def test_a_request_beyond_the_running_and_the_waiting_is_refused_as_unavailable(model: Any) -> None:
     *held, fourth = senders_of(model, "hold", "hold", "hold", "hold")
     assert refusal(fourth.events()) == (
         "Exceeds maximum queue size: 2 requests run and 1 wait at most, 3 are unanswered; send it again later",
@@ -82,7 +82,7 @@ def test_a_client_that_is_gone_does_not_fail_the_requests_beside_its_own(
     assert all(sender.events() for sender in held)
 
 
-def test_what_was_declared_is_what_the_model_is_told(server: ServerSlice) -> None:
+def test_declared_limits_are_the_model_s_parameters(server: ServerSlice) -> None:
     parameters = config(render(few(server), Defaults()), "gpt-oss-20b").parameters
     assert {key: value.string_value for key, value in parameters.items()} == {
         "max_running": "2",
@@ -127,7 +127,7 @@ HELD = {"text_input": "hold", "streaming": True, "sampling_param_max_tokens": 2}
 
 
 @pytest.mark.rehearsal
-def test_who_streams_reads_the_refusal_and_is_served_once_there_is_room(
+def test_a_streaming_client_reads_the_refusal_and_is_served_once_there_is_room(
     server: ServerSlice, image: Path, tmp_path: Path
 ) -> None:
     with serving(few(server), tmp_path) as ask, ThreadPoolExecutor(4) as clients:
@@ -142,7 +142,7 @@ def test_who_streams_reads_the_refusal_and_is_served_once_there_is_room(
 
 
 @pytest.mark.rehearsal
-def test_who_does_not_stream_is_told_503(server: ServerSlice, image: Path, tmp_path: Path) -> None:
+def test_a_client_that_does_not_stream_gets_503(server: ServerSlice, image: Path, tmp_path: Path) -> None:
     inputs = [{"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["hold"]}]
     with serving(few(server, decoupled=False), tmp_path) as ask, ThreadPoolExecutor(4) as clients:
         answers = [clients.submit(ask, "infer", {"inputs": inputs}) for _ in range(4)]

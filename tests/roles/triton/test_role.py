@@ -196,7 +196,7 @@ def test_a_swap_that_fails_leaves_the_old_server_all_it_has() -> None:
 
 
 @pytest.mark.parametrize("left", ["active=failed", "enabled=enabled", "left=yes"])
-def test_what_is_left_of_one_is_taken_away_too(left: str) -> None:
+def test_leftovers_of_a_retired_server_are_removed_too(left: str) -> None:
     old = "\nserver=old\nactive=inactive\nenabled=disabled\n"
     assert play(host_answers(placed(), PROBED, serving() + old)).commands == ()
     assert play(host_answers(placed(), PROBED, serving() + old + left)).commands == (RETIRED,)

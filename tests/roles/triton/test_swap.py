@@ -51,7 +51,7 @@ def test_a_release_that_is_not_on_the_host_touches_nothing(machine: FakeHost) ->
     assert (machine.ask("gone"), machine.calls, machine.links) == (1, [], ("one", ""))
 
 
-def test_asking_for_what_serves_stops_nothing(machine: FakeHost) -> None:
+def test_a_swap_to_the_serving_release_stops_nothing(machine: FakeHost) -> None:
     machine.ask("one")
     machine.calls.clear()
     assert (machine.ask("one"), "stop" in machine.calls) == (0, False)
@@ -172,7 +172,7 @@ def test_old_releases_go_but_never_current_or_previous(machine: FakeHost) -> Non
 
 
 @pytest.mark.parametrize("release", ["one", "two", "bad"])
-def test_the_verdict_says_whose_question_it_answers(machine: FakeHost, release: str) -> None:
+def test_the_verdict_names_its_requester(machine: FakeHost, release: str) -> None:
     machine.ask("one")
     machine.ask("two")
     machine.ask(release)
@@ -196,7 +196,7 @@ def test_a_cut_swap_is_remembered_under_the_run_that_began_it(machine: FakeHost)
     assert entries == [("run-1", 1, "serves"), ("run-2", 4, "put back"), ("run-3", 1, "serves")]
 
 
-def test_a_swap_under_way_says_whose_it_is(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_swap_under_way_names_its_run(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(
         server.Server, "start", lambda this, release: seen.append((machine.root / "servers/main/swap.json").read_text())

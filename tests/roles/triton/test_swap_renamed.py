@@ -24,7 +24,7 @@ def test_a_renamed_server_serves_and_the_old_one_starts_no_more(renamed: FakeHos
     assert renamed.of("old") == ("", "inactive")
 
 
-def test_the_old_one_stops_before_the_new_one_starts(renamed: FakeHost) -> None:
+def test_the_old_server_stops_before_the_new_server_starts(renamed: FakeHost) -> None:
     renamed.ask("one", instead_of=("old",))
     assert [call for call in renamed.calls if call != "reset-failed"] == ["stop", "stop", "stop", "start"]
 
@@ -35,7 +35,9 @@ def test_a_renamed_server_that_never_serves_leaves_the_old_one_serving_again(ren
     assert renamed.verdict["sentence"] == "bad does not serve; server old serves again"
 
 
-def test_an_old_one_that_does_not_start_again_is_told(renamed: FakeHost, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_server_that_does_not_start_again_is_reported(
+    renamed: FakeHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     renamed.good.clear()
     renamed.ask("bad", instead_of=("old",))
     assert renamed.verdict["sentence"] == "bad does not serve; server old did not start again either"
