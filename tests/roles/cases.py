@@ -76,7 +76,7 @@ def cases(folder: str | Path) -> list[Case]:
 
 
 def play(case: Case, apply: Callable[[Slice], object], **how: Any) -> Ran:
-    """A foundation role's run on the case's host, cached for the test session."""
+    """The outcome of a foundation role on the case's host, cached by its arguments."""
     key = (case.path, apply.__module__, *sorted(how.items()))
     if key not in _PLAYED:
         mine = case.slice()

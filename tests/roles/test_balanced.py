@@ -46,7 +46,7 @@ def ran(verb: str, also: dict[str, Any] | None = None, **how: Any) -> Ran:
 
 @pytest.fixture(scope="module")
 def deployed() -> Ran:
-    """deploy.py to its end."""
+    """A whole run of deploy.py."""
     return ran("deploy.py")
 
 

@@ -36,7 +36,6 @@ class BootId(FactBase[str]):
         return boots.BOOT_ID
 
     def process(self, output: list[str]) -> str:
-        """Its id."""
         return output[0]
 
 

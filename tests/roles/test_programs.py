@@ -60,7 +60,6 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    """A bare host."""
     return Host(tmp_path)
 
 

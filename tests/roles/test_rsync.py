@@ -16,7 +16,6 @@ class Listening:
         self.lines: list[str] = []
 
     def log_styled(self, line: str, **style: Any) -> None:
-        """Kept."""
         self.lines.append(line)
 
 

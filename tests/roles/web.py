@@ -31,7 +31,6 @@ class Web:
 
     @property
     def url(self) -> str:
-        """Its base URL."""
         return f"http://{self.address}"
 
 

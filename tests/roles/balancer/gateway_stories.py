@@ -179,7 +179,7 @@ async def _asked_over_grpc(edge: Bench, credentials: Any) -> str:
 
 
 async def pair() -> dict[str, Any]:
-    """Two hosts."""
+    """The stories of two hosts."""
     async with front(2) as (edge, pem):
         return {"balanced": await balanced(edge, pem)}
 

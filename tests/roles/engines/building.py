@@ -97,7 +97,7 @@ class Host:
         (self.here / "bin" / name).chmod(0o755)
 
     def gpus(self, free_mib: int, sm: str = "9.0") -> None:
-        """The host's one GPU."""
+        """Sets the GPU that the host's nvidia-smi shows."""
         (self.here / "gpus").write_text(f"0, GPU-1, NVIDIA H100 80GB HBM3, 590.44.01, {sm}, {free_mib}\n")
 
     def llama(self, name: str, **keys: object) -> Path:
@@ -128,7 +128,7 @@ class Host:
         return dict(json.loads((self.path / "engine.json").read_text()))
 
     def calls(self) -> str:
-        """Everything Docker was asked."""
+        """The log of Docker's commands."""
         return (self.here / "calls").read_text()
 
     def step(self, *flags: str) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class Host:
         return subprocess.run(self._argv(changes), env=self._environment(), capture_output=True, text=True, timeout=300)
 
     def start(self, **changes: object) -> subprocess.Popen[bytes]:
-        """The build, going on."""
+        """Starts a build without waiting for its end."""
         return subprocess.Popen(self._argv(changes), env=self._environment(), stdout=subprocess.DEVNULL)
 
     def _argv(self, changes: dict[str, object]) -> list[str]:

@@ -39,7 +39,7 @@ def ran(verb: str, dry: bool = False) -> Ran:
 
 @pytest.fixture(scope="module")
 def deployed() -> Ran:
-    """deploy.py to its end."""
+    """A whole run of deploy.py."""
     return ran("deploy.py")
 
 

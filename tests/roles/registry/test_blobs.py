@@ -23,7 +23,6 @@ KEY = "nvapi-1"
 
 
 def name_of(content: bytes) -> str:
-    """Its sha256."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -33,7 +33,6 @@ class Release(FactBase[str]):
         return "which release"
 
     def process(self, output: list[str]) -> str:
-        """Its name."""
         return output[0] if output else ""
 
 

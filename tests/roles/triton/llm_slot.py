@@ -28,7 +28,6 @@ class Sender:
         self.queue: queue.Queue[tuple[Any, int]] = queue.Queue()
 
     def send(self, response: Any = None, flags: int = 0) -> None:
-        """Kept."""
         self.queue.put((response, flags))
 
     def events(self) -> list[Any]:
@@ -50,11 +49,10 @@ class Request(fake_triton.Request):
         self.is_cancelled = lambda: self.left
 
     def get_response_sender(self) -> Sender:
-        """Always the same."""
         return self.sender
 
     def cancel(self) -> None:
-        """The client is gone."""
+        """Closes the client's stream."""
         self.left = True
 
 

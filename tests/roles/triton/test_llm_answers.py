@@ -44,7 +44,6 @@ class Family:
         self.value, self.updates = self.value + value, self.updates + 1
 
     def set(self, value: int) -> None:
-        """Shown."""
         self.value, self.updates = value, self.updates + 1
 
 

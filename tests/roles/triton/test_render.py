@@ -42,7 +42,6 @@ def server() -> ServerSlice:
 
 @pytest.fixture(scope="module")
 def release(server: ServerSlice) -> dict[str, bytes]:
-    """Its rendered release."""
     return render(server, Defaults())
 
 
