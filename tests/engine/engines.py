@@ -63,17 +63,17 @@ def an_engine(path: Path, role: str = "target", **flags: str) -> EngineSlice:
 
 def an_llm(**changes: Any) -> LLM:
     """A small LLM on the engine path."""
-    said: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "name": "llama", "checkpoint": "llama-3.1-8b-instruct", "weights": Weights.hub("example/llama", REVISION),
         "path": "engine", "max_batch_size": 8, "max_seq_len": 128,
     }  # fmt: skip
-    return LLM(**said | changes)
+    return LLM(**settings | changes)
 
 
 def a_model(
     target: EngineSlice, weights: Path, trtllm: str = "1.2.1", draft: EngineSlice | None = None, **changes: Any
 ) -> ModelSlice:
-    """What the plan makes of it."""
+    """The model's slice in the plan."""
     llm = an_llm(**changes)
     served = serve(llm, Surroundings(today=datetime.date(2026, 11, 20)))
     assert served is not None
@@ -89,12 +89,12 @@ def a_model(
         max_queue_size=llm.max_queue_size, max_queue_delay_microseconds=0, decoupled=llm.decoupled,
         settings=runtime_settings(served, share, target, draft, str(weights), trtllm),
         engines=(target, draft) if draft else (target,),
-        adapters=tuple(replace(files, model=one.name) for one in (llm.lora.adapters if llm.lora else ())),
+        adapters=tuple(replace(files, model=adapter.name) for adapter in (llm.lora.adapters if llm.lora else ())),
     )  # fmt: skip
 
 
 def a_server(*models: ModelSlice, trtllm: str = "1.2.1", **changes: Any) -> ServerSlice:
-    """One server of these models."""
+    """A server of these models."""
     image = ImageSlice(
         reference="nvcr.io/nvidia/tritonserver:x-trtllm-python-py3", digest="", triton_core=RELEASES[trtllm],
         trtllm=trtllm, cuda="13.1.0", repairs=(), size_mib=1,

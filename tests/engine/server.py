@@ -85,9 +85,9 @@ class Running:
         _write(self.repository, release)
         for model in json.loads(release["server.json"])["models"]:
             for name in model["loads"]:
-                status, told = self.ask(f"/v2/repository/models/{name}/load", {})
+                status, message = self.ask(f"/v2/repository/models/{name}/load", {})
                 if status != 200:
-                    return f"{name}: {told}"
+                    return f"{name}: {message}"
         return ""
 
     def ask(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
@@ -103,8 +103,8 @@ class Running:
 
     def stream(self, model: str, **question: Any) -> list[dict[str, Any]]:
         """The events of /generate_stream."""
-        _, told = self.ask(f"/v2/models/{model}/generate_stream", {"stream": True, **question})
-        return [json.loads(line[5:]) for line in told.splitlines() if line.startswith("data:")] or [json.loads(told)]
+        _, text = self.ask(f"/v2/models/{model}/generate_stream", {"stream": True, **question})
+        return [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")] or [json.loads(text)]
 
 
 def _write(repository: Path, release: dict[str, bytes]) -> None:

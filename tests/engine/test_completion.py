@@ -52,7 +52,7 @@ def ask(triton: Running) -> Callable[..., list[dict[str, Any]]]:
     return lambda **inputs: events_of(triton.grpc, NAME, **inputs)
 
 
-def told(events: list[dict[str, Any]], name: str) -> list[Any]:
+def values(events: list[dict[str, Any]], name: str) -> list[Any]:
     """An output in each event that has it."""
     return [event[name] for event in events if name in event]
 
@@ -61,8 +61,8 @@ def test_a_stream_has_an_event_a_token_and_counts(ask: Callable[..., list[dict[s
     events = ask(**ASKED, **EVERYTHING)
     assert [event["text_output"] for event in events] == [[b"s"], [b"t"], [b"e"], [b"a"], [b"m"]]
     assert [len(event["token_ids"]) for event in events] == [1] * 5
-    assert told(events, "finish_reason") == [[b""]] * 4 + [[b"length"]]
-    assert (told(events, "num_input_tokens"), told(events, "num_output_tokens")) == ([[12]], [[5]])
+    assert values(events, "finish_reason") == [[b""]] * 4 + [[b"length"]]
+    assert (values(events, "num_input_tokens"), values(events, "num_output_tokens")) == ([[12]], [[5]])
 
 
 def test_ids_in_are_ids_out(ask: Callable[..., list[dict[str, Any]]]) -> None:
@@ -80,8 +80,8 @@ def test_the_prompt_comes_first_unless_it_is_excluded(ask: Callable[..., list[di
 def test_a_stop_string_ends_the_text_before_it(ask: Callable[..., list[dict[str, Any]]], streaming: bool) -> None:
     wanted = ASKED | {"streaming": streaming, "sampling_param_max_tokens": 60}
     events = ask(**wanted, **EVERYTHING, sampling_param_stop=["m en", "never"])
-    assert (text(events), told(events, "stop_reason")[-1]) == ("stea", [b"m en"])
-    assert told(events, "finish_reason")[-1] == [b"stop"]
+    assert (text(events), values(events, "stop_reason")[-1]) == ("stea", [b"m en"])
+    assert values(events, "finish_reason")[-1] == [b"stop"]
 
 
 def test_a_stop_token_is_counted_and_not_sent(ask: Callable[..., list[dict[str, Any]]]) -> None:
@@ -102,14 +102,14 @@ def test_an_answer_goes_on_where_its_end_is_ignored(ask: Callable[..., list[dict
 
 def test_each_token_has_its_probability(ask: Callable[..., list[dict[str, Any]]]) -> None:
     events = ask(**ASKED, sampling_param_logprobs=0, return_cumulative_logprob=True)
-    assert told(events, "token_logprobs") == [[-0.5]] * 5
-    assert told(events, "cumulative_logprob") == [[-2.5]]
+    assert values(events, "token_logprobs") == [[-0.5]] * 5
+    assert values(events, "cumulative_logprob") == [[-2.5]]
 
 
 def test_several_sequences_are_told_apart(ask: Callable[..., list[dict[str, Any]]]) -> None:
     events = ask(**ASKED | {"sampling_param_n": 2, "sampling_param_seed": 3})
-    said = {n: text([event for event in events if event["sequence_index"] == [n]]) for n in (0, 1)}
-    assert said == {0: "am en", 1: "m eng"}
+    texts_by_index = {n: text([event for event in events if event["sequence_index"] == [n]]) for n in (0, 1)}
+    assert texts_by_index == {0: "am en", 1: "m eng"}
 
 
 REFUSED = {

@@ -48,8 +48,8 @@ def configurations(server: ServerSlice) -> dict[str, Any]:
 @cache
 def servers(inventory: str) -> tuple[ServerSlice, ...]:
     """All servers of a shipped inventory."""
-    found = runpy.run_path(str(ROOT / "inventories" / inventory))
-    groups = {name: value for name, value in found.items() if isinstance(value, tuple) and len(value) == 2}
+    variables = runpy.run_path(str(ROOT / "inventories" / inventory))
+    groups = {name: value for name, value in variables.items() if isinstance(value, tuple) and len(value) == 2}
     hosts = [
         SimpleNamespace(name=host, data=data | own, groups=(name,))
         for name, (names, data) in groups.items()
@@ -58,7 +58,7 @@ def servers(inventory: str) -> tuple[ServerSlice, ...]:
     ]
     fleet = Fleet.of(hosts)
     plan = make_plan(fleet, look_around(fleet, ROOT))
-    return tuple(server for one in plan.slices for server in one.servers)
+    return tuple(server for host_slice in plan.slices for server in host_slice.servers)
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
@@ -75,9 +75,9 @@ def test_equal_inventories_give_equal_bytes(inventory: str) -> None:
 
 @pytest.mark.parametrize("trtllm", RELEASES)
 def test_every_release_gives_six_models_that_parse(trtllm: str) -> None:
-    found = configurations(a_server(a_model(an_engine(ENGINE), WEIGHTS, trtllm), trtllm=trtllm))
+    configs = configurations(a_server(a_model(an_engine(ENGINE), WEIGHTS, trtllm), trtllm=trtllm))
     roles = ("_completion", "_postprocessing", "_preprocessing", "_tensorrt_llm", "_tensorrt_llm_bls")
-    assert sorted(found) == ["llama", *(f"llama{role}" for role in roles)]
+    assert sorted(configs) == ["llama", *(f"llama{role}" for role in roles)]
 
 
 @pytest.mark.parametrize(("trtllm", "names"), [
@@ -86,10 +86,10 @@ def test_every_release_gives_six_models_that_parse(trtllm: str) -> None:
     ("1.2.1", {"min_tokens", "seed", "return_perf_metrics"}),
 ])  # fmt: skip
 def test_names_that_changed_are_those_of_the_release(trtllm: str, names: set[str]) -> None:
-    found = configurations(a_server(a_model(an_engine(ENGINE), WEIGHTS, trtllm), trtllm=trtllm))
+    configs = configurations(a_server(a_model(an_engine(ENGINE), WEIGHTS, trtllm), trtllm=trtllm))
     either = {"min_length", "min_tokens", "random_seed", "seed", "return_kv_cache_reuse_stats", "return_perf_metrics"}
     for model in ("llama", "llama_tensorrt_llm", "llama_tensorrt_llm_bls"):
-        assert {each.name for each in found[model].input} & either == names
+        assert {tensor.name for tensor in configs[model].input} & either == names
 
 
 def test_the_release_of_an_engine_is_the_reviewed_one() -> None:
@@ -100,7 +100,7 @@ def test_the_release_of_an_engine_is_the_reviewed_one() -> None:
         (GOLDEN / path).parent.mkdir(parents=True, exist_ok=True)
         (GOLDEN / path).write_bytes(content)
     assert rendered == {
-        str(each.relative_to(GOLDEN)): each.read_bytes() for each in GOLDEN.rglob("*") if each.is_file()
+        str(path.relative_to(GOLDEN)): path.read_bytes() for path in GOLDEN.rglob("*") if path.is_file()
     }
 
 
@@ -113,10 +113,10 @@ def test_the_engine_is_kind_cpu_once_and_its_queue_is_bounded() -> None:
 
 @pytest.mark.parametrize("decoupled", [True, False])
 def test_streaming_is_said_for_the_engine_and_the_bls_model(decoupled: bool) -> None:
-    found = configurations(a_server(a_model(an_engine(ENGINE), WEIGHTS, decoupled=decoupled)))
-    told = {name: found[f"llama_{name}"].model_transaction_policy.decoupled for name in
+    configs = configurations(a_server(a_model(an_engine(ENGINE), WEIGHTS, decoupled=decoupled)))
+    decoupled_by_model = {name: configs[f"llama_{name}"].model_transaction_policy.decoupled for name in
             ("tensorrt_llm", "tensorrt_llm_bls", "preprocessing")}  # fmt: skip
-    assert told == {"tensorrt_llm": decoupled, "tensorrt_llm_bls": decoupled, "preprocessing": False}
+    assert decoupled_by_model == {"tensorrt_llm": decoupled, "tensorrt_llm_bls": decoupled, "preprocessing": False}
 
 
 def test_engines_are_mounted_read_only() -> None:
@@ -154,8 +154,8 @@ def test_engines_side_by_side_get_processes_of_their_own() -> None:
     draft = an_engine(ENGINE.with_name("fedcba9876543210"), "draft")
     alone = render(a_server(a_model(an_engine(ENGINE), WEIGHTS)), Defaults())["launch"]
     beside = render(a_server(a_model(an_engine(ENGINE), WEIGHTS, draft=draft, speculative=a_draft())), Defaults())
-    told = [b"TRTLLM_ORCHESTRATOR=1" in launch for launch in (alone, beside["launch"])]
-    assert told == [False, True]
+    has_orchestrator = [b"TRTLLM_ORCHESTRATOR=1" in launch for launch in (alone, beside["launch"])]
+    assert has_orchestrator == [False, True]
 
 
 def test_adapters_are_brought_into_the_engines_form_at_the_start() -> None:
@@ -175,6 +175,6 @@ def test_guided_decoding_gets_its_view_of_the_tokenizer_at_the_start() -> None:
 
 
 def test_another_engine_is_another_release() -> None:
-    one = a_server(a_model(an_engine(ENGINE), WEIGHTS))
-    other = a_server(a_model(an_engine(ENGINE.with_name("f" * 16)), WEIGHTS))
-    assert release_of(one, Defaults()).id != release_of(other, Defaults()).id
+    server = a_server(a_model(an_engine(ENGINE), WEIGHTS))
+    other_server = a_server(a_model(an_engine(ENGINE.with_name("f" * 16)), WEIGHTS))
+    assert release_of(server, Defaults()).id != release_of(other_server, Defaults()).id

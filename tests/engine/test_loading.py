@@ -1,4 +1,4 @@
-"""What loads behind the real Triton and what is refused, release by release: `pytest -m rehearsal`."""
+"""Engines that load behind the real Triton, and those that are refused, by release: `pytest -m rehearsal`."""
 
 from __future__ import annotations
 
@@ -43,39 +43,41 @@ Load = Callable[..., str]
 
 @pytest.fixture
 def load(triton: Running, tmp_path: Path, request: pytest.FixtureRequest) -> Load:
-    """What Triton says to one engine's model, or nothing. Keyword arguments change the engine."""
+    """Loads an engine's model in Triton; returns Triton's error, or "". Keyword arguments change the engine."""
     number = str(abs(hash(request.node.nodeid)))
 
-    def told(change: Callable[[dict[str, str]], Any] = lambda parameters: None, **engine: Any) -> str:
+    def outcome(change: Callable[[dict[str, str]], Any] = lambda parameters: None, **engine: Any) -> str:
         parts = {key: engine.pop(key) for key in ("llm", "flags") if key in engine}
         folder = write_engine(tmp_path / "engine", **engine)
         model = named(number, an_engine(folder, **parts.get("flags", {})), tmp_path, **parts.get("llm", {}))
         change(model.settings["tensorrt_llm"])
-        said = triton.serve(a_server(model))
+        message = triton.serve(a_server(model))
         triton.ask(f"/v2/repository/models/m{number}_tensorrt_llm/unload", {})
-        return said
+        return message
 
     def named(number: str, engine: Any, work: Path, **changes: Any) -> ModelSlice:
         return a_model(engine, triton.repository.parent / "weights", name=f"m{number}", **changes)
 
-    return told
+    return outcome
 
 
 def test_unknown_parameters_are_ignored(load: Load) -> None:
-    assert load(lambda told: told.update(max_num_sequences="64")) == ""
+    assert load(lambda parameters: parameters.update(max_num_sequences="64")) == ""
 
 
 def test_without_a_model_type_it_does_not_load(load: Load) -> None:
-    assert "gpt_model_type is not specified" in load(lambda told: told.pop("gpt_model_type"))
+    assert "gpt_model_type is not specified" in load(lambda parameters: parameters.pop("gpt_model_type"))
 
 
 @pytest.mark.parametrize("key", ["tokenizer_dir", "xgrammar_tokenizer_info_path", "guided_decoding_backend"])
 def test_without_a_key_of_guided_decoding_it_does_not_load(load: Load, key: str) -> None:
-    assert f"failed to find parameter {key}" in load(lambda told: told.pop(key))
+    assert f"failed to find parameter {key}" in load(lambda parameters: parameters.pop(key))
 
 
 def test_an_engine_that_is_not_there_does_not_load(load: Load) -> None:
-    assert "model path at /nowhere does not exist" in load(lambda told: told.update(gpt_model_path="/nowhere"))
+    assert "model path at /nowhere does not exist" in load(
+        lambda parameters: parameters.update(gpt_model_path="/nowhere")
+    )
 
 
 def test_an_engine_of_another_gpu_does_not_load(load: Load) -> None:
@@ -92,13 +94,15 @@ def test_an_engine_of_more_ranks_than_run_does_not_load(load: Load) -> None:
 
 def test_a_cache_below_one_sequence_does_not_load(load: Load) -> None:
     assert "must be large enough for one sequence of 128" in load(
-        lambda told: told.update(max_tokens_in_paged_kv_cache="64")
+        lambda parameters: parameters.update(max_tokens_in_paged_kv_cache="64")
     )
 
 
 def test_chunked_context_needs_an_engine_built_for_it(load: Load) -> None:
-    said = load(lambda told: told.update(enable_chunked_context="true"), use_paged_context_fmha="disable")
-    assert "enable_chunked_context needs an engine built with use_paged_context_fmha" in said
+    message = load(
+        lambda parameters: parameters.update(enable_chunked_context="true"), use_paged_context_fmha="disable"
+    )
+    assert "enable_chunked_context needs an engine built with use_paged_context_fmha" in message
 
 
 def test_speculation_needs_an_engine_built_for_it(load: Load) -> None:
@@ -117,7 +121,10 @@ def test_two_ranks_serve_one_engine_and_the_end_of_one_is_the_end_of_both(tmp_pa
     server = a_server(a_model(engine, tmp_path / "weights"), gpus=(0, 1), mpi_ranks=2)
     with running(tmp_path, "1.2.1", ranks=server) as triton:
         assert triton.serve(server) == ""
-        assert [one["text_output"] for one in triton.stream("llama", text_input="boiler", max_tokens=2)] == ["b", "o"]
+        assert [event["text_output"] for event in triton.stream("llama", text_input="boiler", max_tokens=2)] == [
+            "b",
+            "o",
+        ]
         (second,) = [pid for pid in children(triton.process.pid) if "--allow-http=false" in words(pid)]
         os.kill(second, signal.SIGKILL)
         assert triton.process.wait(300) != 0

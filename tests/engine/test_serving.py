@@ -53,16 +53,16 @@ def grpc(triton: Running) -> Iterator[over_grpc.InferenceServerClient]:
 
 def tensors(**values: Any) -> list[over_grpc.InferInput]:
     """gRPC inputs."""
-    found = []
+    inputs = []
     for name, value in values.items():
         array = np.array(value, object) if isinstance(value[0][0], str) else np.array(value)
         array = array.astype(np.int32) if array.dtype == np.int64 else array
-        found.append(over_grpc.InferInput(name, array.shape, TYPES[array.dtype]).set_data_from_numpy(array))
-    return found
+        inputs.append(over_grpc.InferInput(name, array.shape, TYPES[array.dtype]).set_data_from_numpy(array))
+    return inputs
 
 
 class Stream:
-    """What comes over one gRPC stream."""
+    """The results of a gRPC stream."""
 
     def __init__(self, client: over_grpc.InferenceServerClient, model: str, identity: str = "", **inputs: Any) -> None:
         self.client, self.came = client, queue.Queue()
@@ -74,16 +74,16 @@ class Stream:
 
     def results(self) -> list[Any]:
         """Everything up to the end of the request."""
-        found = []
+        received = []
         while True:
             result = self.came.get(timeout=300)
             if isinstance(result, Exception):
-                return [*found, result]
+                return [*received, result]
             if result.get_output("text_output") or result.get_output("output_ids"):
-                found.append(result)
+                received.append(result)
             if result.get_response().parameters["triton_final_response"].bool_param:
                 self.client.stop_stream()
-                return found
+                return received
 
 
 def text(result: Any) -> str:
@@ -105,8 +105,8 @@ def test_generate_stream_gives_an_event_a_token(triton: Running) -> None:
 
 
 def test_generate_gives_the_answer_without_its_prompt(triton: Running) -> None:
-    status, told = triton.ask("/v2/models/plain/generate", {"text_input": PROMPT, "max_tokens": 5})
-    assert (status, '"text_output":"steam"' in told) == (200, True)
+    status, text = triton.ask("/v2/models/plain/generate", {"text_input": PROMPT, "max_tokens": 5})
+    assert (status, '"text_output":"steam"' in text) == (200, True)
 
 
 def test_a_request_may_have_its_prompt_back(triton: Running) -> None:
@@ -116,12 +116,12 @@ def test_a_request_may_have_its_prompt_back(triton: Running) -> None:
 
 def test_grpc_streams_and_says_when_it_is_over(grpc: over_grpc.InferenceServerClient) -> None:
     came = Stream(grpc, "llama", text_input=[[PROMPT]], max_tokens=[[4]], stream=[[True]]).results()
-    assert [text(one) for one in came] == ["s", "t", "e", "a"]
+    assert [text(result) for result in came] == ["s", "t", "e", "a"]
 
 
 def test_several_prompts_of_one_request_are_told_apart(grpc: over_grpc.InferenceServerClient) -> None:
     came = Stream(grpc, "llama", text_input=[["boiler"], ["a sea"]], max_tokens=[[3], [2]]).results()
-    assert {int(one.as_numpy("batch_index")[0, 0]): text(one) for one in came} == {0: "boi", 1: "a "}
+    assert {int(result.as_numpy("batch_index")[0, 0]): text(result) for result in came} == {0: "boi", 1: "a "}
 
 
 def test_a_stop_word_ends_the_answer(triton: Running) -> None:
@@ -131,15 +131,15 @@ def test_a_stop_word_ends_the_answer(triton: Running) -> None:
 
 def test_a_bad_word_is_never_said(triton: Running) -> None:
     question = {"text_input": PROMPT, "max_tokens": 50, "bad_words": ["ea"]}
-    told = triton.ask("/v2/models/plain/generate", question)[1]
-    assert ("ste" in told, "ea" in told.split("text_output")[1]) == (True, False)
+    text = triton.ask("/v2/models/plain/generate", question)[1]
+    assert ("ste" in text, "ea" in text.split("text_output")[1]) == (True, False)
 
 
 def test_a_cancelled_stream_stops_the_engine(triton: Running, grpc: over_grpc.InferenceServerClient) -> None:
     stream = Stream(grpc, "llama", text_input=[["boiler"]], max_tokens=[[110]], stream=[[True]])
     stream.came.get(timeout=300)
     grpc.stop_stream(cancel_requests=True)
-    left = [one for one in iter(partial(_next, stream.came), None) if not isinstance(one, Exception)]
+    left = [result for result in iter(partial(_next, stream.came), None) if not isinstance(result, Exception)]
     assert len(left) < 109
 
 
@@ -154,15 +154,15 @@ def test_a_request_is_stopped_by_its_id(triton: Running, grpc: over_grpc.Inferen
     ids = {"input_ids": [[104, 101]], "input_lengths": [[2]]}
     stream = Stream(grpc, "llama_tensorrt_llm", "one", **ids, request_output_len=[[110]], streaming=[[True]])
     stream.came.get(timeout=300)
-    with over_grpc.InferenceServerClient(triton.grpc) as other:
+    with over_grpc.InferenceServerClient(triton.grpc) as other_client:
         done = threading.Event()
-        other.start_stream(lambda result, error: done.set())
-        other.async_stream_infer(
+        other_client.start_stream(lambda result, error: done.set())
+        other_client.async_stream_infer(
             "llama_tensorrt_llm", tensors(**ids, request_output_len=[[1]], stop=[[True]]), request_id="one",
             enable_empty_final_response=True,
         )  # fmt: skip
         assert done.wait(300)
-        other.stop_stream()
+        other_client.stop_stream()
     assert len(stream.results()) < 109
 
 
@@ -190,8 +190,8 @@ def test_context_logits_cover_the_prompt_and_generation_logits_the_answer(
 
 def test_a_model_whose_engine_gives_no_logits_does_not_offer_them(triton: Running) -> None:
     with over_http.InferenceServerClient(triton.http) as client:
-        told = client.get_model_metadata("plain")
-    offered = {each["name"] for each in told["inputs"] + told["outputs"]}
+        metadata = client.get_model_metadata("plain")
+    offered = {tensor["name"] for tensor in metadata["inputs"] + metadata["outputs"]}
     assert {name for name in offered if "logits" in name} == set()
 
 
@@ -205,13 +205,13 @@ def test_logits_asked_of_an_engine_without_them_are_refused(triton: Running) -> 
             )
         ]
     }  # fmt: skip
-    status, told = triton.ask("/v2/models/plain_tensorrt_llm/infer", body)
-    assert status >= 400 and "not built with gather_generation_logits" in told
+    status, message = triton.ask("/v2/models/plain_tensorrt_llm/infer", body)
+    assert status >= 400 and "not built with gather_generation_logits" in message
 
 
 def test_two_beams_give_two_texts(grpc: over_grpc.InferenceServerClient) -> None:
     (came,) = Stream(grpc, "llama", text_input=[["boil"]], max_tokens=[[3]], beam_width=[[2]]).results()
-    assert [one.decode() for one in came.as_numpy("text_output")] == ["boi", "oil"]
+    assert [text.decode() for text in came.as_numpy("text_output")] == ["boi", "oil"]
 
 
 def test_more_beams_than_the_engine_has_are_refused(triton: Running) -> None:
@@ -226,16 +226,16 @@ def test_a_prompt_longer_than_the_engine_takes_is_refused_and_the_next_one_answe
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("question", "expected"),
     [
         ({"text_input": PROMPT}, "max_tokens"),
         ({"text_input": PROMPT, "max_tokens": "five"}, "non-signed-integer"),
         ({"text_input": PROMPT, "max_tokens": 0}, "maxNewTokens (0) must be > 0"),
     ],
 )
-def test_a_bad_request_is_told_what_is_wrong(triton: Running, question: dict[str, Any], said: str) -> None:
-    status, told = triton.ask("/v2/models/plain/generate", question)
-    assert status >= 400 and said in told
+def test_a_bad_request_is_told_what_is_wrong(triton: Running, question: dict[str, Any], expected: str) -> None:
+    status, message = triton.ask("/v2/models/plain/generate", question)
+    assert status >= 400 and expected in message
 
 
 def test_a_model_that_does_not_stream_refuses_a_stream(triton: Running) -> None:
@@ -256,14 +256,14 @@ def test_the_bls_model_speculates_with_the_draft(triton: Running) -> None:
 
 def test_a_bls_model_without_a_draft_offers_no_speculation(triton: Running) -> None:
     with over_http.InferenceServerClient(triton.http) as client:
-        offered = {each["name"] for each in client.get_model_metadata("plain_tensorrt_llm_bls")["inputs"]}
+        offered = {tensor["name"] for tensor in client.get_model_metadata("plain_tensorrt_llm_bls")["inputs"]}
     assert offered & {"num_draft_tokens", "use_draft_logits"} == set()
 
 
 def test_a_bls_model_that_does_not_stream_answers_at_once(triton: Running) -> None:
     question = {"text_input": PROMPT, "max_tokens": 5}
-    status, told = triton.ask("/v2/models/plain_tensorrt_llm_bls/generate", question)
-    assert (status, '"text_output":"steam"' in told) == (200, True)
+    status, answer = triton.ask("/v2/models/plain_tensorrt_llm_bls/generate", question)
+    assert (status, '"text_output":"steam"' in answer) == (200, True)
 
 
 def test_the_log_says_that_it_is_a_stand_in(triton: Running) -> None:

@@ -1,1 +1,1 @@
-"""What goes wrong on a host, one thing after the other, on a whole machine."""
+"""Faults of a host, one after the other, on a whole machine."""

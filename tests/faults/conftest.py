@@ -1,4 +1,4 @@
-"""One machine for all faults: bare at first, then serving; made anew from a snapshot where a test left it broken.
+"""The machine of all faults: bare at first, then serving; recreated from a snapshot if a test left it broken.
 
 It runs beside a rehearsal somebody may have up: another number, so another bridge, other services and another state
 directory. ENGINEHOUSE_FAULTS_KEEP=1 keeps it between runs, for whoever works on one test.
@@ -49,9 +49,9 @@ def first_deploy() -> str:
         scene = Scene(_existing())
         run = scene.deploy()
         assert run.code == 0, run.output[-4000:]
-        scene.one.stop()
-        machines.snapshot(scene.one, SERVED)
-        scene.one.start()
+        scene.machine.stop()
+        machines.snapshot(scene.machine, SERVED)
+        scene.machine.start()
     return SERVED
 
 
@@ -68,8 +68,8 @@ def serving(first_deploy: str) -> Scene:
 
 
 def _serving(first_deploy: str) -> Scene:
-    scene = Scene(found) if (found := _started()) else None
-    if scene is None or scene.deploy().code or not healthy(scene.one):
+    scene = Scene(machine) if (machine := _started()) else None
+    if scene is None or scene.deploy().code or not healthy(scene.machine):
         scene = Scene(fresh(first_deploy))
         run = scene.deploy()
         assert run.code == 0, run.output[-4000:]
@@ -78,12 +78,12 @@ def _serving(first_deploy: str) -> Scene:
 
 def _existing() -> Machine:
     try:
-        found = machines.named(NAME, PLACES)
+        machine = machines.named(NAME, PLACES)
     except RehearsalRefused:
         return fresh()
     services.services_up()
-    found.start()
-    return found
+    machine.start()
+    return machine
 
 
 def _started() -> Machine | None:

@@ -1,4 +1,4 @@
-"""What killed runs of this project leave on a host: made with the project's own programs and names, cut off there."""
+"""Leftovers of killed runs on a host: made with the project's own programs and names, then interrupted."""
 
 from __future__ import annotations
 

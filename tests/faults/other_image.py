@@ -19,7 +19,7 @@ from rehearsal.services import Services
 EXTRA_MIB = 48
 
 
-def push(found: Services, folder: Path, state: Path) -> str:
+def push(running: Services, folder: Path, state: Path) -> str:
     """The digest of the second image, which the registry has."""
     folder.mkdir(parents=True, exist_ok=True)
     source = triton_image.image()
@@ -31,13 +31,13 @@ def push(found: Services, folder: Path, state: Path) -> str:
     configuration["history"].append({"created": configuration["created"], "created_by": "more"})
     manifest["layers"].append({**manifest["layers"][0], **_blob(folder, zipped)})
     manifest["config"] |= _blob(folder, json.dumps(configuration).encode())
-    for each in manifest["layers"][:-1]:
-        name = each["digest"].replace(":", "-")
+    for published in manifest["layers"][:-1]:
+        name = published["digest"].replace(":", "-")
         if not (folder / name).exists():
             (folder / name).symlink_to(source / name)
     text = json.dumps(manifest)
     (folder / "manifest.json").write_text(text)
-    login = base64.b64encode(f"{registry.USER}:{found.ngc_key}".encode()).decode()
+    login = base64.b64encode(f"{registry.USER}:{running.ngc_key}".encode()).decode()
     port = int((state / "services/backend-port").read_text())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(triton_image, "TAG", "other")  # the storage is shared: the first image keeps its tag

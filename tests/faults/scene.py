@@ -1,4 +1,4 @@
-"""One machine that serves, and an operator who deploys to it while things go wrong; what every fault's test asks."""
+"""A machine that serves, and an operator who deploys to it during faults; shared by the tests of all faults."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ REPACKAGED = {"hole-known"}
 class Polls:
     """Every answer a client missed while it asked again and again; `first` and `last` in seconds since it began."""
 
-    asked: int = 0
+    requests: int = 0
     missed: list[float] = field(default_factory=list)
 
 
@@ -62,7 +62,7 @@ class Polls:
 class Scene:
     """The machine and what is done to it."""
 
-    one: Machine
+    machine: Machine
 
     def deploy(
         self,
@@ -72,9 +72,9 @@ class Scene:
         at: str = "",
         strike: Callable[[], object] | None = None,
     ) -> Run:
-        """One run as a person types it; with a fault, struck at its moment, or with any `strike`, at the one named."""
+        """A run as a person types it; a fault strikes at its own moment, any other `strike` at the step `at`."""
         if fault:
-            at, strike = fault.moment, lambda: fault.strike(self.one)
+            at, strike = fault.moment, lambda: fault.strike(self.machine)
         run = pyinfra(inventory, "deploy.py", "-y", *words, tell=False, at=at, strike=strike)
         self._note(f"{inventory} {' '.join(words)} {at}", run.output, run.code)
         return run
@@ -82,43 +82,43 @@ class Scene:
     @contextlib.contextmanager
     def polled(self) -> Iterator[Polls]:
         """A client asks all the while."""
-        polls, over = Polls(), threading.Event()
+        polls, ended = Polls(), threading.Event()
 
         def ask_on() -> None:
             began = time.monotonic()
-            while not over.is_set():
-                polls.asked += 1
-                if not answers(self.one):
+            while not ended.is_set():
+                polls.requests += 1
+                if not answers(self.machine):
                     polls.missed.append(round(time.monotonic() - began, 1))
-                over.wait(0.2)
+                ended.wait(0.2)
 
         client = threading.Thread(target=ask_on)
         client.start()
         try:
             yield polls
         finally:
-            over.set()
+            ended.set()
             client.join()
 
     def mark(self) -> None:
         """From here on `written` counts."""
-        self.one.run(MARK)
+        self.machine.run(MARK)
 
     def written(self) -> list[str]:
         """Files of the machine that are newer than the mark."""
-        return self.one.run(WRITTEN).stdout.splitlines()
+        return self.machine.run(WRITTEN).stdout.splitlines()
 
     def touched(self) -> list[str]:
-        """Those of them that what serves is made of."""
+        """Written files that belong to the serving release."""
         return [path for path in self.written() if path.startswith(SERVES)]
 
     def current(self) -> str:
         """The release that is current."""
-        return self.one.run(f"basename $(readlink {SERVER}/current)", check=False).stdout.strip()
+        return self.machine.run(f"basename $(readlink {SERVER}/current)", check=False).stdout.strip()
 
     def says(self, command: str) -> str:
-        """What a command prints on the machine, whether it ends well or not."""
-        return self.one.run(command, check=False).stdout.strip()
+        """Output of a command on the machine, also if the command fails."""
+        return self.machine.run(command, check=False).stdout.strip()
 
     def diagnosed(
         self, inventory: str = INVENTORY, drift: bool = False, past: bool = False, typed: bool = False
@@ -129,15 +129,15 @@ class Scene:
         types it, over SSH, which `drift` and another inventory make so too.
         """
         if drift or typed or inventory != INVENTORY:
-            report = examined(inventory, limit=(self.one.name,), with_drift=drift)
+            report = examined(inventory, limit=(self.machine.name,), with_drift=drift)
         else:
-            report = Report({self.one.name: found_on(self.one, inventory)})
+            report = Report({self.machine.name: found_on(self.machine, inventory)})
         self._note(f"enginehouse doctor {inventory}", f"{report}\n", report.exit_code)
         finding_ids = {finding.id for listed in report.findings.values() for finding in listed} - REPACKAGED
         return (finding_ids if past else finding_ids - PAST) | ({"unasked"} if report.unasked else set())
 
     def _note(self, typed: str, output: str, code: int) -> None:
-        """What was typed and what came of it is in operator.log."""
+        """Appends the typed command, its output and its exit code to operator.log."""
         with (PLACES.root / "operator.log").open("a") as log:
             log.write(f"$ {typed}\n{output}exit {code}\n\n")
 
@@ -147,17 +147,17 @@ class Scene:
         if mended.code:
             return [mended.code, mended.output[-3000:]]
         again = self.deploy()
-        told = "silent" if again.is_silent else again.output[-3000:]
-        return [mended.code, told, until(lambda: answers(self.one), 60)]
+        outcome = "silent" if again.is_silent else again.output[-3000:]
+        return [mended.code, outcome, until(lambda: answers(self.machine), 60)]
 
 
 WELL = [0, "silent", True]
 """What `ends_well` says where everything is right again."""
 
 
-def answers(one: Machine) -> bool:
+def answers(machine: Machine) -> bool:
     """Whether a client gets a vector from the machine."""
-    place = f"http://{one.address}:8000/v2/models/minilm/infer"
+    place = f"http://{machine.address}:8000/v2/models/minilm/infer"
     try:
         with urllib.request.urlopen(place, json.dumps(QUESTION).encode(), timeout=10) as answer:
             return len(json.load(answer)["outputs"][0]["data"]) == 384
@@ -176,23 +176,23 @@ def until(is_so: Callable[[], bool], seconds: float, every: float = 0.3) -> bool
 
 
 def error_lines(run: Run) -> list[str]:
-    """What the run said of the machine, without pyinfra's own framing, blank lines and paths of this computer."""
-    said = (re.sub(r"^\s*\[[a-z0-9]+\] ?", "", line) for line in run.output.splitlines() if f"[{NAME}]" in line)
-    return [line.rstrip() for line in said]
+    """The run's lines about the machine, without pyinfra's own framing, blank lines and paths of this computer."""
+    lines = (re.sub(r"^\s*\[[a-z0-9]+\] ?", "", line) for line in run.output.splitlines() if f"[{NAME}]" in line)
+    return [line.rstrip() for line in lines]
 
 
 def fresh(snapshot: str | None = None) -> Machine:
     """The machine, made anew: bare, or as it was when the snapshot was taken; its services are up."""
     with contextlib.suppress(Exception):
         machines.named(NAME, PLACES).destroy()
-    (one,) = machines.up([NAME], places=PLACES, snapshot=snapshot)
+    (machine,) = machines.up([NAME], places=PLACES, snapshot=snapshot)
     services.services_up()
-    return one
+    return machine
 
 
-def healthy(one: Machine) -> bool:
+def healthy(machine: Machine) -> bool:
     """Whether the machine runs, serves, and holds nothing of a fault."""
-    return one.state == "running" and answers(one)
+    return machine.state == "running" and answers(machine)
 
 
 def named(name: str) -> Fault:

@@ -15,7 +15,7 @@ Refused = tuple[Run, set[str], list[str]]
 
 @pytest.fixture(scope="module")
 def untouched(bare: Scene) -> tuple[set[str], list[str]]:
-    """What the doctor says of a machine as it comes from the provider, and what was written there meanwhile."""
+    """The doctor's findings on a machine as the provider delivers it, and the files written meanwhile."""
     bare.mark()
     return bare.diagnosed(past=True, typed=True), bare.written()
 
@@ -23,7 +23,7 @@ def untouched(bare: Scene) -> tuple[set[str], list[str]]:
 @pytest.fixture(scope="module")
 def runfile(bare: Scene, untouched: tuple[set[str], list[str]]) -> Refused:
     """A run against a driver from the runfile, what the doctor says of it, and what both wrote."""
-    with (fault := named("foreign-driver")).on(bare.one):
+    with (fault := named("foreign-driver")).on(bare.machine):
         bare.mark()
         return bare.deploy(fault=fault), bare.diagnosed(drift=True), bare.written()
 
@@ -31,10 +31,14 @@ def runfile(bare: Scene, untouched: tuple[set[str], list[str]]) -> Refused:
 @pytest.fixture(scope="module")
 def docker(bare: Scene, runfile: Refused) -> tuple[Run, set[str], str]:
     """A run against the distribution's Docker, what the doctor says of it, and the Docker packages after both."""
-    with (fault := named("foreign-docker")).on(bare.one):
-        run, told = bare.deploy(fault=fault), bare.diagnosed(drift=True)
+    with (fault := named("foreign-docker")).on(bare.machine):
+        run, findings = bare.deploy(fault=fault), bare.diagnosed(drift=True)
         installed = r"dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' docker.io docker-ce | grep ^ii"
-        return run, told, bare.one.run(f"{installed}; ls /etc/apt/sources.list.d | grep enginehouse; true").stdout
+        return (
+            run,
+            findings,
+            bare.machine.run(f"{installed}; ls /etc/apt/sources.list.d | grep enginehouse; true").stdout,
+        )
 
 
 def test_the_doctor_says_of_a_bare_machine_that_nothing_is_deployed_and_writes_nothing(
@@ -44,11 +48,11 @@ def test_the_doctor_says_of_a_bare_machine_that_nothing_is_deployed_and_writes_n
 
 
 def test_a_driver_from_the_runfile_is_refused(runfile: Refused) -> None:
-    run, told, _ = runfile
+    run, findings, _ = runfile
     assert run.code == 1
     assert "fault: the driver came from NVIDIA's runfile" in run.output
     assert "nvidia-uninstall and reboot; or driver = Driver(manage=False) to use it as it is" in run.output
-    assert told == {"nothing-deployed", *named("foreign-driver").finds}
+    assert findings == {"nothing-deployed", *named("foreign-driver").finds}
 
 
 def test_and_nothing_was_touched_as_the_message_says(runfile: Refused) -> None:
@@ -58,11 +62,11 @@ def test_and_nothing_was_touched_as_the_message_says(runfile: Refused) -> None:
 
 
 def test_another_docker_is_refused_before_the_first_change_and_stays(docker: tuple[Run, set[str], str]) -> None:
-    run, told, left = docker
+    run, findings, left = docker
     assert run.code == 1
     assert "fault: another Docker is installed: docker.io" in run.output
     assert "state   preflight; no host was changed" in run.output
-    assert (told, left) == ({"nothing-deployed", *named("foreign-docker").finds}, "ii docker.io\n")
+    assert (findings, left) == ({"nothing-deployed", *named("foreign-docker").finds}, "ii docker.io\n")
 
 
 def test_without_both_a_plain_run_deploys(bare: Scene, docker: tuple[Run, set[str], str]) -> None:

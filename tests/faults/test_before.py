@@ -62,7 +62,7 @@ def brought(rehearsal: None, tmp_path_factory: pytest.TempPathFactory) -> Brough
     first = pyinfra(INVENTORY, "deploy.py", "-y", tell=False, checkout=checkout)
     (PLACES.root / "before.log").write_text(first.output)
     assert first.code == 0, first.output[-4000:]
-    assert answers(scene.one)
+    assert answers(scene.machine)
     old_release, old_weights = scene.current(), scene.says(WEIGHTS)
     known = len(scene.says(HISTORY).splitlines())
     run = scene.deploy()
@@ -73,7 +73,7 @@ def brought(rehearsal: None, tmp_path_factory: pytest.TempPathFactory) -> Brough
 def test_a_plain_run_brings_it_over_with_one_swap(brought: Brought) -> None:
     assert brought.run.code == 0, brought.run.output[-4000:]
     assert [(swap["result"], swap["from"]) for swap in brought.swaps] == [("serves", brought.old_release)]
-    assert until(lambda: answers(brought.scene.one), 60)
+    assert until(lambda: answers(brought.scene.machine), 60)
 
 
 def test_it_loses_no_weights_and_fetches_none_again(brought: Brought) -> None:
@@ -95,6 +95,6 @@ def test_nothing_is_left_to_do_after_it(brought: Brought) -> None:
 def test_the_release_before_is_still_there_and_rollback_serves_it(brought: Brought) -> None:
     run = pyinfra(INVENTORY, "rollback.py", "-y", "--limit", NAME, tell=False)
     assert run.code == 0, run.output[-4000:]
-    served = brought.scene.current(), until(lambda: answers(brought.scene.one), 60)
+    served = brought.scene.current(), until(lambda: answers(brought.scene.machine), 60)
     assert served == (brought.old_release, True)
     assert brought.scene.deploy().code == 0

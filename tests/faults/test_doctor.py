@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 def well(first_deploy: str) -> Scene:
     """A machine as its first deploy left it, booted once since; nothing else ever befell it."""
     scene = Scene(fresh(first_deploy))
-    assert until(lambda: answers(scene.one), 90)
+    assert until(lambda: answers(scene.machine), 90)
     assert scene.deploy().code == 0
     return scene
 
@@ -29,11 +29,11 @@ def test_a_machine_that_serves_has_no_finding_and_nothing_is_written_there(well:
 
 def test_a_report_has_what_the_machine_said_and_no_secret_even_if_it_said_one(well: Scene, tmp_path: Path) -> None:
     secrets = [(PLACES.root / "secrets" / name).read_text().strip() for name in ("ngc_key", "hub_token")]
-    well.one.run(f"touch /run/reboot-required; echo '{' '.join(secrets)}' >/run/reboot-required.pkgs")
+    well.machine.run(f"touch /run/reboot-required; echo '{' '.join(secrets)}' >/run/reboot-required.pkgs")
     try:
         report = examined(INVENTORY, [f"report={tmp_path / 'report.tar.gz'}"], [NAME], with_drift=False)
     finally:
-        well.one.run("rm -f /run/reboot-required*")
+        well.machine.run("rm -f /run/reboot-required*")
     files = opened((tmp_path / "report.tar.gz").read_bytes())
     assert report.archive.startswith(str(tmp_path))
     assert {f"hosts/{NAME}/{name}" for name in ("findings.json", "answers/smi.txt", "answers/units.txt")} <= set(files)

@@ -1,4 +1,4 @@
-"""What ends without warning: the control process, the power, the container, Triton, the GPU."""
+"""Sudden ends: of the control process, the power, the container, Triton, the GPU."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ BACK_SECONDS = 600
 def swapped(scene: Scene, name: str, monkeypatch: pytest.MonkeyPatch, batch: int) -> Run:
     """A run that brings another release, with the fault at the swap."""
     monkeypatch.setenv("FAULTS_BATCH", str(batch))
-    with (fault := named(name)).on(scene.one):
+    with (fault := named(name)).on(scene.machine):
         return scene.deploy(inventory=OTHER, fault=fault)
 
 
 def test_a_killed_control_process_leaves_a_host_that_converges(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     run = swapped(scene, "kill-control", monkeypatch, 16)
     again = scene.deploy(inventory=OTHER)
-    told, silent = scene.diagnosed(), scene.deploy(inventory=OTHER)
-    assert (run.code, again.code, silent.is_silent, answers(scene.one)) == (-9, 0, True, True)
-    assert told == {"release-differs", *named("kill-control").finds}, "from the plan of before, and in nothing else"
+    findings, silent = scene.diagnosed(), scene.deploy(inventory=OTHER)
+    assert (run.code, again.code, silent.is_silent, answers(scene.machine)) == (-9, 0, True, True)
+    assert findings == {"release-differs", *named("kill-control").finds}, "from the plan of before, and in nothing else"
     assert scene.ends_well() == WELL
 
 
@@ -34,35 +34,35 @@ def test_who_comes_second_is_refused_and_the_first_run_goes_on(scene: Scene, mon
     """Afterwards the host is as the first one's inventory says, and nobody holds it."""
     monkeypatch.setenv("FAULTS_BATCH", "24")
     seconds: list[Run] = []
-    told = set[str]()
+    findings = set[str]()
 
     def strike() -> None:
-        told.update(scene.diagnosed())
+        findings.update(scene.diagnosed())
         seconds.append(scene.deploy())
 
     run = scene.deploy(inventory=OTHER, at="Triton | Swap", strike=strike)
-    assert "run-at-work" in told
+    assert "run-at-work" in findings
     assert (run.code, [second.code for second in seconds]) == (0, [1]), run.output[-3000:]
     assert "another run is at work on 1 of 1 hosts" in seconds[0].output
     assert "before the first change; every host serves what it served" in seconds[0].output
-    found = drift_of(OTHER)
-    assert (found.exit_code, found.said) == (0, {}), found
+    drift = drift_of(OTHER)
+    assert (drift.exit_code, drift.said) == (0, {}), drift
 
 
 def test_after_a_power_cut_in_a_swap_the_host_serves_by_itself(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     before = scene.current()
     run = swapped(scene, "power-cut", monkeypatch, 12)
     assert (run.code, named("power-cut").says in run.output, "internal exception" in run.output) == (1, True, False)
-    assert (until(lambda: answers(scene.one), BACK_SECONDS), scene.current()) == (True, before)
-    told = scene.diagnosed(past=True) - {"unit-starting", "errors-logged", *named("power-cut").finds}
-    assert told <= {"swap-refused"}, "which it is where the swap had begun"
+    assert (until(lambda: answers(scene.machine), BACK_SECONDS), scene.current()) == (True, before)
+    findings = scene.diagnosed(past=True) - {"unit-starting", "errors-logged", *named("power-cut").finds}
+    assert findings <= {"swap-refused"}, "which it is where the swap had begun"
     assert scene.ends_well() == WELL
 
 
 def kill_swap(scene: Scene) -> None:
     """The host's own program for it, once it has begun."""
     begun = "for i in $(seq 300); do [ ! -e /var/lib/enginehouse/servers/main/swap.json ] || break; sleep 0.1; done"
-    scene.one.run(f"{begun}; systemctl kill --kill-who=main --signal=KILL enginehouse-swap@main.service")
+    scene.machine.run(f"{begun}; systemctl kill --kill-who=main --signal=KILL enginehouse-swap@main.service")
 
 
 def test_a_swap_that_is_killed_on_the_host_is_undone_there(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,35 +70,39 @@ def test_a_swap_that_is_killed_on_the_host_is_undone_there(scene: Scene, monkeyp
     before = scene.current()
     run = scene.deploy(inventory=OTHER, at="Triton | Swap", strike=lambda: kill_swap(scene))
     assert (run.code, f"was cut before it ended; {before} is put back" in run.output) == (1, True), run.output[-3000:]
-    assert (until(lambda: answers(scene.one), BACK_SECONDS), scene.current()) == (True, before)
+    assert (until(lambda: answers(scene.machine), BACK_SECONDS), scene.current()) == (True, before)
     assert "swap-refused" in scene.diagnosed(past=True)
     assert scene.ends_well() == WELL
 
 
 def test_a_killed_container_comes_back_and_a_run_in_between_succeeds(scene: Scene) -> None:
-    with (fault := named("container-killed")).on(scene.one):
+    with (fault := named("container-killed")).on(scene.machine):
         assert until(lambda: scene.says("systemctl is-active triton@main") == "activating", 10)
-        told, run = scene.diagnosed(), scene.deploy()
-    assert (run.code, until(lambda: answers(scene.one), BACK_SECONDS), told >= {*fault.finds}) == (0, True, True)
+        findings, run = scene.diagnosed(), scene.deploy()
+    assert (run.code, until(lambda: answers(scene.machine), BACK_SECONDS), findings >= {*fault.finds}) == (
+        0,
+        True,
+        True,
+    )
     assert scene.ends_well() == WELL
 
 
 def test_triton_killed_for_want_of_memory_comes_back_by_itself(scene: Scene) -> None:
-    with (fault := named("oom-kill")).on(scene.one):
-        assert until(lambda: not answers(scene.one), 10)
-    assert until(lambda: answers(scene.one), BACK_SECONDS)
+    with (fault := named("oom-kill")).on(scene.machine):
+        assert until(lambda: not answers(scene.machine), 10)
+    assert until(lambda: answers(scene.machine), BACK_SECONDS)
     assert scene.diagnosed(past=True) >= {*fault.finds}
-    assert "status=137" in scene.one.run("journalctl -u triton@main.service -n 200 -o cat").stdout
+    assert "status=137" in scene.machine.run("journalctl -u triton@main.service -n 200 -o cat").stdout
     assert scene.ends_well() == WELL
 
 
 def test_a_gpu_that_fell_off_the_bus_is_refused_and_what_serves_goes_on(scene: Scene) -> None:
-    with (fault := named("gpu-gone")).on(scene.one):
+    with (fault := named("gpu-gone")).on(scene.machine):
         scene.mark()
         with scene.polled() as polls:
-            run, told, written = scene.deploy(), scene.diagnosed(), scene.written()
-    assert (run.code, told >= {*fault.finds}, written, polls.missed) == (1, True, [], [])
+            run, findings, written = scene.deploy(), scene.diagnosed(), scene.written()
+    assert (run.code, findings >= {*fault.finds}, written, polls.missed) == (1, True, [], [])
     assert f"fault: {fault.says}" in run.output and "other programs use the GPU" not in run.output
     assert "state   preflight; no host was changed" in run.output
-    assert until(lambda: answers(scene.one), BACK_SECONDS)
+    assert until(lambda: answers(scene.machine), BACK_SECONDS)
     assert scene.ends_well() == WELL

@@ -36,14 +36,14 @@ def test_no_request_is_lost_while_the_only_host_swaps_its_release(
     """Requests wait at the gateway until the new release serves; the gateway itself is not started anew."""
     before, release = behind_gateway.says(PROCESSES), behind_gateway.current()
     monkeypatch.setenv("FAULTS_BATCH", "16")
-    with loaded(gateway.opened(behind_gateway.one)) as load:
+    with loaded(gateway.opened(behind_gateway.machine)) as load:
         run = behind_gateway.deploy(inventory=INVENTORY)
     waits = load.waits
-    told = {"sent": len(load.asked), "lost": len(load.lost), "longest_seconds": round(max(waits), 1)}
-    (PLACES.root / "gateway.json").write_text(json.dumps(told) + "\n")
-    print(json.dumps(told))
+    summary = {"sent": len(load.requests), "lost": len(load.lost), "longest_seconds": round(max(waits), 1)}
+    (PLACES.root / "gateway.json").write_text(json.dumps(summary) + "\n")
+    print(json.dumps(summary))
     assert run.code == 0 and behind_gateway.current() != release, run.output[-4000:]
-    assert load.lost == [] and len(waits) == len(load.asked) > 0
+    assert load.lost == [] and len(waits) == len(load.requests) > 0
     assert behind_gateway.says(PROCESSES) == before
 
 

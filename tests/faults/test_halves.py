@@ -1,4 +1,4 @@
-"""What was left half done is recognised and mended by a plain run, which asks nobody to clean up after us."""
+"""A plain run recognises and repairs half-finished work; nobody has to clean up after a killed run."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def mended(serving: Scene) -> tuple[Scene, Run, Run, Polls, set[str]]:
     doctor said before them."""
     scene = serving
     for made in (left.UNCONFIRMED, left.ORPHANS, left.TRANSFERS, left.OTHER_SERVER, left.UNREAD_UNIT):
-        scene.one.run(f"{{ {made} }} >/dev/null 2>&1", check=False)
-    found = scene.says(
+        scene.machine.run(f"{{ {made} }} >/dev/null 2>&1", check=False)
+    leftovers = scene.says(
         f"{UNREAD}; {CONTAINERS}; {PARTIAL} | wc -l; {{ {WAITING}; }} | grep -c -e docker -e units-triton"
     )
-    assert found.split() == ["yes", *sorted(["triton-main", *LEFT]), "2", "4"], found
-    told = scene.diagnosed()
+    assert leftovers.split() == ["yes", *sorted(["triton-main", *LEFT]), "2", "4"], leftovers
+    findings = scene.diagnosed()
     with scene.polled() as polls:
-        return scene, scene.deploy(), scene.deploy(), polls, told
+        return scene, scene.deploy(), scene.deploy(), polls, findings
 
 
 LEFT = ("triton-old", "enginehouse-probe-main", "enginehouse-gpu-probe")
@@ -82,7 +82,7 @@ def test_a_server_of_an_earlier_inventory_is_gone_with_its_units(mended: Mended)
 
 
 def test_a_unit_that_was_given_up_and_a_container_that_outlived_it_are_no_obstacle(scene: Scene) -> None:
-    scene.one.run(f"{{ {left.GIVEN_UP} {left.OUTLIVED} }} >/dev/null 2>&1", check=False)
+    scene.machine.run(f"{{ {left.GIVEN_UP} {left.OUTLIVED} }} >/dev/null 2>&1", check=False)
     assert scene.says(f"{GIVEN_UP}; {CONTAINERS}").splitlines() == ["failed", "repeated too quickly", "triton-main"]
     assert scene.diagnosed() >= {"unit-failed", "port-taken"}
     assert scene.ends_well() == WELL
@@ -93,7 +93,7 @@ def test_a_server_may_be_renamed_and_renamed_back(scene: Scene) -> None:
     assert scene.diagnosed() >= {"server-missing", "server-left"}, "from the plan of before"
     assert (scene.says(CONTAINERS), scene.deploy(inventory=RENAMED).is_silent) == ("triton-other", True)
     assert scene.ends_well() == WELL
-    assert (scene.says(CONTAINERS), answers(scene.one)) == ("triton-main", True)
+    assert (scene.says(CONTAINERS), answers(scene.machine)) == ("triton-main", True)
 
 
 def test_a_server_renamed_to_one_that_never_serves_serves_again_under_its_old_name(scene: Scene) -> None:
@@ -101,19 +101,19 @@ def test_a_server_renamed_to_one_that_never_serves_serves_again_under_its_old_na
     before = scene.current()
     run = scene.deploy(inventory=RENAMED_UNLOADABLE)
     assert (run.code, "does not serve; server main serves again" in run.output) == (1, True), run.output[-3000:]
-    assert (answers(scene.one), scene.current(), scene.says(CONTAINERS)) == (True, before, "triton-main")
+    assert (answers(scene.machine), scene.current(), scene.says(CONTAINERS)) == (True, before, "triton-main")
     assert scene.says("systemctl is-active enginehouse-watch@main.timer") == "active"
     assert scene.ends_well() == WELL
 
 
 def cut_power(scene: Scene) -> None:
     """The plug, and what boots after it."""
-    scene.one.power_cycle()
+    scene.machine.power_cycle()
 
 
 def kill_swap(scene: Scene) -> None:
     """The host's own program for it."""
-    scene.one.run("systemctl kill --kill-who=main --signal=KILL enginehouse-swap@other.service")
+    scene.machine.run("systemctl kill --kill-who=main --signal=KILL enginehouse-swap@other.service")
 
 
 @pytest.mark.parametrize("cut", [cut_power, kill_swap])
@@ -122,11 +122,11 @@ def test_a_rename_that_is_cut_while_the_new_server_starts_leaves_the_old_one_ser
 ) -> None:
     def strike() -> None:
         begun = "[ -e /var/lib/enginehouse/servers/other/swap.json ] && ! docker inspect triton-main"
-        scene.one.run(f"for i in $(seq 300); do {{ {begun}; }} >/dev/null 2>&1 && break; sleep 0.1; done")
+        scene.machine.run(f"for i in $(seq 300); do {{ {begun}; }} >/dev/null 2>&1 && break; sleep 0.1; done")
         cut(scene)
 
     before = scene.current()
     run = scene.deploy(inventory=RENAMED, at="Triton | Swap", strike=strike)
-    assert (run.code, until(lambda: answers(scene.one), BACK_SECONDS)) == (1, True), run.output[-3000:]
+    assert (run.code, until(lambda: answers(scene.machine), BACK_SECONDS)) == (1, True), run.output[-3000:]
     assert (scene.current(), scene.says(CONTAINERS)) == (before, "triton-main")
     assert scene.ends_well() == WELL

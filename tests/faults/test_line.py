@@ -16,33 +16,33 @@ GIGABYTE_MIB = 1024
 
 def test_of_a_gigabyte_under_a_tenth_is_sent_again_after_a_cut(scene: Scene) -> None:
     size = checkpoint(GIGABYTE_MIB).joinpath("extra.safetensors").stat().st_size
-    scene.one.limit_rate("500mbit")
+    scene.machine.limit_rate("500mbit")
     scene.mark()
-    began = sent_bytes(scene.one)
+    began = sent_bytes(scene.machine)
     try:
-        with (cut := SshCut(after_bytes=size * 2 // 5)).on(scene.one), scene.polled() as polls:
+        with (cut := SshCut(after_bytes=size * 2 // 5)).on(scene.machine), scene.polled() as polls:
             broken, touched = scene.deploy(inventory=HEAVY, fault=cut), scene.touched()
-        told = scene.diagnosed(HEAVY, drift=True)
+        findings = scene.diagnosed(HEAVY, drift=True)
         again = scene.deploy(inventory=HEAVY)
     finally:
-        scene.one.limit_rate(None)
-    sent = sent_bytes(scene.one) - began
+        scene.machine.limit_rate(None)
+    sent = sent_bytes(scene.machine) - began
     assert (broken.code, cut.says in broken.output, again.code, polls.missed) == (1, True, 0, [])
     assert ("is lost; while it is up, what was begun there goes on" in broken.output, touched) == (True, [])
-    assert (size < sent < size * 1.1, told >= {*cut.finds}) == (True, True)
+    assert (size < sent < size * 1.1, findings >= {*cut.finds}) == (True, True)
     assert scene.ends_well() == WELL
 
 
 def test_a_doctor_whose_session_breaks_says_that_it_got_no_answer(scene: Scene) -> None:
-    with SshCut(after_bytes=4_000).on(scene.one):
+    with SshCut(after_bytes=4_000).on(scene.machine):
         assert scene.diagnosed(typed=True) == {"unasked"}
     assert scene.diagnosed(typed=True) == set()
 
 
 def test_a_changed_host_key_is_told_and_nothing_is_sent(scene: Scene) -> None:
-    with (fault := named("host-key-changed")).on(scene.one), scene.polled() as polls:
+    with (fault := named("host-key-changed")).on(scene.machine), scene.polled() as polls:
         scene.mark()
-        run, told, written = scene.deploy(), scene.diagnosed(typed=True), scene.written()
-    assert (run.code, told, written, polls.missed) == (1, {*fault.finds}, [], [])
+        run, findings, written = scene.deploy(), scene.diagnosed(typed=True), scene.written()
+    assert (run.code, findings, written, polls.missed) == (1, {*fault.finds}, [], [])
     assert fault.says in run.output
     assert scene.ends_well() == WELL

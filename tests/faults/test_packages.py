@@ -16,14 +16,14 @@ PATIENT = "/usr/local/lib/enginehouse/patient-apt"
 
 def state_of(scene: Scene, package: str) -> str:
     """dpkg's three letters."""
-    return scene.one.run(f"dpkg-query -W -f '${{db:Status-Abbrev}}' {package}; true").stdout.strip()
+    return scene.machine.run(f"dpkg-query -W -f '${{db:Status-Abbrev}}' {package}; true").stdout.strip()
 
 
 def test_a_held_lock_is_waited_for_and_the_run_goes_on(scene: Scene) -> None:
     lock = AptLock()
-    with lock.on(scene.one), scene.polled() as polls:
+    with lock.on(scene.machine), scene.polled() as polls:
         assert scene.diagnosed() >= {*lock.finds}
-        freed = threading.Timer(15, lock.undo, [scene.one])
+        freed = threading.Timer(15, lock.undo, [scene.machine])
         freed.start()
         run = scene.deploy()
         freed.join()
@@ -32,15 +32,15 @@ def test_a_held_lock_is_waited_for_and_the_run_goes_on(scene: Scene) -> None:
 
 
 def test_a_lock_that_is_never_given_up_is_told_by_its_file(scene: Scene) -> None:
-    with AptLock().on(scene.one):
-        said = scene.one.run(f"ENGINEHOUSE_APT_WAIT_SECONDS=3 {PATIENT} install {NEEDED}", check=False)
-    assert said.returncode == 100
-    assert "Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend)" in said.stderr
+    with AptLock().on(scene.machine):
+        ran = scene.machine.run(f"ENGINEHOUSE_APT_WAIT_SECONDS=3 {PATIENT} install {NEEDED}", check=False)
+    assert ran.returncode == 100
+    assert "Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend)" in ran.stderr
     assert scene.ends_well() == WELL
 
 
 def test_a_package_that_was_unpacked_only_is_configured(scene: Scene) -> None:
-    with (fault := named("half-configured")).on(scene.one), scene.polled() as polls:
+    with (fault := named("half-configured")).on(scene.machine), scene.polled() as polls:
         assert (state_of(scene, NEEDED), scene.diagnosed() >= {*fault.finds}) == ("iU", True)
         run = scene.deploy()
     assert (run.code, state_of(scene, NEEDED), polls.missed) == (0, "ii", [])
@@ -48,9 +48,9 @@ def test_a_package_that_was_unpacked_only_is_configured(scene: Scene) -> None:
 
 
 def test_what_a_killed_dpkg_began_is_finished(scene: Scene) -> None:
-    with (fault := named("dpkg-interrupted")).on(scene.one), scene.polled() as polls:
+    with (fault := named("dpkg-interrupted")).on(scene.machine), scene.polled() as polls:
         assert scene.diagnosed() >= {*fault.finds}
-        refused = scene.one.run(f"apt-get install -y {NEEDED}", check=False).stderr
+        refused = scene.machine.run(f"apt-get install -y {NEEDED}", check=False).stderr
         run = scene.deploy()
         states = [state_of(scene, package) for package in (NEEDED, "rehearsal-slow")]
     assert "dpkg was interrupted, you must manually run 'dpkg --configure -a'" in refused
@@ -59,9 +59,9 @@ def test_what_a_killed_dpkg_began_is_finished(scene: Scene) -> None:
 
 
 def test_a_kernel_that_waits_for_its_reboot_changes_nothing(scene: Scene) -> None:
-    boot = scene.one.run("cat /proc/sys/kernel/random/boot_id").stdout
-    with (fault := named("kernel-pending")).on(scene.one), scene.polled() as polls:
+    boot = scene.machine.run("cat /proc/sys/kernel/random/boot_id").stdout
+    with (fault := named("kernel-pending")).on(scene.machine), scene.polled() as polls:
         assert scene.diagnosed() >= {*fault.finds}
         run = scene.deploy()
     assert (run.is_silent, polls.missed) == (True, [])
-    assert scene.one.run("cat /proc/sys/kernel/random/boot_id").stdout == boot
+    assert scene.machine.run("cat /proc/sys/kernel/random/boot_id").stdout == boot

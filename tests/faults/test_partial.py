@@ -33,7 +33,7 @@ class Killed:
     """Both killed runs, what there was of each download then (bytes, and files begun), and the run after them."""
 
     on_host: Run
-    told: set[str]
+    findings: set[str]
     """By the doctor, after the first of them."""
     host_bytes: int
     in_memory: str
@@ -58,10 +58,10 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def killed(serving: Scene, home: Path) -> Killed:
-    """One kill on each side, then a plain run an hour later."""
+    """A killed transfer on each side, then a plain run an hour later."""
     with hub_cuts():
         on_host = struck(serving, "Model store | Wait for by-host", lambda: kill_fetch(serving))
-    told = serving.diagnosed()
+    findings = serving.diagnosed()
     host_bytes = int(serving.says(f"cat {WEIGHTS}/.*.partial/model.safetensors | wc -c"))
     in_memory = serving.says("ls -A /run/enginehouse/weights")
     before = from_the_middle()
@@ -70,7 +70,7 @@ def killed(serving: Scene, home: Path) -> Killed:
     for path in begun:
         os.utime(path, (time.time() - 3600,) * 2)
     after = serving.deploy(inventory=MORE)
-    return Killed(on_host, told, host_bytes, in_memory, on_control, len(begun), after, from_the_middle() - before)
+    return Killed(on_host, findings, host_bytes, in_memory, on_control, len(begun), after, from_the_middle() - before)
 
 
 def from_the_middle() -> int:
@@ -97,7 +97,7 @@ def struck(scene: Scene, moment: str, strike: Callable[[], object]) -> Run:
 def kill_fetch(scene: Scene) -> None:
     """The host's download dies with some of a file there."""
     until(lambda: scene.says(f"cat {WEIGHTS}/.*.partial/model.safetensors | head -c 1 | wc -c") == "1", 30)
-    scene.one.run(f"systemctl kill --signal KILL {UNIT}")
+    scene.machine.run(f"systemctl kill --signal KILL {UNIT}")
 
 
 def kill_control(scene: Scene, home: Path) -> None:
@@ -105,13 +105,13 @@ def kill_control(scene: Scene, home: Path) -> None:
     until(lambda: bool(incomplete(home)), 30, every=0.01)
     control = control_pid(PLACES)
     children = Path(f"/proc/{control}/task/{control}/children").read_text().split()
-    fault("kill-control").strike(scene.one)
+    fault("kill-control").strike(scene.machine)
     for child in children:
         os.kill(int(child), signal.SIGKILL)
 
 
 def incomplete(home: Path) -> list[Path]:
-    """What the control machine has begun to fetch."""
+    """Incomplete downloads of the control machine."""
     return list(home.glob(".cache/enginehouse/weights/**/*.incomplete"))
 
 
@@ -119,7 +119,7 @@ def test_a_fetch_killed_on_the_host_is_told(killed: Killed) -> None:
     assert (killed.on_host.code, killed.host_bytes >= CUT) == (1, True)
     assert f"weights of by-host: {UNIT} was ended from outside (signal)" in killed.on_host.output
     assert NOTHING_SERVING in killed.on_host.output
-    assert killed.told == {"job-failed"}
+    assert killed.findings == {"job-failed"}
 
 
 def test_it_leaves_no_token(killed: Killed) -> None:

@@ -30,7 +30,7 @@ class Struck:
     """A run with a fault: what it said, what the doctor says then, what a client missed meanwhile, what was written."""
 
     run: Run
-    told: set[str]
+    findings: set[str]
     polls: Polls
     written: list[str]
     touched: list[str]
@@ -45,59 +45,59 @@ class Struck:
 def struck(scene: Scene, name: str, drift: bool = False, **moment: Any) -> Struck:
     """Brings another image while the fault is there, then asks the doctor; with `drift`, about the next deploy too."""
     before = scene.current()
-    with (fault := named(name)).on(scene.one), scene.polled() as polls:
+    with (fault := named(name)).on(scene.machine), scene.polled() as polls:
         scene.mark()
         run = scene.deploy(inventory=OTHER, **moment)
-        told = scene.diagnosed(OTHER, drift=True) if drift else scene.diagnosed()
+        findings = scene.diagnosed(OTHER, drift=True) if drift else scene.diagnosed()
         written, touched = scene.written(), scene.touched()
     assert fault.says in run.output, run.output[-3000:]
-    return Struck(run, told, polls, written, touched, scene.current() != before)
+    return Struck(run, findings, polls, written, touched, scene.current() != before)
 
 
 def test_a_registry_that_is_down_is_refused_before_the_first_change(scene: Scene) -> None:
-    found = struck(scene, "registry-down", drift=True)
-    assert (found.harmless, found.written) == (True, [])
-    assert found.told >= {*named("registry-down").finds}
-    assert "fault: registry.rehearsal.internal:8443 cannot be reached, and image would come" in found.run.output
-    assert "state   preflight; no host was changed" in found.run.output
+    outcome = struck(scene, "registry-down", drift=True)
+    assert (outcome.harmless, outcome.written) == (True, [])
+    assert outcome.findings >= {*named("registry-down").finds}
+    assert "fault: registry.rehearsal.internal:8443 cannot be reached, and image would come" in outcome.run.output
+    assert "state   preflight; no host was changed" in outcome.run.output
     assert scene.ends_well() == WELL
 
 
 def test_a_host_without_names_is_refused_in_the_same_words(scene: Scene) -> None:
-    found = struck(scene, "dns-gone", drift=True)
-    assert (found.harmless, found.written) == (True, [])
-    assert found.told >= {*named("dns-gone").finds}
-    assert "state   preflight; no host was changed" in found.run.output
+    outcome = struck(scene, "dns-gone", drift=True)
+    assert (outcome.harmless, outcome.written) == (True, [])
+    assert outcome.findings >= {*named("dns-gone").finds}
+    assert "state   preflight; no host was changed" in outcome.run.output
     assert scene.ends_well() == WELL
 
 
 def test_a_rejected_key_ends_the_pull_and_nothing_that_serves(scene: Scene) -> None:
-    found = struck(scene, "registry-401")
-    assert found.told >= {*named("registry-401").finds}
-    assert found.harmless and NOTHING_SERVING in found.run.output
-    assert "registry.rehearsal.internal:8443 rejected the key (401, unauthorized)" in found.run.output
+    outcome = struck(scene, "registry-401")
+    assert outcome.findings >= {*named("registry-401").finds}
+    assert outcome.harmless and NOTHING_SERVING in outcome.run.output
+    assert "registry.rehearsal.internal:8443 rejected the key (401, unauthorized)" in outcome.run.output
     assert scene.ends_well() == WELL
 
 
 def test_a_layer_that_is_cut_short_is_never_used(scene: Scene) -> None:
-    found = struck(scene, "registry-truncated")
-    assert found.told >= {*named("registry-truncated").finds}
-    assert found.harmless and NOTHING_SERVING in found.run.output
+    outcome = struck(scene, "registry-truncated")
+    assert outcome.findings >= {*named("registry-truncated").finds}
+    assert outcome.harmless and NOTHING_SERVING in outcome.run.output
     assert scene.ends_well() == WELL
 
 
 def test_a_pull_that_is_killed_is_told_and_leaves_no_key(scene: Scene) -> None:
     kill = "systemctl kill --signal KILL 'enginehouse-pull@*'"
-    found = struck(scene, "registry-slow", at="Registry | Wait for", strike=lambda: scene.one.run(kill))
-    assert found.harmless and NOTHING_SERVING in found.run.output
-    assert "was ended from outside (signal)" in found.run.output
+    outcome = struck(scene, "registry-slow", at="Registry | Wait for", strike=lambda: scene.machine.run(kill))
+    assert outcome.harmless and NOTHING_SERVING in outcome.run.output
+    assert "was ended from outside (signal)" in outcome.run.output
     assert scene.says("find /run/enginehouse/registry -type f") == ""
 
 
 def test_a_slow_registry_is_waited_for_and_its_progress_told(scene: Scene) -> None:
-    told = set[str]()
-    asked = lambda: told.update(scene.diagnosed())  # noqa: E731
-    found = struck(scene, "registry-slow", at="Registry | Wait for", strike=asked)
-    assert (found.run.code, found.swapped, told >= {*named("registry-slow").finds}) == (0, True, True)
-    assert " MiB, 2 of 3 layers unpacked" in found.run.output
+    findings = set[str]()
+    diagnose = lambda: findings.update(scene.diagnosed())  # noqa: E731
+    outcome = struck(scene, "registry-slow", at="Registry | Wait for", strike=diagnose)
+    assert (outcome.run.code, outcome.swapped, findings >= {*named("registry-slow").finds}) == (0, True, True)
+    assert " MiB, 2 of 3 layers unpacked" in outcome.run.output
     assert scene.ends_well() == WELL

@@ -1,4 +1,4 @@
-"""What a balancer hears of a serving machine while somebody stops its server, or Docker below it."""
+"""A serving machine's answers to a balancer while its server, or Docker below it, is stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILED = "journalctl -q -b -o cat -u triton@main --since @{since} | grep -c 'Fai
 
 def heard(scene: Scene) -> str:
     """The answer to one agent-check, as HAProxy sends it."""
-    with socket.create_connection((scene.one.address, 8004), timeout=10) as line:
+    with socket.create_connection((scene.machine.address, 8004), timeout=10) as line:
         line.sendall(b"main\n")
         return line.makefile().read().strip()
 
@@ -53,7 +53,7 @@ def test_a_server_says_drain_before_its_container_stops_and_is_ready_after_its_s
         assert ready.says(LIVES) == "true"
     assert ready.diagnosed() == {"unit-stopped"}
     ready.says("systemctl start triton@main")
-    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.one)
+    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.machine)
 
 
 def test_docker_restarts_only_after_the_server_was_drained_and_stopped(ready: Scene) -> None:
@@ -64,7 +64,7 @@ def test_docker_restarts_only_after_the_server_was_drained_and_stopped(ready: Sc
         assert ready.says("systemctl show -P MainPID docker") == daemon
     server_left, docker_left = map(int, ready.says(LEFT).split())
     assert server_left <= docker_left
-    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.one)
+    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.machine)
     assert ready.says(JOURNAL) == "0"
 
 
@@ -93,10 +93,10 @@ def test_a_start_that_has_to_restart_docker_is_not_stopped_by_it(ready: Scene) -
     """A docker-proxy without a container holds the server's port until Docker is another process."""
     ready.says("systemctl stop triton@main")
     since, daemon = ready.says("date +%s; systemctl show -P MainPID docker").split()
-    name = f"docker-proxy -proto tcp -host-ip {ready.one.address} -host-port 8000 -container-port 8000"
+    name = f"docker-proxy -proto tcp -host-ip {ready.machine.address} -host-port 8000 -container-port 8000"
     ready.says(f'systemd-run bash -c \'exec -a "{name}" bash -c "while kill -0 {daemon}; do sleep 0.1; done"\'')
     ready.says("systemctl start triton@main")
-    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.one)
+    assert until(lambda: heard(ready) == "ready", 60, 0.1) and answers(ready.machine)
     assert ready.says("systemctl show -P MainPID docker") != daemon
     assert ready.says(FAILED.format(since=since)) == "0"
 

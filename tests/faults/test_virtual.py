@@ -1,4 +1,4 @@
-"""What only a machine with a kernel of its own can show: a clock of its own, and wrong."""
+"""Faults that need a machine with its own kernel: a wrong clock."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def virtual(rehearsal: None) -> Iterator[Scene]:
     """A bare machine with its own kernel, thrown away afterwards."""
     if lacking := [*requirements.missing(PLACES, "qemu"), *requirements.missing_packages(for_faults=True)]:
         pytest.skip(requirements.explain(lacking))
-    (one,) = machines.up([NAME], "12", places=PLACES, kind="qemu")
+    (machine,) = machines.up([NAME], "12", places=PLACES, kind="qemu")
     services.services_up()
     try:
-        yield Scene(one)
+        yield Scene(machine)
     finally:
-        one.destroy()
+        machine.destroy()
         machines.write_ssh_config(PLACES)
 
 
 def test_a_clock_an_hour_ahead_is_refused_before_the_first_change(virtual: Scene) -> None:
-    with (fault := named("clock-wrong")).on(virtual.one):
+    with (fault := named("clock-wrong")).on(virtual.machine):
         virtual.mark()
-        run, told, written = virtual.deploy("--limit", NAME), virtual.diagnosed(), virtual.written()
-    assert (run.code, told >= {*fault.finds}, written) == (1, True, [])
+        run, findings, written = virtual.deploy("--limit", NAME), virtual.diagnosed(), virtual.written()
+    assert (run.code, findings >= {*fault.finds}, written) == (1, True, [])
     assert f"{NAME}: {fault.says}" in run.output
     assert "wanted  at most 60 seconds" in run.output
     assert "state   preflight; no host was changed" in run.output

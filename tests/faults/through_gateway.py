@@ -26,28 +26,28 @@ CHAT = (
 
 @dataclass
 class Load:
-    """What became of every request; seconds from sending to the last byte, by `time.monotonic` at sending."""
+    """The outcome of every request: the seconds from sending to the last byte, or the error."""
 
-    asked: list[Future[float]] = field(default_factory=list)
+    requests: list[Future[float]] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
     @property
     def waits(self) -> list[float]:
         """Seconds of every request that was answered, in the order of sending."""
-        return [one.result() for one in self.asked if one.exception() is None]
+        return [request.result() for request in self.requests if request.exception() is None]
 
 
 @contextlib.contextmanager
 def loaded(gateway: Gateway) -> Iterator[Load]:
     """Vectors and streamed chats are asked for in turn, all the while; afterwards each request has its outcome."""
-    load, over = Load(), threading.Event()
+    load, ended = Load(), threading.Event()
 
     def send(pool: ThreadPoolExecutor) -> None:
         due = time.monotonic()
-        while not over.is_set():
-            load.asked.append(pool.submit(answered, gateway, *(CHAT if len(load.asked) % 2 else VECTOR)))
+        while not ended.is_set():
+            load.requests.append(pool.submit(answered, gateway, *(CHAT if len(load.requests) % 2 else VECTOR)))
             due += EVERY_SECONDS
-            over.wait(max(0.0, due - time.monotonic()))
+            ended.wait(max(0.0, due - time.monotonic()))
 
     with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
         sender = threading.Thread(target=send, args=(pool,))
@@ -55,9 +55,9 @@ def loaded(gateway: Gateway) -> Iterator[Load]:
         try:
             yield load
         finally:
-            over.set()
+            ended.set()
             sender.join()
-    load.lost = [repr(one.exception()) for one in load.asked if one.exception() is not None]
+    load.lost = [repr(request.exception()) for request in load.requests if request.exception() is not None]
 
 
 def answered(gateway: Gateway, path: str, body: dict[str, Any]) -> float:
@@ -67,12 +67,12 @@ def answered(gateway: Gateway, path: str, body: dict[str, Any]) -> float:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}
         line.request("POST", path, json.dumps(body), headers)
         answer = line.getresponse()
-        told = answer.read().decode()
-        assert answer.status == 200, f"{answer.status} {told[:200]}"
+        text = answer.read().decode()
+        assert answer.status == 200, f"{answer.status} {text[:200]}"
         if "stream" in body:
-            assert told.rstrip().endswith("data: [DONE]") and '"finish_reason":"' in told, told[-400:]
+            assert text.rstrip().endswith("data: [DONE]") and '"finish_reason":"' in text, text[-400:]
         else:
-            assert len(json.loads(told)["data"][0]["embedding"]) == 384, told[:200]
+            assert len(json.loads(text)["data"][0]["embedding"]) == 384, text[:200]
     finally:
         line.close()
     return time.monotonic() - began

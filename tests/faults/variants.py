@@ -20,4 +20,4 @@ def hosts(change: Callable[[Data, Path], Data] = lambda data, state: {}) -> list
 
 def _small(data: Data) -> dict[str, Any]:
     server = data["servers"][0]
-    return {"servers": (replace(server, models=tuple(each for each in server.models if each.name in MODELS)),)}
+    return {"servers": (replace(server, models=tuple(model for model in server.models if model.name in MODELS)),)}

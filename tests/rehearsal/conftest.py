@@ -47,7 +47,7 @@ class Pair:
     @property
     def names(self) -> list[str]:
         """As results name them."""
-        return [one.name for one in self.both]
+        return [machine.name for machine in self.both]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Before:
 
 @pytest.fixture(scope="package")
 def operator() -> Operator:
-    """Who types the commands of this story; all that is said stays in the state directory until the next one."""
+    """The person who types the commands of this story; the log stays in the state directory until the next story."""
     log, home = PLACES.root / "operator.log", PLACES.root / "home"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
@@ -87,10 +87,10 @@ def bare(operator: Operator) -> Iterator[Pair]:
 @pytest.fixture(scope="package")
 def before(operator: Operator, bare: Pair) -> Before:
     """`--dry` before the first run."""
-    for one in bare.both:
-        one.run(MARK)
+    for machine in bare.both:
+        machine.run(MARK)
     run = operator.pyinfra("--dry")
-    written = {one.name: one.run(WRITTEN).stdout.splitlines() for one in bare.both}
+    written = {machine.name: machine.run(WRITTEN).stdout.splitlines() for machine in bare.both}
     return Before(run, written, [path.name for path in operator.home.rglob("*") if path.is_file()])
 
 
@@ -103,7 +103,7 @@ def first(operator: Operator, before: Before) -> Run:
 @pytest.fixture(scope="package")
 def deployed(bare: Pair, first: Run) -> Pair:
     """Both machines serving."""
-    assert first.code == 0, first.said[-4000:]
+    assert first.code == 0, first.output[-4000:]
     return bare
 
 

@@ -58,7 +58,7 @@ class Fleet:
             return self.operator.pyinfra(*words, inventory=INVENTORY)
 
     def plan(self, **changes: str) -> str:
-        """What `enginehouse plan` prints."""
+        """The output of `enginehouse plan`."""
         with environment(changes):
             return self.operator.python("-m", "deploy", "plan", INVENTORY).stdout
 
@@ -103,7 +103,7 @@ def fleet() -> Iterator[Fleet]:
         started = operator.python("-m", "rehearsal.services", "up")
         assert started.returncode == 0, started.stderr
         first = operator.pyinfra(inventory="tests/rehearsal/inventories/no_engine.py")
-        assert first.code == 0, first.said[-4000:]
+        assert first.code == 0, first.output[-4000:]
         e1.stop()
         machines.snapshot(e1, "served")
         e1, e2 = machines.up(["e1", "e2"], places=PLACES, snapshot="served")
@@ -142,47 +142,47 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def build_unit(one: Machine) -> dict[str, str]:
-    """What systemd says of the unit that builds the engine."""
-    asked = f"systemctl show -p ActiveState,StatusText,InvocationID {UNIT}"
-    return dict(line.split("=", 1) for line in one.run(asked).stdout.splitlines())
+def build_unit(machine: Machine) -> dict[str, str]:
+    """Properties of the unit that builds the engine."""
+    command = f"systemctl show -p ActiveState,StatusText,InvocationID {UNIT}"
+    return dict(line.split("=", 1) for line in machine.run(command).stdout.splitlines())
 
 
-def is_building(one: Machine) -> bool:
+def is_building(machine: Machine) -> bool:
     """Whether the compiler itself runs."""
-    told = build_unit(one)
-    return told["ActiveState"] == "activating" and told["StatusText"].startswith("build ")
+    state = build_unit(machine)
+    return state["ActiveState"] == "activating" and state["StatusText"].startswith("build ")
 
 
-def builds(one: Machine) -> int:
+def builds(machine: Machine) -> int:
     """How often the unit was started."""
-    journal = one.run(f"journalctl -q --boot=all -o cat -u {UNIT}; true").stdout
+    journal = machine.run(f"journalctl -q --boot=all -o cat -u {UNIT}; true").stdout
     return sum(line.startswith(f"Starting {UNIT}") for line in journal.splitlines())
 
 
-def engines(one: Machine) -> list[str]:
-    """What lies in the model's directory, hidden ones included."""
-    return one.run(f"ls -A {ENGINES} 2>/dev/null; true").stdout.split()
+def engines(machine: Machine) -> list[str]:
+    """Names in the model's directory, hidden names included."""
+    return machine.run(f"ls -A {ENGINES} 2>/dev/null; true").stdout.split()
 
 
-def current(one: Machine) -> str:
+def current(machine: Machine) -> str:
     """The release that serves."""
-    return one.run("basename $(readlink /var/lib/enginehouse/servers/main/current)").stdout.strip()
+    return machine.run("basename $(readlink /var/lib/enginehouse/servers/main/current)").stdout.strip()
 
 
-def serves(one: Machine) -> bool:
+def serves(machine: Machine) -> bool:
     """Whether the server's unit is active: all its models have answered."""
-    return one.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
+    return machine.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
 
 
-def answers(one: Machine, prompt: str = "harbour lights ") -> bool:
+def answers(machine: Machine, prompt: str = "harbour lights ") -> bool:
     """Whether the LLM says what the stand-in makes of a prompt: some of it, beginning anywhere, in a circle."""
-    with tritonclient.grpc.InferenceServerClient(f"{one.address}:8001") as client:
-        said = "".join(ask.generate(client, MODEL, prompt, 4, path="engine"))
-        return len(said) == 4 and said in prompt * 2
+    with tritonclient.grpc.InferenceServerClient(f"{machine.address}:8001") as client:
+        text = "".join(ask.generate(client, MODEL, prompt, 4, path="engine"))
+        return len(text) == 4 and text in prompt * 2
 
 
-def restarted(one: Machine) -> str:
-    """What the server's unit says after a restart that was tried."""
-    one.run("systemctl restart triton@main.service", check=False, timeout=300)
-    return one.run("journalctl --sync; journalctl -q -o cat -n 40 -u triton@main.service").stdout
+def restarted(machine: Machine) -> str:
+    """The journal of the server's unit after an attempted restart."""
+    machine.run("systemctl restart triton@main.service", check=False, timeout=300)
+    return machine.run("journalctl --sync; journalctl -q -o cat -n 40 -u triton@main.service").stdout

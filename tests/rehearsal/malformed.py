@@ -88,16 +88,21 @@ def _json(chance: random.Random, model: str, **changes: object) -> tuple[str, st
 
 def _binary(chance: random.Random, model: str, size: object, body: bytes, header: str = ""):
     """Triton's binary form: JSON, then bytes, and a header that says where the one ends."""
-    told = json.dumps(
+    description = json.dumps(
         {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES",
                      "parameters": {"binary_data_size": size}}]}
     ).encode()  # fmt: skip
-    return "POST", _infer(model), {"Inference-Header-Content-Length": header or str(len(told))}, told + body
+    return (
+        "POST",
+        _infer(model),
+        {"Inference-Header-Content-Length": header or str(len(description))},
+        description + body,
+    )
 
 
 def _with_parameters(chance: random.Random, model: str, wrong: dict[str, object]):
-    told = {"inputs": [_tensor(chance)], "parameters": wrong}
-    return "POST", _infer(model), {}, json.dumps(told).encode()
+    body = {"inputs": [_tensor(chance)], "parameters": wrong}
+    return "POST", _infer(model), {}, json.dumps(body).encode()
 
 
 def _raw_strings(chance: random.Random) -> bytes:

@@ -1,4 +1,4 @@
-"""Who sits at the control machine: types `pyinfra` as a person would, and keeps all it ever said."""
+"""The person at the control machine: types `pyinfra` as a person would, and keeps its whole output."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Change = tuple[str, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One run of pyinfra: its exit code, everything it printed, its results and plan as JSON, its wall time."""
+    """A run of pyinfra: its exit code, its whole output, its results and plan as JSON, its wall time."""
 
     code: int
-    said: str
+    output: str
     plan: list[dict[str, Any]]
     results: dict[str, Any]
     seconds: float
 
     @property
     def announced(self) -> dict[Change, str]:
-        """What `--dry` says would change: (operation, host) to the operation's name."""
+        """Changes that `--dry` announces: (operation, host) to the operation's name."""
         kinds = ("hosts_with_change", "hosts_with_conditional_change")
         return {(op["op_hash"], host): op["name"] for op in self.plan for kind in kinds for host in op[kind]}
 
     @property
     def changed(self) -> dict[Change, str]:
-        """What did change: (operation, host) to the operation's name."""
+        """Changes that the run made: (operation, host) to the operation's name."""
         return {(op["op_hash"], host): op["name"] for op in self.operations for host in op["success"]}
 
     @property
@@ -76,9 +76,11 @@ class Operator:
         began = time.monotonic()
         typed = [program, inventory, verb, *words, "--json", *(() if "--dry" in words else ("-y",))]
         ended = self._run(typed, self.environment | {"HOME": str(self.home)})
-        told = json.loads(ended.stdout) if ended.stdout.startswith("{") else {}
-        said = ended.stdout + ended.stderr
-        return Run(ended.returncode, said, told.get("plan", []), told.get("results") or {}, time.monotonic() - began)
+        printed = json.loads(ended.stdout) if ended.stdout.startswith("{") else {}
+        output = ended.stdout + ended.stderr
+        return Run(
+            ended.returncode, output, printed.get("plan", []), printed.get("results") or {}, time.monotonic() - began
+        )
 
     def _run(self, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         ended = subprocess.run(

@@ -47,7 +47,7 @@ class Surface:
             return self.operator.pyinfra(*words, inventory=INVENTORY, verb=verb)
 
     def says(self, command: str) -> list[str]:
-        """What a command prints on the machine, whether it ends well or not."""
+        """Output lines of a command on the machine, also if the command fails."""
         return self.machine.run(command, check=False).stdout.splitlines()
 
     def endpoint(self, port: int) -> str:
@@ -60,10 +60,10 @@ class Surface:
         return self.says(f"docker inspect -f '{template}' triton-main")[0]
 
     def status(self, method: str, path: str, body: bytes = b"{}") -> int:
-        """What Triton answers over HTTP."""
-        asked = Request(f"http://{self.endpoint(8000)}{path}", body if method == "POST" else None, method=method)
+        """The status of Triton's answer over HTTP."""
+        request = Request(f"http://{self.endpoint(8000)}{path}", body if method == "POST" else None, method=method)
         try:
-            with urlopen(asked, timeout=60) as answer:
+            with urlopen(request, timeout=60) as answer:
                 return int(answer.status)
         except HTTPError as error:
             return error.code
@@ -74,7 +74,7 @@ class Surface:
             return [round(float(value), 5) for value in ask.embed(client, "minilm", [["a boiler makes steam"]])[0][0]]
 
     def text(self) -> str:
-        """What the LLM says to one prompt, always the same."""
+        """The LLM's answer to a fixed prompt."""
         with tritonclient.grpc.InferenceServerClient(self.endpoint(8001)) as client:
             return "".join(ask.generate(client, "gpt-oss-tiny", "a boiler makes", 8))
 
@@ -99,8 +99,8 @@ def answering(address: str, ports: Iterable[int], source: str) -> list[int]:
     """The ports of `address` that take a connection from `source`."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         wanted = list(ports)
-        found = pool.map(lambda port: connects(address, port, source), wanted)
-        return [port for port, is_open in zip(wanted, found, strict=True) if is_open]
+        answers = pool.map(lambda port: connects(address, port, source), wanted)
+        return [port for port, is_open in zip(wanted, answers, strict=True) if is_open]
 
 
 def connects(address: str, port: int, source: str) -> bool:
@@ -117,24 +117,24 @@ def surface() -> Iterator[Surface]:
     operator = _operator()
     _throw_away(operator)
     try:
-        (one,) = machines.up(["s13"], places=PLACES)
+        (machine,) = machines.up(["s13"], places=PLACES)
         started = operator.python("-m", "rehearsal.services", "up")
         assert started.returncode == 0, started.stderr
         with environment(DECLARED):
             first = operator.pyinfra(inventory=INVENTORY)
-        assert first.code == 0, first.said[-4000:]
-        _other_networks(one)
-        yield Surface(one, operator, first)
+        assert first.code == 0, first.output[-4000:]
+        _other_networks(machine)
+        yield Surface(machine, operator, first)
     finally:
         _throw_away(operator)
 
 
-def _other_networks(one: Machine) -> None:
+def _other_networks(machine: Machine) -> None:
     """The outer machine has an address the inventory does not name, and one of IPv6; the machine knows the way back."""
     for address in (f"{OUTSIDE}/32", f"{INSIDE_V6}/{PREFIX_V6}"):
         words = ["ip", "address", "replace", address, "dev", NETWORK.bridge, *(["nodad"] if ":" in address else [])]
         subprocess.run(words, check=True)
-    one.run(f"ip route replace {OUTSIDE}/32 dev host0; ip address replace {MACHINE_V6}/{PREFIX_V6} dev host0 nodad")
+    machine.run(f"ip route replace {OUTSIDE}/32 dev host0; ip address replace {MACHINE_V6}/{PREFIX_V6} dev host0 nodad")
 
 
 def _operator() -> Operator:

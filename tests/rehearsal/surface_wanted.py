@@ -1,4 +1,4 @@
-"""What the surface of a serving machine is held to: what Triton refuses, what Docker tells, who owns which file."""
+"""The wanted surface of a serving machine: Triton's refusals, Docker's settings, and the owners of files."""
 
 from __future__ import annotations
 

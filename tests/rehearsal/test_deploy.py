@@ -61,7 +61,7 @@ def test_each_machine_rebooted_exactly_once_and_the_run_went_on(deployed: Pair, 
     boots = [
         re.findall(r"\b[0-9a-f]{32}\b", machine.run("journalctl --list-boots").stdout) for machine in deployed.both
     ]
-    assert [len(each) for each in boots] == [2, 2]
+    assert [len(ids) for ids in boots] == [2, 2]
     assert first.told_of("Driver | Reboot, confirmed") == deployed.names
 
 
@@ -105,13 +105,13 @@ def test_a_dry_run_afterwards_announces_nothing(operator: Operator, deployed: Pa
 def test_a_plan_nobody_expected_is_refused_before_any_operation(operator: Operator, deployed: Pair) -> None:
     refused = operator.pyinfra("--data", "expect=plan-0123456789abcdef")
     assert (refused.code, refused.operations) == (1, [])
-    assert "this is not the plan that was expected" in refused.said
+    assert "this is not the plan that was expected" in refused.output
 
 
 def test_the_smoke_tests_pass_on_both(operator: Operator, deployed: Pair, tmp_path: Path) -> None:
-    told = tmp_path / "smoke.xml"
-    words = ("tests/smoke", "--inventory", "inventories/rehearsal.py", f"--junitxml={told}", "-p", "no:cacheprovider")
+    report = tmp_path / "smoke.xml"
+    words = ("tests/smoke", "--inventory", "inventories/rehearsal.py", f"--junitxml={report}", "-p", "no:cacheprovider")
     ended = operator.python("-m", "pytest", *words)
     assert ended.returncode == 0, ended.stdout
-    passed = [case.attrib["name"] for case in ElementTree.parse(told).iter("testcase") if len(case) == 0]
+    passed = [case.attrib["name"] for case in ElementTree.parse(report).iter("testcase") if len(case) == 0]
     assert [sum(host in re.split(r"\W", name) for name in passed) >= 30 for host in deployed.names] == [True, True]

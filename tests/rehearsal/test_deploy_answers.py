@@ -1,4 +1,4 @@
-"""What clients on the outer machine get from a deployed machine, against computations that share no code with it."""
+"""Answers of a deployed machine to clients on the outer machine, against computations that share no code with it."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ FLAVOURS = {"http": (tritonclient.http, 8000), "grpc": (tritonclient.grpc, 8001)
 
 @pytest.fixture(params=FLAVOURS)
 def client(deployed: Pair, request: pytest.FixtureRequest) -> Any:
-    """One half of tritonclient after the other, to the Debian 12 machine."""
+    """Each flavour of tritonclient in turn (HTTP, gRPC), connected to the Debian 12 machine."""
     module, port = FLAVOURS[request.param]
     with module.InferenceServerClient(f"{deployed.d12.address}:{port}") as opened:
         yield opened
 
 
 def test_curl_gets_a_real_sentence_embedding_from_both_machines(deployed: Pair) -> None:
-    for one in deployed.both:
-        first, second, other = curl_embeddings(one.address, [*PARAPHRASES, UNRELATED])
-        assert first @ second - max(first @ other, second @ other) >= 0.3
+    for machine in deployed.both:
+        first, second, unrelated = curl_embeddings(machine.address, [*PARAPHRASES, UNRELATED])
+        assert first @ second - max(first @ unrelated, second @ unrelated) >= 0.3
 
 
 def curl_embeddings(address: str, texts: list[str]) -> np.ndarray:
@@ -72,7 +72,7 @@ def curl_embeddings(address: str, texts: list[str]) -> np.ndarray:
     url = f"http://{address}:8000/v2/models/minilm/infer"
     command = ["curl", "--silent", "--show-error", "--fail", "--json", json.dumps({"inputs": [tensor]}), url]
     answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout)
-    outputs = {each["name"]: each for each in answer["outputs"]}
+    outputs = {output["name"]: output for output in answer["outputs"]}
     return np.array(outputs["embeddings"]["data"]).reshape(len(texts), 384)
 
 
@@ -112,9 +112,9 @@ def test_a_known_mistake_of_that_network_would_have_failed_the_gate(deployed: Pa
 
 @pytest.mark.parametrize(("rows", "texts"), [(1, 1), (1, 33), (3, 2), (2, 33)])
 def test_any_number_of_rows_and_texts_comes_back_in_shape(client: Any, rows: int, texts: int) -> None:
-    asked = [[f"row {row}, text {text}" for text in range(texts)] for row in range(rows)]
-    assert ask.embed(client, "minilm", asked).shape == (rows, texts, 384)
-    assert ask.embed(client, "nomic-moe", asked).shape == (rows, texts, 64)
+    texts_by_row = [[f"row {row}, text {text}" for text in range(texts)] for row in range(rows)]
+    assert ask.embed(client, "minilm", texts_by_row).shape == (rows, texts, 384)
+    assert ask.embed(client, "nomic-moe", texts_by_row).shape == (rows, texts, 64)
 
 
 def over_http(deployed: Pair) -> tritonclient.http.InferenceServerClient:
@@ -154,8 +154,8 @@ def transformers() -> ModuleType:
 def transformers_scores(checkpoint: Path) -> np.ndarray:
     """The logits of PASSAGES, padded to one batch as transformers wants it."""
     model = transformers().XLMRobertaForSequenceClassification.from_pretrained(checkpoint).eval()
-    ids = [torch.tensor(each) for each in tokens(checkpoint, [(QUERY, passage) for passage in PASSAGES])]
+    ids = [torch.tensor(ids_of_pair) for ids_of_pair in tokens(checkpoint, [(QUERY, passage) for passage in PASSAGES])]
     padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=1)
-    mask = torch.arange(padded.shape[1])[None] < torch.tensor([len(each) for each in ids])[:, None]
+    mask = torch.arange(padded.shape[1])[None] < torch.tensor([len(ids_of_pair) for ids_of_pair in ids])[:, None]
     with torch.inference_mode():
         return model(input_ids=padded, attention_mask=mask.long()).logits[:, 0].numpy()

@@ -21,19 +21,19 @@ SERVER = "/var/lib/enginehouse/servers/main"
 READY_SECONDS = 600
 
 
-def current(one: Machine) -> str:
+def current(machine: Machine) -> str:
     """The release the server serves, as its link says."""
-    return one.run(f"basename $(readlink {SERVER}/current)").stdout.strip()
+    return machine.run(f"basename $(readlink {SERVER}/current)").stdout.strip()
 
 
-def history(one: Machine) -> list[dict[str, str]]:
+def history(machine: Machine) -> list[dict[str, str]]:
     """Every swap the host remembers, oldest first."""
-    return [json.loads(line) for line in one.run("cat /var/lib/enginehouse/history.jsonl").stdout.splitlines()]
+    return [json.loads(line) for line in machine.run("cat /var/lib/enginehouse/history.jsonl").stdout.splitlines()]
 
 
-def answers(one: Machine) -> bool:
+def answers(machine: Machine) -> bool:
     """Every embedder of the machine gives vectors; anything else raises."""
-    with tritonclient.http.InferenceServerClient(f"{one.address}:8000") as client:
+    with tritonclient.http.InferenceServerClient(f"{machine.address}:8000") as client:
         widths = [ask.embed(client, name, [["some text"]]).shape[-1] for name in ("minilm", "nomic-moe")]
         return widths == [384, 64] and ask.rerank(client, "xlmr-reranker", "query", ["a", "b"]).shape == (2,)
 
@@ -53,11 +53,11 @@ def failing(operator: Operator, deployed: Pair, good: str) -> Run:
 
 def test_a_release_that_never_becomes_ready_fails_the_run_and_says_why(failing: Run) -> None:
     assert failing.code == 1
-    assert "nomic-moe does not load" in failing.said and TENSOR in failing.said
+    assert "nomic-moe does not load" in failing.output and TENSOR in failing.output
 
 
 def test_what_served_before_serves_again_within_the_same_run(failing: Run, deployed: Pair, good: str) -> None:
-    assert f"{good} is put back and serves" in failing.said
+    assert f"{good} is put back and serves" in failing.output
     assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
 
 
@@ -81,7 +81,7 @@ def test_a_second_release_is_swapped_in(operator: Operator, deployed: Pair, good
 def second(operator: Operator, deployed: Pair, failing: Run) -> str:
     """Another release, swapped in."""
     run = operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/other_batch.py")
-    assert run.code == 0, run.said[-4000:]
+    assert run.code == 0, run.output[-4000:]
     return current(deployed.d13)
 
 
@@ -90,7 +90,7 @@ def test_rollback_takes_the_last_run_back_once(operator: Operator, deployed: Pai
     gone_back, again = (operator.pyinfra("--limit", "d13", verb="rollback.py") for _ in range(2))
     assert (gone_back.code, current(deployed.d13), answers(deployed.d13)) == (0, good, True)
     assert (again.code, again.changed, history(deployed.d13)[-1]["back"]) == (0, {}, brought)
-    assert f"run {brought} is taken back on d13 already" in again.said
+    assert f"run {brought} is taken back on d13 already" in again.output
 
 
 def test_taking_the_rollback_back_goes_forward_again(
@@ -103,21 +103,21 @@ def test_taking_the_rollback_back_goes_forward_again(
 
 def test_no_swap_begins_whose_unit_may_not_open_the_card(deployed: Pair, second: str) -> None:
     """The swaps above went through; without `DeviceAllow=` the unit is refused by its own gate."""
-    one, gate = deployed.d13, "/etc/systemd/system/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
+    machine, gate = deployed.d13, "/etc/systemd/system/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
     swap = "systemctl daemon-reload; systemctl start enginehouse-swap@main.service"
     try:
-        refused = one.run(f"sed -i.whole /^DeviceAllow=/d {gate}; {swap}", check=False)
-        said = json.loads(one.run(f"cat {SERVER}/verdict.json").stdout)["reason"]
+        refused = machine.run(f"sed -i.whole /^DeviceAllow=/d {gate}; {swap}", check=False)
+        reason = json.loads(machine.run(f"cat {SERVER}/verdict.json").stdout)["reason"]
     finally:
-        one.run(f"mv {gate}.whole {gate}; systemctl daemon-reload; systemctl reset-failed 'enginehouse-swap@*'")
-    assert (refused.returncode, current(one), answers(one)) == (1, second, True)
-    assert "GPU 0: nvidia-smi says: Failed to initialize NVML: Unknown Error" in said
+        machine.run(f"mv {gate}.whole {gate}; systemctl daemon-reload; systemctl reset-failed 'enginehouse-swap@*'")
+    assert (refused.returncode, current(machine), answers(machine)) == (1, second, True)
+    assert "GPU 0: nvidia-smi says: Failed to initialize NVML: Unknown Error" in reason
 
 
 def test_rollback_says_what_it_does_not_undo(operator: Operator, second: str) -> None:
-    asked = operator.pyinfra("--dry", "--limit", "d13", verb="rollback.py")
-    assert "it does not undo: driver, Docker, container toolkit, weights, pulled images" in asked.said
-    assert len(asked.announced) == 1
+    dry = operator.pyinfra("--dry", "--limit", "d13", verb="rollback.py")
+    assert "it does not undo: driver, Docker, container toolkit, weights, pulled images" in dry.output
+    assert len(dry.announced) == 1
 
 
 def test_a_deploy_after_it_brings_the_inventory_s_release_again(
@@ -133,8 +133,8 @@ def test_a_key_the_registry_rejects_is_explained_and_nothing_that_serves_is_lost
 ) -> None:
     run = operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/wrong_key.py")
     assert run.code == 1
-    assert "registry.rehearsal.internal:8443 rejected the key (401, unauthorized)" in run.said
-    assert "the first line of `echo wrong`, 5 characters, not shown" in run.said
+    assert "registry.rehearsal.internal:8443 rejected the key (401, unauthorized)" in run.output
+    assert "the first line of `echo wrong`, 5 characters, not shown" in run.output
     assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
 
 
@@ -144,7 +144,7 @@ def test_an_engine_with_broken_settings_is_explained_and_started_again_once_they
     daemon = "/etc/docker/daemon.json"
     deployed.d13.run(f"echo '{{broken' > {daemon}; systemctl stop docker.socket docker.service", check=False)
     refused = operator.pyinfra("--limit", "d13")
-    assert refused.code == 1 and f"{daemon} is not a JSON object" in refused.said
+    assert refused.code == 1 and f"{daemon} is not a JSON object" in refused.output
     deployed.d13.run(f"echo '{{}}' > {daemon}")
     mended = operator.pyinfra("--limit", "d13")
     assert (mended.code, current(deployed.d13), answers(deployed.d13)) == (0, good, True)
@@ -156,9 +156,9 @@ def test_a_rebooted_machine_serves_again_by_itself(deployed: Pair, good: str) ->
     assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
 
 
-def ready(one: Machine) -> bool:
+def ready(machine: Machine) -> bool:
     """Whether the unit is active: every model has answered."""
-    return one.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
+    return machine.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
 
 
 def until(is_so: Callable[[], bool], seconds: float) -> None:

@@ -35,41 +35,44 @@ def patterns(services: Services) -> list[str]:
     return [*forms({"registry key": services.ngc_key, "hub token": services.hub_token})]
 
 
-def found(one: Machine, texts: list[str], command: str) -> list[str]:
-    """What a search prints that is given `texts` on standard input."""
-    return one.run(command, input="\n".join(texts) + "\n", check=False).stdout.splitlines()
+def matches(machine: Machine, texts: list[str], command: str) -> list[str]:
+    """Output lines of a search that gets `texts` on standard input."""
+    return machine.run(command, input="\n".join(texts) + "\n", check=False).stdout.splitlines()
 
 
 def test_no_file_holds_the_registry_key_or_the_hub_token(deployed: Pair) -> None:
-    assert [found(one, patterns(deployed.services), FILES) for one in deployed.both] == [[], []]
+    assert [matches(machine, patterns(deployed.services), FILES) for machine in deployed.both] == [[], []]
 
 
 def test_a_key_in_a_file_would_have_been_found(deployed: Pair) -> None:
     deployed.d12.put("/var/tmp/planted", f"password={deployed.services.ngc_key}\n", 0o600)
     deployed.d12.put("/etc/planted", base64.b64encode(f"?{deployed.services.hub_token}".encode()), 0o600)
-    seen = found(deployed.d12, patterns(deployed.services), FILES)
+    seen = matches(deployed.d12, patterns(deployed.services), FILES)
     deployed.d12.run("rm /var/tmp/planted /etc/planted")
     assert sorted(seen) == ["/etc/planted", "/var/tmp/planted"]
 
 
 def test_the_journal_knows_neither(deployed: Pair) -> None:
-    assert [found(one, patterns(deployed.services), JOURNAL) for one in deployed.both] == [["0"], ["0"]]
+    assert [matches(machine, patterns(deployed.services), JOURNAL) for machine in deployed.both] == [["0"], ["0"]]
 
 
 def test_a_key_in_the_journal_would_have_been_found(deployed: Pair) -> None:
     deployed.d12.run("systemd-cat; journalctl --sync", input=f"login {deployed.services.ngc_key}\n")
-    assert found(deployed.d12, patterns(deployed.services), JOURNAL) == ["1"]
+    assert matches(deployed.d12, patterns(deployed.services), JOURNAL) == ["1"]
 
 
 def test_neither_docker_nor_any_process_shows_one(deployed: Pair) -> None:
-    assert [found(one, patterns(deployed.services), INSPECTED) for one in deployed.both] == [["0", "0"], ["0", "0"]]
+    assert [matches(machine, patterns(deployed.services), INSPECTED) for machine in deployed.both] == [
+        ["0", "0"],
+        ["0", "0"],
+    ]
 
 
 def test_what_docker_and_processes_show_is_looked_through(deployed: Pair) -> None:
-    assert "0" not in found(deployed.d12, ["triton-main"], INSPECTED)
+    assert "0" not in matches(deployed.d12, ["triton-main"], INSPECTED)
 
 
 def test_pyinfra_never_printed_one(operator: Operator, deployed: Pair, first: Run) -> None:
     heard = "".join(operator.heard)
-    assert "enginehouse-pull@" in first.said and first.said in heard
+    assert "enginehouse-pull@" in first.output and first.output in heard
     assert [pattern for pattern in patterns(deployed.services) if pattern in heard] == []

@@ -75,7 +75,7 @@ def cut(machines: Fleet) -> Cut:
 def first(machines: Fleet, cut: Cut) -> Run:
     """The next run, for all three."""
     run = machines.deploy(ENGINE_WEIGHTS=SLOW)
-    assert run.code == 0, run.said[-4000:]
+    assert run.code == 0, run.output[-4000:]
     return run
 
 
@@ -93,24 +93,26 @@ def test_the_next_run_attaches_to_the_same_build(machines: Fleet, cut: Cut, firs
 def test_two_machines_of_one_class_build_once_and_a_third_of_another_builds_its_own(
     machines: Fleet, first: Run
 ) -> None:
-    assert [builds(one) for one in machines.all] == [1, 0, 1]
+    assert [builds(machine) for machine in machines.all] == [1, 0, 1]
     assert first.told_of("Engines | Fetch") == ["e2"]
 
 
 def test_both_of_one_class_have_the_same_signed_copy(machines: Fleet, first: Run) -> None:
-    one, same, other = (each.run(SUMS).stdout for each in machines.all)
-    assert one == same
-    assert set(one.split()).isdisjoint(set(other.split()) - {"engine.json", "engine.json.sig", "rank0.engine"})
+    signed, copied, of_other_class = (machine.run(SUMS).stdout for machine in machines.all)
+    assert signed == copied
+    assert set(signed.split()).isdisjoint(
+        set(of_other_class.split()) - {"engine.json", "engine.json.sig", "rank0.engine"}
+    )
 
 
 def test_every_machine_answers_through_its_engine(machines: Fleet, first: Run) -> None:
-    assert all(answers(one) for one in machines.all)
+    assert all(answers(machine) for machine in machines.all)
 
 
 def test_no_machine_has_the_private_key(machines: Fleet, first: Run) -> None:
     secret = (PLACES.root / "secrets/engine_key").read_text().splitlines()[2]
-    found = f"grep -rlF -- '{secret}' /etc /home /root /run /tmp /usr/local /var/lib/enginehouse /var/log; true"
-    assert [one.run(found).stdout for one in machines.all] == ["", "", ""]
+    search = f"grep -rlF -- '{secret}' /etc /home /root /run /tmp /usr/local /var/lib/enginehouse /var/log; true"
+    assert [machine.run(search).stdout for machine in machines.all] == ["", "", ""]
 
 
 def test_a_second_run_changes_nothing_and_a_dry_one_announces_nothing(machines: Fleet, first: Run) -> None:
@@ -126,7 +128,7 @@ def test_the_plan_knows_what_was_built_and_says_why_another_would_be(machines: F
 
 @pytest.fixture(scope="module")
 def dark(machines: Fleet, first: Run) -> list[str]:
-    """What e1 has of another engine after the power went while it was built."""
+    """Engines on e1 after a power cut during the build of another engine."""
     begun = machines.begin("--limit", "e1", ENGINE_BATCH="16")
     until(lambda: is_building(machines.e1) or begun.poll() is not None)
     machines.e1.power_cycle()
@@ -140,41 +142,41 @@ def test_a_power_cut_leaves_no_half_engine(machines: Fleet, dark: list[str]) -> 
 
 def test_the_run_after_it_builds_from_the_start_and_serves(machines: Fleet, dark: list[str]) -> None:
     run = machines.deploy("--limit", "e1", ENGINE_BATCH="16")
-    assert run.code == 0, run.said[-4000:]
+    assert run.code == 0, run.output[-4000:]
     assert (serves(machines.e1), any("staging" in name for name in engines(machines.e1))) == (True, False)
 
 
 @pytest.fixture(scope="module")
 def out_of_memory(machines: Fleet, dark: list[str]) -> tuple[list[str], Run]:
     """The releases of e1 and e2, and a run whose build wants more memory than any GPU has."""
-    before = [current(one) for one in (machines.e1, machines.e2)]
+    before = [current(machine) for machine in (machines.e1, machines.e2)]
     return before, machines.deploy("--limit", "e1", "--limit", "e2", ENGINE_WEIGHTS=GREEDY)
 
 
 def test_a_build_that_runs_out_of_memory_says_so_and_what_to_do(out_of_memory: tuple[list[str], Run]) -> None:
     run = out_of_memory[1]
     assert run.code == 1
-    assert "was not built: quantize ended with 1" in run.said  # the first to hold it all
-    assert "memory" in run.said.split("cause")[1].splitlines()[0]
-    assert "  try    " in run.said
+    assert "was not built: quantize ended with 1" in run.output  # the first to hold it all
+    assert "memory" in run.output.split("cause")[1].splitlines()[0]
+    assert "  try    " in run.output
 
 
 def test_who_waits_for_a_failed_build_is_told_whose_it_was(out_of_memory: tuple[list[str], Run]) -> None:
-    assert "was to come from e1, which did not finish it" in out_of_memory[1].said
+    assert "was to come from e1, which did not finish it" in out_of_memory[1].output
 
 
 def test_the_last_release_serves_on_meanwhile(machines: Fleet, out_of_memory: tuple[list[str], Run]) -> None:
     pair = (machines.e1, machines.e2)
-    assert [current(one) for one in pair] == out_of_memory[0]
-    assert all(answers(one) for one in pair)
+    assert [current(machine) for machine in pair] == out_of_memory[0]
+    assert all(answers(machine) for machine in pair)
 
 
 def test_an_engine_that_answers_otherwise_is_not_swapped_in_and_the_difference_is_shown(machines: Fleet) -> None:
     before = current(machines.e1)
     run = machines.deploy("--limit", "e1", ENGINE_WEIGHTS=ODD)
     assert run.code == 1
-    assert "does not answer as it should" in run.said
-    assert "differs first" in run.said and "  wanted 1" in run.said and "  given 1" in run.said
+    assert "does not answer as it should" in run.output
+    assert "differs first" in run.output and "  wanted 1" in run.output and "  given 1" in run.output
     assert (current(machines.e1), serves(machines.e1)) == (before, True)
 
 

@@ -24,8 +24,8 @@ LEFT = (
 )
 
 
-def asked(machine: Machine, path: str, body: dict[str, Any] | None = None, port: int = 8080) -> Any:
-    """What the gateway answers on the machine itself."""
+def answer_of(machine: Machine, path: str, body: dict[str, Any] | None = None, port: int = 8080) -> Any:
+    """The gateway's answer to a request from the machine itself."""
     sent = f"-d '{json.dumps(body)}' -H 'Content-Type: application/json'" if body else ""
     curl = f"curl -sS -m 60 {sent} -H 'Authorization: Bearer {KEY}' http://127.0.0.1:{port}{path}"
     return json.loads(machine.run(curl).stdout)
@@ -34,7 +34,7 @@ def asked(machine: Machine, path: str, body: dict[str, Any] | None = None, port:
 def gateway(operator: Operator, inventory: str = INVENTORY) -> Run:
     """The deploy of gateways alone."""
     run = operator.pyinfra("--data", "only=gateway", inventory=inventory)
-    assert run.code == 0, run.said[-4000:]
+    assert run.code == 0, run.output[-4000:]
     return run
 
 
@@ -65,17 +65,17 @@ def test_a_second_run_changes_nothing_and_leaves_the_keys_of_the_host(
 def test_every_process_offers_every_model_and_they_are_ready(opened: Run, deployed: Pair) -> None:
     for machine in deployed.both:
         for port in (8080, 8081):
-            models = asked(machine, "/health", port=port)["models"]
+            models = answer_of(machine, "/health", port=port)["models"]
             assert set(models.values()) == {True} and len(models) == 5
 
 
 def test_clients_with_the_key_get_vectors_scores_and_text(opened: Run, deployed: Pair) -> None:
     for machine in deployed.both:
-        vector = asked(machine, "/v1/embeddings", {"model": "text-embedding-3-small", "input": "hello"})
+        vector = answer_of(machine, "/v1/embeddings", {"model": "text-embedding-3-small", "input": "hello"})
         assert len(vector["data"][0]["embedding"]) == 384
-        ranked = asked(machine, "/v1/rerank", {"model": "xlmr-reranker", "query": "a", "documents": ["a", "b"]})
+        ranked = answer_of(machine, "/v1/rerank", {"model": "xlmr-reranker", "query": "a", "documents": ["a", "b"]})
         assert len(ranked["results"]) == 2
-        text = asked(machine, "/v1/completions", {"model": "llama-tiny", "prompt": "hello", "max_tokens": 4})
+        text = answer_of(machine, "/v1/completions", {"model": "llama-tiny", "prompt": "hello", "max_tokens": 4})
         assert text["usage"]["completion_tokens"] in range(1, 5)
 
 

@@ -67,7 +67,7 @@ class Story:
             return self.operator.pyinfra(*words, inventory=INVENTORY, verb=verb)
 
     def says(self, command: str) -> str:
-        """What a command prints on the machine."""
+        """Output of a command on the machine."""
         return self.machine.run(command, check=False).stdout.strip()
 
 
@@ -83,13 +83,13 @@ def story() -> Iterator[Story]:
     home.mkdir(parents=True)
     operator.log.unlink(missing_ok=True)
     try:
-        (one,) = machines.up(["d13k"], "13", places=PLACES)
+        (machine,) = machines.up(["d13k"], "13", places=PLACES)
         assert operator.python("-m", "rehearsal.services", "up").returncode == 0
-        one.run("mkdir -p /etc/docker && cat >/etc/docker/daemon.json", input=FOREIGN)
-        files = one.run(FILES).stdout.splitlines()
+        machine.run("mkdir -p /etc/docker && cat >/etc/docker/daemon.json", input=FOREIGN)
+        files = machine.run(FILES).stdout.splitlines()
         first = operator.pyinfra(inventory=INVENTORY)
-        assert first.code == 0, first.said[-4000:]
-        yield Story(one, operator, files, first)
+        assert first.code == 0, first.output[-4000:]
+        yield Story(machine, operator, files, first)
     finally:
         machines.down(PLACES)
         operator.python("-m", "rehearsal.services", "down")
@@ -108,8 +108,8 @@ def until(holds: Callable[[], bool]) -> bool:
 def test_a_finished_host_is_watched_and_a_second_run_changes_nothing(story: Story) -> None:
     assert until(lambda: "answer_seconds{" in story.says("cat /var/lib/enginehouse/metrics/watch-main.prom"))
     assert story.type().changed == {}
-    told = 'enginehouse_watch_misses{server="main",model="minilm"} 0'
-    assert until(lambda: told in story.says("cat /var/lib/enginehouse/metrics/*.prom"))
+    metric = 'enginehouse_watch_misses{server="main",model="minilm"} 0'
+    assert until(lambda: metric in story.says("cat /var/lib/enginehouse/metrics/*.prom"))
 
 
 def test_the_state_of_the_gpu_is_a_metric(story: Story) -> None:
@@ -143,12 +143,12 @@ def refused(story: Story) -> tuple[str, Run]:
 
 
 def test_an_xid_stops_a_swap_and_says_what_to_do(refused: tuple[str, Run]) -> None:
-    said = refused[1].said
+    output = refused[1].output
     assert refused[1].code == 1
-    assert "main: GPU 0 is not fit to start a release on" in said
-    assert "seen    GPU 0: Xid 79, the GPU has fallen off the bus" in said
-    assert "try     reboot the host" in said
-    assert "state   the swap was not begun; what served goes on" in said
+    assert "main: GPU 0 is not fit to start a release on" in output
+    assert "seen    GPU 0: Xid 79, the GPU has fallen off the bus" in output
+    assert "try     reboot the host" in output
+    assert "state   the swap was not begun; what served goes on" in output
 
 
 def test_the_release_before_it_serves_on(story: Story, refused: tuple[str, Run]) -> None:
@@ -162,9 +162,9 @@ def test_the_xid_is_a_metric(story: Story, refused: object) -> None:
 def test_memory_that_is_not_sound_stops_it_too_and_is_a_metric(story: Story, refused: object) -> None:
     story.machine.run("python3 -B /usr/local/lib/enginehouse/host gpu-state mended")
     story.machine.put("/run/rehearsal/gpu-faults", UNFIT)
-    said, metrics = story.type(SECOND="1").said, story.says(GPU_METRICS)
-    assert "rows of its memory wait to be remapped" in said
-    assert "GPU 0: 2 uncorrected memory errors since the driver was loaded" in said
+    output, metrics = story.type(SECOND="1").output, story.says(GPU_METRICS)
+    assert "rows of its memory wait to be remapped" in output
+    assert "GPU 0: 2 uncorrected memory errors since the driver was loaded" in output
     assert 'ecc_uncorrected_volatile{gpu="0"} 2' in metrics and 'remap_pending{gpu="0"} 1' in metrics
 
 
@@ -178,7 +178,7 @@ def test_cleaning_up_says_first_what_would_go_and_keeps_what_served_last(story: 
     story.machine.run(f"mkdir -p {old} {old[:-1]}2; touch -d 2020-01-01 {old}")
     dry = story.type("--dry", SECOND="1")
     assert list(dry.announced.values()) == ["Cleanup | Remove what nothing will ask for"]
-    assert f"no longer needed: {old} (" in dry.said
+    assert f"no longer needed: {old} (" in dry.output
     assert story.type(SECOND="1").code == 0
     assert story.says(f"ls -d {old} {old[:-1]}2") == f"{old[:-1]}2"
     assert len(story.says("ls /var/lib/enginehouse/releases").split()) == 2
@@ -191,23 +191,23 @@ def test_after_it_the_release_before_still_has_all_it_needs(story: Story, refuse
 
 
 @pytest.fixture(scope="module")
-def asked(story: Story, refused: object) -> Run:
+def unagreed(story: Story, refused: object) -> Run:
     """`remove.py` without the word that agrees."""
     return story.type(verb="remove.py")
 
 
-def test_removal_says_first_what_would_go_and_touches_nothing(story: Story, asked: Run) -> None:
-    assert (asked.code, asked.changed, story.says(ACTIVE)) == (0, {}, "active")
-    assert "; the driver: firmware-nvidia-gsp libcuda1 " in asked.said
-    assert "nothing was touched; `--data remove=yes` takes it off" in asked.said
+def test_removal_says_first_what_would_go_and_touches_nothing(story: Story, unagreed: Run) -> None:
+    assert (unagreed.code, unagreed.changed, story.says(ACTIVE)) == (0, {}, "active")
+    assert "; the driver: firmware-nvidia-gsp libcuda1 " in unagreed.output
+    assert "nothing was touched; `--data remove=yes` takes it off" in unagreed.output
 
 
 @pytest.fixture(scope="module")
-def removed(story: Story, asked: Run) -> Run:
+def removed(story: Story, unagreed: Run) -> Run:
     """`remove.py`, agreed."""
     story.machine.run("touch /etc/docker/daemon.json.enginehouse-new")  # as a killed run leaves it
     run = story.type("--data", "remove=yes", verb="remove.py")
-    assert run.code == 0, run.said[-4000:]
+    assert run.code == 0, run.output[-4000:]
     return run
 
 
@@ -228,4 +228,4 @@ def test_removal_leaves_what_others_set(story: Story, removed: Run) -> None:
 
 def test_a_second_removal_finds_nothing(story: Story, removed: Run) -> None:
     again = story.type("--data", "remove=yes", verb="remove.py")
-    assert (again.code, again.changed, "goes: " in again.said) == (0, {}, False)
+    assert (again.code, again.changed, "goes: " in again.output) == (0, {}, False)

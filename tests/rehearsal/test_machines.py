@@ -46,7 +46,7 @@ tar -c . | docker import - tiny >/dev/null
 
 @pytest.fixture(scope="module", autouse=True)
 def rehearsal() -> Iterator[None]:
-    """Nothing of this rehearsal is there before, and nothing after."""
+    """Removes this rehearsal's machines before and after the tests."""
     if lacking := requirements.missing(PLACES):
         pytest.skip(requirements.explain(lacking))
     _throw_away()
@@ -71,9 +71,9 @@ def d12(rehearsal: None) -> Machine:
     return machines.up(["d12"], "12", NO_GPU, PLACES)[0]
 
 
-def ssh(one: Machine, command: str, user: str = "operator") -> subprocess.CompletedProcess[str]:
+def ssh(machine: Machine, command: str, user: str = "operator") -> subprocess.CompletedProcess[str]:
     """As an operator's ssh would, host key checked."""
-    words = ["ssh", "-F", str(PLACES.ssh_config), "-o", "ControlPath=none", "-l", user, one.name, command]
+    words = ["ssh", "-F", str(PLACES.ssh_config), "-o", "ControlPath=none", "-l", user, machine.name, command]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
 
 
@@ -90,13 +90,13 @@ def test_root_cannot_log_in(d13: Machine) -> None:
 
 
 def test_systemd_has_nothing_to_complain_about(d12: Machine, d13: Machine) -> None:
-    asked = [one.run("systemctl is-system-running --wait", check=False).stdout for one in (d12, d13)]
-    assert asked == ["running\n", "running\n"]
+    states = [machine.run("systemctl is-system-running --wait", check=False).stdout for machine in (d12, d13)]
+    assert states == ["running\n", "running\n"]
 
 
 def test_a_bare_machine_has_nothing_a_role_should_install(d12: Machine, d13: Machine) -> None:
-    asked = "for name in docker rsync curl python3; do command -v $name; done"
-    assert [one.run(asked, check=False).stdout for one in (d12, d13)] == ["", ""]
+    command = "for name in docker rsync curl python3; do command -v $name; done"
+    assert [machine.run(command, check=False).stdout for machine in (d12, d13)] == ["", ""]
 
 
 def test_apt_reaches_the_debian_archive(d12: Machine) -> None:
@@ -115,23 +115,23 @@ def test_services_of_the_outer_machine_have_names_inside(d13: Machine) -> None:
 
 
 def test_neither_login_nor_entering_brings_the_right_to_load_modules(d13: Machine) -> None:
-    asked = "sed -n 's/^CapBnd:\\t//p' /proc/self/status"
-    sets = [int(ssh(d13, asked).stdout, 16), int(d13.run(asked).stdout, 16)]
+    command = "sed -n 's/^CapBnd:\\t//p' /proc/self/status"
+    sets = [int(ssh(d13, command).stdout, 16), int(d13.run(command).stdout, 16)]
     cap_sys_module = 1 << 16
-    assert [found & cap_sys_module for found in sets] == [0, 0]
+    assert [bounding_set & cap_sys_module for bounding_set in sets] == [0, 0]
 
 
 def test_the_kernel_refuses_a_module_even_from_kmod_itself(d13: Machine) -> None:
     d13.run("ln -sfn $(command -v kmod) /root/insmod; head -c 100 /dev/zero > /root/any.ko")
-    asked = ssh(d13, "sudo /root/insmod /root/any.ko")
-    assert (asked.returncode, "Operation not permitted" in asked.stderr) == (1, True)
+    ran = ssh(d13, "sudo /root/insmod /root/any.ko")
+    assert (ran.returncode, "Operation not permitted" in ran.stderr) == (1, True)
 
 
 def test_an_unknown_module_is_not_found(d13: Machine) -> None:
-    asked = d13.run("modprobe floppotron", check=False)
+    ran = d13.run("modprobe floppotron", check=False)
     kernel = d13.run("uname -r").stdout.strip()
     wanted = f"modprobe: FATAL: Module floppotron not found in directory /lib/modules/{kernel}\n"
-    assert (asked.returncode, asked.stderr) == (1, wanted)
+    assert (ran.returncode, ran.stderr) == (1, wanted)
 
 
 def test_what_docker_needs_of_the_kernel_is_there(d13: Machine) -> None:
@@ -147,21 +147,21 @@ def test_a_machine_without_a_gpu_shows_none(d12: Machine) -> None:
 
 
 def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_reboot() -> None:
-    one = machines.up(["gpu"], "13", h100(), PLACES)[0]
-    one.run(INSTALL_MODULE)
-    refused = one.run("modprobe nvidia", check=False)
+    machine = machines.up(["gpu"], "13", h100(), PLACES)[0]
+    machine.run(INSTALL_MODULE)
+    refused = machine.run("modprobe nvidia", check=False)
     assert (refused.returncode, refused.stderr) == (1, "modprobe: ERROR: could not insert 'nvidia': No such device\n")
-    one.reboot()
-    assert one.run("cat /sys/module/nvidia/version").stdout == "580.95.05\n"
-    assert "rehearsal stand-in" in one.run("cat /proc/driver/nvidia/version").stdout
-    assert one.run(f"basename $(readlink -f {DEVICE}/driver)").stdout == "nvidia\n"
-    assert one.run("test -c /dev/nvidia0 -a -c /dev/nvidiactl -a -c /dev/nvidia-uvm", check=False).returncode == 0
-    assert one.run("cd /dev && ls -d nvidia* nvidia-caps/*").stdout.split() == NODES
-    assert one.run("ls -d /sys/module/nvidia*/parameters").stdout.split() == PARAMETERS
-    shown = one.run("cd /dev; stat -c '%n %Hr:%Lr' nvidia-caps/nvidia-cap2 nvidia-uvm nvidia0 nvidiactl")
+    machine.reboot()
+    assert machine.run("cat /sys/module/nvidia/version").stdout == "580.95.05\n"
+    assert "rehearsal stand-in" in machine.run("cat /proc/driver/nvidia/version").stdout
+    assert machine.run(f"basename $(readlink -f {DEVICE}/driver)").stdout == "nvidia\n"
+    assert machine.run("test -c /dev/nvidia0 -a -c /dev/nvidiactl -a -c /dev/nvidia-uvm", check=False).returncode == 0
+    assert machine.run("cd /dev && ls -d nvidia* nvidia-caps/*").stdout.split() == NODES
+    assert machine.run("ls -d /sys/module/nvidia*/parameters").stdout.split() == PARAMETERS
+    shown = machine.run("cd /dev; stat -c '%n %Hr:%Lr' nvidia-caps/nvidia-cap2 nvidia-uvm nvidia0 nvidiactl")
     assert shown.stdout.splitlines() == NUMBERS
-    assert one.run("realpath /dev/char/120:255 /dev/char/121:0").stdout == "/dev/nvidiactl\n/dev/nvidia-uvm\n"
-    listed = one.run("sed '/^Block/,$d' /proc/devices | grep nvidia").stdout
+    assert machine.run("realpath /dev/char/120:255 /dev/char/121:0").stdout == "/dev/nvidiactl\n/dev/nvidia-uvm\n"
+    listed = machine.run("sed '/^Block/,$d' /proc/devices | grep nvidia").stdout
     assert sorted(listed.splitlines()) == sorted(DEVICES)
     assert not Path("/sys/module/nvidia_uvm").exists()
 
@@ -172,18 +172,18 @@ def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_re
 )
 def test_a_unit_reaches_the_card_only_if_its_device_rules_name_it(allowed: str, says: str) -> None:
     # systemd lets every unit open /dev/null, so that a card with those numbers never shows a rule that is missing.
-    one = machines.up(["gpu"], "13", h100(), PLACES)[0]
-    assert says in one.run(OPEN.format(allowed), check=False).stdout
+    machine = machines.up(["gpu"], "13", h100(), PLACES)[0]
+    assert says in machine.run(OPEN.format(allowed), check=False).stdout
 
 
 def test_a_driver_in_use_stays_loaded_until_it_is_let_go() -> None:
-    one = machines.up(["held"], "13", h100(nouveau=False), PLACES)[0]
-    one.run(INSTALL_MODULE + "modprobe nvidia; echo '1 tritonserver' > /run/rehearsal/nvidia-users")
-    refused = one.run("rmmod nvidia", check=False)
+    machine = machines.up(["held"], "13", h100(nouveau=False), PLACES)[0]
+    machine.run(INSTALL_MODULE + "modprobe nvidia; echo '1 tritonserver' > /run/rehearsal/nvidia-users")
+    refused = machine.run("rmmod nvidia", check=False)
     assert (refused.returncode, refused.stderr) == (1, "rmmod: ERROR: Module nvidia is in use\n")
-    one.run("echo > /run/rehearsal/nvidia-users; rmmod nvidia")
-    assert one.run("test -e /sys/module/nvidia -o -e /proc/driver/nvidia", check=False).returncode == 1
-    assert one.run("grep nvidia /proc/devices", check=False).stdout == ""
+    machine.run("echo > /run/rehearsal/nvidia-users; rmmod nvidia")
+    assert machine.run("test -e /sys/module/nvidia -o -e /proc/driver/nvidia", check=False).returncode == 1
+    assert machine.run("grep nvidia /proc/devices", check=False).stdout == ""
 
 
 def test_a_reboot_is_a_true_one_and_keeps_the_disk(d12: Machine) -> None:
@@ -230,13 +230,13 @@ def test_a_link_limit_outlives_a_reboot(d12: Machine) -> None:
 
 
 def test_a_machine_that_outlived_its_supervisor_is_ended_before_it_starts_again() -> None:
-    one = machines.up(["orphan"], "13", NO_GPU, PLACES)[0]
-    supervisor, leader = nspawn.supervisor_pid(one.directory), nspawn.leader_pid(one.directory)
+    machine = machines.up(["orphan"], "13", NO_GPU, PLACES)[0]
+    supervisor, leader = nspawn.supervisor_pid(machine.directory), nspawn.leader_pid(machine.directory)
     assert supervisor and leader
     subprocess.run(["kill", "-KILL", str(supervisor)], check=True)
     machines.up(["orphan"], "13", NO_GPU, PLACES)
     assert nspawn.start_time(leader) is None
-    assert one.state == "running"
+    assert machine.state == "running"
 
 
 def test_forks_of_a_snapshot_run_docker_and_share_no_identity() -> None:
@@ -246,10 +246,10 @@ def test_forks_of_a_snapshot_run_docker_and_share_no_identity() -> None:
     origin.stop()
     machines.snapshot(origin, "docker")
     forks = machines.up(["forka", "forkb"], places=PLACES, snapshot="docker")
-    assert [one.run("docker run --rm tiny /bin/echo hello").stdout for one in forks] == ["hello\n", "hello\n"]
-    assert len({one.run("cat /etc/machine-id").stdout for one in forks}) == 2
-    assert len({one.run("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout for one in forks}) == 2
-    assert len({one.address for one in forks}) == 2
+    assert [fork.run("docker run --rm tiny /bin/echo hello").stdout for fork in forks] == ["hello\n", "hello\n"]
+    assert len({fork.run("cat /etc/machine-id").stdout for fork in forks}) == 2
+    assert len({fork.run("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout for fork in forks}) == 2
+    assert len({fork.address for fork in forks}) == 2
 
 
 def test_a_running_machine_is_not_snapshotted(d13: Machine) -> None:

@@ -48,7 +48,7 @@ class Cut:
         return self.operator.pyinfra(*words, inventory=inventory, verb=VERB)
 
     def says(self, command: str) -> list[str]:
-        """What a command prints on the machine."""
+        """Output lines of a command on the machine."""
         return self.machine.run(command).stdout.splitlines()
 
 
@@ -62,10 +62,10 @@ def cut() -> Iterator[Cut]:
     machines.down(PLACES)
     home.mkdir(parents=True, exist_ok=True)
     try:
-        (one,) = machines.up(["d13m"], "13", places=PLACES)
+        (machine,) = machines.up(["d13m"], "13", places=PLACES)
         assert operator.python("-m", "rehearsal.services", "up").returncode == 0
         dry = operator.pyinfra("--dry", inventory=CUT, verb=VERB)
-        yield Cut(one, operator, dry, operator.pyinfra(inventory=CUT, verb=VERB))
+        yield Cut(machine, operator, dry, operator.pyinfra(inventory=CUT, verb=VERB))
     finally:
         machines.down(PLACES)
         operator.python("-m", "rehearsal.services", "down")
@@ -73,7 +73,7 @@ def cut() -> Iterator[Cut]:
 
 def test_the_gpu_is_cut_as_planned(cut: Cut) -> None:
     """Installed, cut and proven in one run, on a machine that had no driver."""
-    assert (cut.first.code, cut.says(DEVICES)) == (0, HALVES), cut.first.said[-3000:]
+    assert (cut.first.code, cut.says(DEVICES)) == (0, HALVES), cut.first.output[-3000:]
 
 
 def test_dry_foresaw_the_cut(cut: Cut) -> None:
@@ -113,14 +113,14 @@ def test_what_somebody_else_uses_is_named_and_stays(cut: Cut) -> None:
     cut.machine.run(HOLD)
     run = cut.run(WHOLE)
     assert (run.code, cut.says(DEVICES)) == (1, HALVES)
-    assert "GPUs have to be cut anew, and something that is not ours uses them" in run.said
-    assert "used by  sleep (" in run.said
+    assert "GPUs have to be cut anew, and something that is not ours uses them" in run.output
+    assert "used by  sleep (" in run.output
 
 
 def test_with_nobody_on_it_the_gpu_becomes_whole(cut: Cut) -> None:
     """Mode off, unit gone, and CDI names the card again; the run after that changes nothing."""
     cut.machine.run("systemctl stop notebook")
     run = cut.run(WHOLE)
-    assert (run.code, cut.says(DEVICES), cut.says(NAMES)) == (0, [], ["nvidia.com/gpu=0"]), run.said[-3000:]
+    assert (run.code, cut.says(DEVICES), cut.says(NAMES)) == (0, [], ["nvidia.com/gpu=0"]), run.output[-3000:]
     assert cut.says(f"ls {LEFT} 2>/dev/null || true") == []
     assert cut.run(WHOLE).changed == {}

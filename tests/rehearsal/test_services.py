@@ -100,15 +100,17 @@ def apt(served: Services, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 def test_apt_trusts_the_repositories_and_finds_every_version(
     apt: dict[str, str], package: str, versions: list[str]
 ) -> None:
-    told = subprocess.run(["apt-cache", "madison", package], env=apt, check=True, capture_output=True, text=True).stdout
-    assert [line.split("|")[1].strip() for line in told.splitlines()] == versions
+    listed = subprocess.run(
+        ["apt-cache", "madison", package], env=apt, check=True, capture_output=True, text=True
+    ).stdout
+    assert [line.split("|")[1].strip() for line in listed.splitlines()] == versions
 
 
 def test_the_headers_of_this_kernel_can_be_had(apt: dict[str, str]) -> None:
-    told = subprocess.run(
+    printed = subprocess.run(
         ["apt-cache", "pkgnames", "linux-headers-"], env=apt, check=True, capture_output=True, text=True
     )
-    assert told.stdout.strip() == f"linux-headers-{os.uname().release}".lower().replace("_", "-")
+    assert printed.stdout.strip() == f"linux-headers-{os.uname().release}".lower().replace("_", "-")
 
 
 # The registry
@@ -156,16 +158,16 @@ def test_a_sporadic_401_passes_by_itself(served: Services) -> None:
 
 
 def download(served: Services, home: Path, repository: str, token: str = "", **options: object) -> str:
-    """What huggingface_hub says: the folder, or the name of its exception."""
+    """The folder that huggingface_hub returns, or the name of its exception."""
     program = (
         "import json, sys\nfrom huggingface_hub import snapshot_download\n"
         "try: print(snapshot_download(**json.loads(sys.argv[1])))\n"
         "except Exception as trouble: print(type(trouble).__name__)\n"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    told = {"HF_ENDPOINT": at(served.hub_url), "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    settings = {"HF_ENDPOINT": at(served.hub_url), "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     words = json.dumps({"repo_id": repository, **options})
-    surroundings = {**clean, **told} | ({"HF_TOKEN": token} if token else {})
+    surroundings = {**clean, **settings} | ({"HF_TOKEN": token} if token else {})
     result = subprocess.run(
         [sys.executable, "-c", program, words], env=surroundings, check=True, capture_output=True, text=True
     )
@@ -206,5 +208,5 @@ def test_huggingface_hub_fetches_the_gated_model_with_the_token(served: Services
 def test_huggingface_hub_tells_refusals_apart(
     served: Services, tmp_path: Path, repository: str, token: str, revision: str, error: str
 ) -> None:
-    given = served.hub_token if token else ""
-    assert download(served, tmp_path, repository, given, revision=revision) == error
+    token_or_none = served.hub_token if token else ""
+    assert download(served, tmp_path, repository, token_or_none, revision=revision) == error

@@ -82,15 +82,15 @@ class Journey:
         variables = f"IMAGE={self.image} HUB={self.served.hub_url} TOKEN={self.served.hub_token}\n"
         self.machine.put("/root/variables", variables, 0o600)
         self.machine.put("/root/step", f". /root/variables\n{command}\n", 0o700)
-        told = self.machine.run("bash -o pipefail -e /root/step 2>&1", check=not sight)
+        ran = self.machine.run("bash -o pipefail -e /root/step 2>&1", check=not sight)
         if sight:
-            self.seen[sight] = told
+            self.seen[sight] = ran
 
     @property
     def image(self) -> str:
         return f"{self.served.image.rsplit(':', 1)[0]}@{self.served.image_digest}"
 
-    def said(self, sight: str) -> str:
+    def output_of(self, sight: str) -> str:
         return self.seen[sight].stdout.strip()
 
 
@@ -211,40 +211,41 @@ def _inputs(streaming: bool, length: int) -> list[grpc.InferInput]:
 
 def test_the_module_is_not_built_without_headers(journey: Journey) -> None:
     assert (
-        "Your kernel headers for kernel" in journey.said("no headers") and journey.seen["no headers"].returncode == 100
+        "Your kernel headers for kernel" in journey.output_of("no headers")
+        and journey.seen["no headers"].returncode == 100
     )
 
 
 def test_nvidia_smi_ends_with_9_while_no_module_is_loaded(journey: Journey) -> None:
     assert journey.seen["not loaded"].returncode == 9
-    assert journey.said("not loaded").startswith(
+    assert journey.output_of("not loaded").startswith(
         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
     )
 
 
 def test_a_loaded_module_shows_the_card(journey: Journey) -> None:
-    assert journey.said("loaded") == "NVIDIA H100 80GB HBM3, 580.95.05, 81559, 9.0"
+    assert journey.output_of("loaded") == "NVIDIA H100 80GB HBM3, 580.95.05, 81559, 9.0"
 
 
 def test_persistenced_runs_without_persistence_mode(journey: Journey) -> None:
-    assert journey.said("mode") == "Disabled"
+    assert journey.output_of("mode") == "Disabled"
 
 
 def test_newer_user_space_over_an_older_module_is_a_mismatch(journey: Journey) -> None:
     wanted = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.178"
-    assert (journey.seen["mismatch"].returncode, journey.said("mismatch")) == (18, wanted)
+    assert (journey.seen["mismatch"].returncode, journey.output_of("mismatch")) == (18, wanted)
 
 
 def test_cuda_answers_a_mismatch_with_803(journey: Journey) -> None:
-    assert journey.said("mismatch in CUDA") == "803"
+    assert journey.output_of("mismatch in CUDA") == "803"
 
 
 def test_a_reload_makes_it_one_version_again_within_the_pinned_branch(journey: Journey) -> None:
-    assert journey.said("reloaded") == "NVIDIA H100 80GB HBM3, 580.178.04, 81559, 9.0"
+    assert journey.output_of("reloaded") == "NVIDIA H100 80GB HBM3, 580.178.04, 81559, 9.0"
 
 
 def test_the_toolkit_names_the_device_docker_is_given(journey: Journey) -> None:
-    assert "nvidia.com/gpu=all" in journey.said("cdi").splitlines()
+    assert "nvidia.com/gpu=all" in journey.output_of("cdi").splitlines()
 
 
 def test_the_registry_gives_nothing_without_login(journey: Journey) -> None:
@@ -252,26 +253,26 @@ def test_the_registry_gives_nothing_without_login(journey: Journey) -> None:
 
 
 def test_docker_pulls_the_image_by_its_digest(journey: Journey) -> None:
-    assert journey.said("pull").endswith(journey.served.image_digest)
+    assert journey.output_of("pull").endswith(journey.served.image_digest)
 
 
 def test_a_container_sees_the_card(journey: Journey) -> None:
-    assert journey.said("smi in a container").startswith("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-")
+    assert journey.output_of("smi in a container").startswith("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-")
 
 
 def test_a_cuda_call_inside_the_image_succeeds(journey: Journey) -> None:
-    assert journey.said("CUDA in a container") == "0"
+    assert journey.output_of("CUDA in a container") == "0"
 
 
 def test_a_container_without_device_rules_is_told_what_the_real_card_said(journey: Journey) -> None:
     """Read where a unit's rules did not name it (H100, 580.159.04). 304: cuda.h has it for a refused system call."""
-    asked = journey.seen["nvidia-smi without device rules"]
-    assert (asked.returncode, asked.stdout.strip()) == (255, "Failed to initialize NVML: Unknown Error")
-    assert journey.said(f"{ASK_CUDA} without device rules") == "304"
+    ran = journey.seen["nvidia-smi without device rules"]
+    assert (ran.returncode, ran.stdout.strip()) == (255, "Failed to initialize NVML: Unknown Error")
+    assert journey.output_of(f"{ASK_CUDA} without device rules") == "304"
 
 
 def test_the_llm_does_not_load_with_the_openai_of_the_image(journey: Journey) -> None:
-    assert "cannot import name 'PartReasoningText'" in journey.said("openai too old")
+    assert "cannot import name 'PartReasoningText'" in journey.output_of("openai too old")
 
 
 def test_triton_serves_with_the_stand_in_driver_injected(journey: Journey) -> None:

@@ -1,4 +1,4 @@
-"""What of a serving machine answers from outside, and that we are never shut out of it.
+"""The answers of a serving machine to the outside, and the promise that a deploy never shuts itself out.
 
 One story on one machine, in the order pytest runs it: who gets in, what Triton refuses, what the container may do, what
 its logs hold at the highest verbosity, requests nobody should send; last, changes that would shut us out. It has more
@@ -62,9 +62,9 @@ def served() -> Iterator[Surface]:
     """The machine behind its firewall."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
-    with surface() as found:
-        found.says(LISTEN)
-        yield found
+    with surface() as served_surface:
+        served_surface.says(LISTEN)
+        yield served_surface
 
 
 def test_a_second_run_changes_nothing(served: Surface) -> None:
@@ -127,18 +127,18 @@ def test_what_could_load_or_show_is_refused_over_grpc(served: Surface, call: str
 
 def test_the_container_is_held_to_what_it_needs(served: Surface) -> None:
     """As Docker itself tells it."""
-    (told,) = json.loads("".join(served.says("docker inspect triton-main")))
-    host = told["HostConfig"]
-    seen = {name: host.get(name, told["Config"].get(name)) for name in INSPECTED}
-    core = [[each["Hard"], each["Soft"]] for each in host["Ulimits"] if each["Name"] == "core"]
+    (container,) = json.loads("".join(served.says("docker inspect triton-main")))
+    host = container["HostConfig"]
+    seen = {name: host.get(name, container["Config"].get(name)) for name in INSPECTED}
+    core = [[limit["Hard"], limit["Soft"]] for limit in host["Ulimits"] if limit["Name"] == "core"]
     assert seen | {"LogConfig": host["LogConfig"]["Type"], "core": core[0]} == INSPECTED
 
 
 def test_no_process_in_it_has_a_capability_or_is_root(served: Surface) -> None:
     """As the kernel tells it, of every process."""
     lines = "s/^\\(Uid\\|Cap...\\|NoNewPrivs\\):\\t//p"
-    asked = f"docker top triton-main -eo pid | tail -n +2 | xargs -I {{}} sed -n '{lines}' /proc/{{}}/status"
-    assert set(served.says(asked)) == {"61140\t61140\t61140\t61140", "0000000000000000", "1"}
+    command = f"docker top triton-main -eo pid | tail -n +2 | xargs -I {{}} sed -n '{lines}' /proc/{{}}/status"
+    assert set(served.says(command)) == {"61140\t61140\t61140\t61140", "0000000000000000", "1"}
 
 
 def test_the_container_opens_no_connection_outward(served: Surface) -> None:
@@ -155,25 +155,25 @@ def test_no_datagram_leaves_the_container_and_no_name_is_told_to_it(served: Surf
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
         ear.bind((INSIDE, 0))
         ear.settimeout(5)
-        said = f"bash -c 'echo -n {{}} >/dev/udp/{INSIDE}/{ear.getsockname()[1]}'"
-        served.says(f"docker exec triton-main {said.format('container')}; {said.format('machine')}")
+        datagram = f"bash -c 'echo -n {{}} >/dev/udp/{INSIDE}/{ear.getsockname()[1]}'"
+        served.says(f"docker exec triton-main {datagram.format('container')}; {datagram.format('machine')}")
         assert ear.recv(64) == b"machine"
     hook = "import socket, sys; sys.excepthook = lambda *problem: print(problem[0].__name__)"
-    asked = f"""python3 -c '{hook}; print(socket.gethostbyname("registry.rehearsal.internal"))'"""
-    assert served.says(f"{asked}; docker exec triton-main {asked}") == [INSIDE, "gaierror"]
+    lookup = f"""python3 -c '{hook}; print(socket.gethostbyname("registry.rehearsal.internal"))'"""
+    assert served.says(f"{lookup}; docker exec triton-main {lookup}") == [INSIDE, "gaierror"]
 
 
 def test_units_may_no_more_than_they_need(served: Surface) -> None:
     """By systemd's own scale, 0 to 10; without a line about it a unit has more than 9."""
-    asked = "systemd-analyze security --no-pager {} | sed -n 's/.*: \\([0-9.]*\\) .*/\\1/p' | tail -n 1"
-    found = {unit: float(served.says(asked.format(unit))[0]) for unit in EXPOSURE}
-    assert {unit: value for unit, value in found.items() if value > EXPOSURE[unit]} == {}
+    command = "systemd-analyze security --no-pager {} | sed -n 's/.*: \\([0-9.]*\\) .*/\\1/p' | tail -n 1"
+    exposures = {unit: float(served.says(command.format(unit))[0]) for unit in EXPOSURE}
+    assert {unit: value for unit, value in exposures.items() if value > EXPOSURE[unit]} == {}
 
 
 def test_files_belong_to_whom_they_should(served: Surface) -> None:
     """Mode and owner."""
-    found = {path: served.says(f"stat -c '%a %u' {path} | sort -u") for path in MODES}
-    assert found == {path: [said] for path, said in MODES.items()}
+    modes = {path: served.says(f"stat -c '%a %u' {path} | sort -u") for path in MODES}
+    assert modes == {path: [mode] for path, mode in MODES.items()}
     assert served.says(NOT_ROOTS) == ["/run/enginehouse/triton-main/key"]
 
 
@@ -203,26 +203,26 @@ def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> No
     """Over HTTP and gRPC, streamed and not, answered and refused. What a client calls its request is in them."""
     assert _asked_for_canary(served) == {200, 400, 500}
     served.says("journalctl --sync")
-    found = served.says(f"journalctl --all -q | grep -c {CANARY}; grep -rlaF {CANARY} /var /run /etc /tmp /root")
-    assert found == ["0"]
+    matches = served.says(f"journalctl --all -q | grep -c {CANARY}; grep -rlaF {CANARY} /var /run /etc /tmp /root")
+    assert matches == ["0"]
     assert int(served.says("journalctl -q -u triton@main | grep -c infer_request.cc")[0]) > 0
 
 
 def test_five_hundred_requests_nobody_should_send_leave_the_server_as_it_was(served: Surface) -> None:
     """The same answers before and after, no restart, and never an answer to nonsense from a model of ours but a 4xx."""
     before = (served.vector(), served.text(), served.starts())
-    said = Counter[malformed.Answer]()
+    answers_by_kind = Counter[malformed.Answer]()
     ours: set[str] = set()
     for model, count in (("gpt-oss-tiny", 60), ("minilm", 260)):
         answers = [
             *malformed.over_http(served.endpoint(8000), model, SEED, count),
             *malformed.over_grpc(served.endpoint(8001), model, SEED, count),
         ]
-        said.update(answers)
+        answers_by_kind.update(answers)
         ours = {answer for kind, answer in answers if kind in malformed.OURS}  # the LLM's path is upstream's
     assert (served.vector(), served.text(), served.starts()) == before
-    assert {answer for _, answer in said} & {"silent", "DEADLINE_EXCEEDED"} == set()
-    assert (said.total(), ours) == (640, {"400", "INVALID_ARGUMENT"})
+    assert {answer for _, answer in answers_by_kind} & {"silent", "DEADLINE_EXCEEDED"} == set()
+    assert (answers_by_kind.total(), ours) == (640, {"400", "INVALID_ARGUMENT"})
 
 
 def test_a_body_beyond_any_limit_leaves_it_too(served: Surface) -> None:
@@ -239,8 +239,8 @@ def test_rules_that_shut_us_out_are_taken_back_by_the_machine(served: Surface) -
     before = served.says(TABLE)
     run = served.run(verb=FIREWALL, SURFACE_SSH="198.51.100.0/24")
     assert (run.code, served.says(TABLE)) == (1, before)
-    assert "the firewall's new rules shut this program out, and the host has taken them back" in run.said
-    assert "/etc/enginehouse/firewall.nft" in run.said
+    assert "the firewall's new rules shut this program out, and the host has taken them back" in run.output
+    assert "/etc/enginehouse/firewall.nft" in run.output
 
 
 def test_the_mended_inventory_converges(served: Surface) -> None:
@@ -261,8 +261,8 @@ def test_changed_units_that_nobody_confirms_are_taken_back(served: Surface) -> N
     served.says("systemd-run --quiet --collect bash /run/locked-out.sh")
     run = served.run()
     assert run.code == 1
-    assert "the changed units (triton) shut this program out, and the host has taken them back" in run.said
-    assert "what was there before is in force again" in run.said
+    assert "the changed units (triton) shut this program out, and the host has taken them back" in run.output
+    assert "what was there before is in force again" in run.output
     assert served.says("tail -n 1 /etc/systemd/system/triton@.service") == ["# before"]
     assert list(served.run().changed.values()) == ["Triton | Install programs and units"]
     assert served.run().changed == {}
@@ -293,7 +293,7 @@ def test_settings_of_docker_that_shut_us_out_are_taken_back(served: Surface) -> 
     before = served.says("cat /etc/docker/daemon.json; ip -4 -brief address show docker0")
     run = served.run(verb=FOUNDATION, SURFACE_BIP=f"{INSIDE}/25")
     assert (run.code, served.says("cat /etc/docker/daemon.json; ip -4 -brief address show docker0")) == (1, before)
-    assert "Docker's new settings shut this program out, and the host has taken them back" in run.said
+    assert "Docker's new settings shut this program out, and the host has taken them back" in run.output
 
 
 def test_undeclared_it_is_all_taken_away(served: Surface) -> None:
@@ -311,9 +311,9 @@ def _asked_for_canary(served: Surface) -> set[int]:
     ]
     right = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": [CANARY]}]}
     streamed = {"text_input": CANARY, "streaming": True, "sampling_param_max_tokens": 4}
-    asked = [("/v2/models/minilm/infer", each) for each in (right, *wrong)]
-    asked += [(f"/v2/models/gpt-oss-tiny/{verb}", streamed) for verb in ("generate_stream",)]
+    requests = [("/v2/models/minilm/infer", body_of_request) for body_of_request in (right, *wrong)]
+    requests += [(f"/v2/models/gpt-oss-tiny/{verb}", streamed) for verb in ("generate_stream",)]
     with tritonclient.grpc.InferenceServerClient(served.endpoint(8001)) as client:
         ask.embed(client, "minilm", [[CANARY]])
         list(ask.generate(client, "gpt-oss-tiny", CANARY, 4))
-    return {served.status("POST", path, json.dumps(body).encode()) for path, body in asked}
+    return {served.status("POST", path, json.dumps(body).encode()) for path, body in requests}

@@ -28,13 +28,15 @@ def hosts(change: Callable[[Data, Path], Data]) -> list[tuple[str, Data]]:
 
 def llama() -> LLM:
     """The rehearsal's engine LLM."""
-    found: LLM = runpy.run_path("inventories/rehearsal.py")["_llama"]
-    return found
+    model: LLM = runpy.run_path("inventories/rehearsal.py")["_llama"]
+    return model
 
 
 def with_model(data: Data, name: str, **changes: Any) -> tuple[Server, ...]:
     """The host's servers, one of their models changed."""
     return tuple(
-        replace(server, models=tuple(replace(each, **changes) if each.name == name else each for each in server.models))
+        replace(
+            server, models=tuple(replace(model, **changes) if model.name == name else model for model in server.models)
+        )
         for server in data["servers"]
     )

@@ -19,7 +19,7 @@ from tests.roles.slices import a_slice
 
 @dataclass(frozen=True)
 class Case:
-    """One data file: what the host is, what it answers and when that changes, and what the role must then do.
+    """A data file: the host, its answers and when they change, and the commands that the role must then run.
 
     Keys: `os`, `slice` (changed fields), `seen` (lines the role's fact prints), `then` ({piece of a command: lines
     printed once it ran}), `commands`, `changed` (operations that changed something), `told` (a refusal's first line).
@@ -27,7 +27,7 @@ class Case:
     """
 
     path: Path
-    told: dict[str, Any]
+    content: dict[str, Any]
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class Case:
 
     def slice(self) -> Slice:
         """The host's slice: the usual one with the fields the case names changed."""
-        changes = json.loads(json.dumps(self.told.get("slice", {})))
+        changes = json.loads(json.dumps(self.content.get("slice", {})))
         machine = changes.pop("machine", {})
         if "data_disk" in machine:
             machine["data_disk"] = DataDisk(**machine["data_disk"])
@@ -44,16 +44,16 @@ class Case:
             changes["mig"] = machine["mig"] = tuple(changes["mig"])
         if "docker" in changes:
             changes["docker"] = Docker(**changes["docker"])
-        return a_slice(self.told["os"], machine=machine, driver=changes.pop("driver", None), **changes)
+        return a_slice(self.content["os"], machine=machine, driver=changes.pop("driver", None), **changes)
 
     def answers(self) -> dict[Any, Answer]:
         """A script for `run`: the role's fact answers `seen`, and what `then` says after each command named there."""
-        latest = [_with_digests(self.told["seen"])]
+        latest = [_with_digests(self.content["seen"])]
 
         def advance(lines: list[str]) -> Callable[[str], str]:
             return lambda _: latest.__setitem__(0, _with_digests(lines)) or ""
 
-        triggers = {piece: advance(lines) for piece, lines in self.told.get("then", {}).items()}
+        triggers = {piece: advance(lines) for piece, lines in self.content.get("then", {}).items()}
         return {FACT: lambda _: latest[0], **triggers, "boot_id": "boot-after"}
 
 
@@ -76,7 +76,7 @@ def cases(folder: str | Path) -> list[Case]:
 
 
 def play(case: Case, apply: Callable[[Slice], object], **how: Any) -> Ran:
-    """What a foundation role does on the case's host; each way of asking is run once per session."""
+    """The outcome of a foundation role on the case's host, cached by its arguments."""
     key = (case.path, apply.__module__, *sorted(how.items()))
     if key not in _PLAYED:
         mine = case.slice()

@@ -1,4 +1,4 @@
-"""What the tests of a run's lock start from."""
+"""Fixtures of the tests of a run's lock."""
 
 from __future__ import annotations
 

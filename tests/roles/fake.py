@@ -50,7 +50,7 @@ class Then:
 
 @dataclass(frozen=True)
 class Step:
-    """One operation on one host. `would_change` is what --dry says; `commands` is what then ran."""
+    """An operation on a host. `would_change` is the answer of --dry; `commands` are those that then ran."""
 
     host: str
     name: str
@@ -61,13 +61,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run did. Without naming a host, the tuples hold those of all hosts, in the order pyinfra ran them."""
+    """The outcome of a run; the tuples hold the entries of all hosts in pyinfra's order (see `on`)."""
 
     steps: tuple[Step, ...]
     stopped: str = ""
     """Why the whole run stopped ("No hosts remaining!"), empty when it went to its end."""
     failed_hosts: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
     """Lines pyinfra and the roles logged."""
     shell: dict[str, list[Heard]] = field(default_factory=dict)
     """Everything each host was asked or told, facts and commands of callbacks included."""
@@ -94,12 +94,12 @@ class Ran:
 
     def on(self, host: str) -> Ran:
         """The same, of one host only."""
-        return Ran(tuple(step for step in self.steps if step.host == host), self.stopped, self.failed_hosts, self.told)
+        return Ran(tuple(step for step in self.steps if step.host == host), self.stopped, self.failed_hosts, self.log)
 
 
 @dataclass(frozen=True)
 class Heard:
-    """One shell command as the connector got it."""
+    """A shell command as the connector got it."""
 
     command: str
     stdin: str = ""
@@ -164,7 +164,7 @@ def run(
     dry: bool = False,
     detect_changes: bool = True,
 ) -> Ran:
-    """What `story` (deploy code, called once per host) does to the hosts.
+    """The outcome of `story` (deploy code, called once per host) on the hosts.
 
     `answers` is one script for all hosts, or one per host when its keys are the hosts' names. `dry` stops after
     prepare. `detect_changes=False` is the CLI's `-y`. A `Refusal` raised by deploy code comes out as it does of the
@@ -234,7 +234,7 @@ def _play(state: State, story: Callable[[], object], logged: list[str], dry: boo
 
 
 def _foreseen(state: State) -> dict[tuple[str, str], bool]:
-    """What --dry says of every operation."""
+    """The answer of --dry for every operation."""
     return {
         (host.name, key): bool(planned.operation_meta._maybe_is_change)
         for host in state.inventory
@@ -248,7 +248,7 @@ def _steps(state: State, foreseen: Mapping[tuple[str, str], bool]) -> tuple[Step
             host.name.removeprefix("@fake/"),
             ", ".join(sorted(state.get_op_meta(key).names)),
             foreseen.get((host.name, key), False),
-            tuple(_told(command) for command in meta._commands or ()),
+            tuple(_as_text(command) for command in meta._commands or ()),
             meta._success is False,
         )
         for key in state.get_op_order()
@@ -258,7 +258,7 @@ def _steps(state: State, foreseen: Mapping[tuple[str, str], bool]) -> tuple[Step
     )
 
 
-def _told(command: object) -> str:
+def _as_text(command: object) -> str:
     """A command as tests compare it; what it gets on standard input follows, unless that is a whole program."""
     if isinstance(command, StringCommand):
         stdin = str(command.connector_arguments.get("_stdin") or "")

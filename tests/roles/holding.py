@@ -40,9 +40,9 @@ class Hosts:
         self.shells.append(shell)
         return shell.stdin, shell.stdout, shell.stderr
 
-    def held(self, name: str, told: str = THEIRS, script: str = hold.HOLDING, again: str = "") -> tuple[Any, str]:
+    def held(self, name: str, holder: str = THEIRS, script: str = hold.HOLDING, again: str = "") -> tuple[Any, str]:
         """The shell of another run on a host, and what it answered."""
-        words = ["bash", "-c", self.here(script, name), str(self.file(name)), told, again]
+        words = ["bash", "-c", self.here(script, name), str(self.file(name)), holder, again]
         shell = Popen(words, stdin=PIPE, stdout=PIPE, start_new_session=True)
         self.shells.append(shell)
         return shell, shell.stdout.readline().decode().strip()
@@ -55,19 +55,17 @@ class Hosts:
             shell.wait()
 
     def end(self) -> None:
-        """Nothing is left of them."""
+        """Ends every shell and closes its streams."""
         self.die()
         for stream in (stream for shell in self.shells for stream in (shell.stdin, shell.stdout, shell.stderr)):
             with contextlib.suppress(AttributeError, OSError):
                 _close(stream)
 
     def holder(self, name: str) -> lock.Holder | None:
-        """Who holds a host, as preparing a run asks it."""
+        """The run that holds a host, by the fact that a run asks first."""
         fact: Any = lock.HolderNow()
-        asked = subprocess.run(
-            ["sh", "-c", self.here(fact.command(), name)], capture_output=True, text=True, check=True
-        )
-        return fact.process(asked.stdout.splitlines()) if asked.stdout else fact.default()
+        ran = subprocess.run(["sh", "-c", self.here(fact.command(), name)], capture_output=True, text=True, check=True)
+        return fact.process(ran.stdout.splitlines()) if ran.stdout else fact.default()
 
 
 def _close(stream: Any) -> None:

@@ -13,6 +13,6 @@ from deploy.topology.waves import pools_of, waves
 def a_plan(*slices: Slice, rollout: Rollout | None = None, **changes: Any) -> Plan:
     """The plan of these slices, by their hosts' names; canary and waves as `rollout` says."""
     chosen = rollout or Rollout()
-    pools = pools_of(((each.host, each.pool) for each in slices), chosen)
+    pools = pools_of(((host_slice.host, host_slice.pool) for host_slice in slices), chosen)
     made = {"slices": slices, "waves": waves(pools, chosen), "pools": pools, "rollout": chosen, "digest": "plan-1"}
     return Plan(**{**made, **changes})

@@ -20,7 +20,7 @@ ROLES = Path(__file__).parents[2] / "roles"
 
 
 class Board(FactBase[list[str]]):
-    """What the GPU says of itself.
+    """The GPU's own description.
 
     More about it.
     """
@@ -52,7 +52,7 @@ def story() -> None:
 
 
 def played(answer: object, story: Callable[[], object] = story) -> Ran:
-    """One host that answers so, beside one that answers always."""
+    """A run with a host that gives `answer`, beside a host that always answers."""
     return run(story, hosts=("one", "two"), answers={"one": {"nvidia-smi": answer}, "two": {"nvidia-smi": "here"}})
 
 
@@ -64,20 +64,20 @@ def test_a_host_that_answers_late_fails_alone_and_nothing_is_done_on_it() -> Non
         assert "systemctl stop triton@main" not in [heard.command for heard in ran.shell["one"]]
 
 
-def test_one_that_hangs_once_we_act_is_left_as_it_is() -> None:
+def test_a_host_that_hangs_at_the_second_question_is_not_changed() -> None:
     class Once:
-        asked = 0
+        questions = 0
 
         def __call__(self, command: str) -> str:
-            self.asked += 1
-            return "here" if self.asked == 1 else hangs(command)
+            self.questions += 1
+            return "here" if self.questions == 1 else hangs(command)
 
     ran = played(Once(), lambda: step(CachedFact(Board), act, name="Act"))
     assert (ran.failed_hosts, "systemctl stop triton@main" in [heard.command for heard in ran.shell["one"]]) == (
         ("one",),
         False,
     )
-    assert "steps that ended are done; nothing was changed for want of this answer" in "\n".join(ran.told)
+    assert "steps that ended are done; nothing was changed for want of this answer" in "\n".join(ran.log)
 
 
 def test_nothing_is_verified_that_was_not_answered() -> None:
@@ -87,17 +87,17 @@ def test_nothing_is_verified_that_was_not_answered() -> None:
 
 
 def test_the_operator_is_told_which_question_which_host_and_what_to_do() -> None:
-    told = [line for line in played(hangs).told if line.startswith("[@fake/one]")]
-    text = "\n".join(told)
+    lines = [line for line in played(hangs).log if line.startswith("[@fake/one]")]
+    text = "\n".join(lines)
     assert "[@fake/one] the host did not answer a question within 0 s" in text
     assert "Board: What the GPU says of itself." in text and "More about it" not in text
     assert "nothing was changed on this host" in text and "ps -eo pid,stat,args" in text
 
 
-def test_the_only_host_is_told_of_too() -> None:
+def test_a_silent_host_is_reported_if_it_is_the_only_one() -> None:
     """pyinfra ends the run there, with an exception."""
     ran = run(story, answers={"nvidia-smi": hangs})
-    assert (ran.stopped, "did not answer a question" in "\n".join(ran.told)) == ("No hosts remaining!", True)
+    assert (ran.stopped, "did not answer a question" in "\n".join(ran.log)) == ("No hosts remaining!", True)
 
 
 def test_every_question_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_a_host_that_hangs_is_asked_once_because_all_others_wait() -> None:
 def test_what_fails_at_once_is_not_told_as_a_question_that_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "ANSWER_SECONDS", 300)
     ran = played({"success": False})
-    assert (ran.failed_hosts, "did not answer a question" in "\n".join(ran.told)) == (("one",), False)
+    assert (ran.failed_hosts, "did not answer a question" in "\n".join(ran.log)) == (("one",), False)
 
 
 def test_no_role_asks_without_a_limit() -> None:
@@ -128,7 +128,7 @@ def test_what_a_host_does_not_answer_is_no_finding_of_preflight() -> None:
     answers = {"one": {"id -un": hangs}, "two": {"id -un": ["user=root", "uid=0"]}}
     ran = run(lambda: preflight.confirm(mine), hosts=("one", "two"), answers=answers, dry=True)
     assert ran.failed_hosts == ("one",)
-    assert "cannot become root" not in "\n".join(ran.told)
+    assert "cannot become root" not in "\n".join(ran.log)
 
 
 def test_a_host_that_does_not_say_whether_it_serves_is_given_up() -> None:

@@ -57,7 +57,7 @@ def test_a_binary_key_has_the_same_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n"])
-def test_what_is_no_key_has_no_fingerprint(content: bytes) -> None:
+def test_text_that_is_no_key_has_no_fingerprint(content: bytes) -> None:
     assert fetch_apt_key.fingerprint(content) == ""
 
 
@@ -93,8 +93,8 @@ def test_another_list_of_the_same_repository_is_set_aside() -> None:
 
 
 def test_only_what_is_missing_or_of_another_version_is_installed() -> None:
-    found = {"a": Installed("1"), "b": Installed("2.1-1"), "c": Installed("580.95.05-1")}
-    *_, command = apt.install({"a": "", "b": "2.1-1", "c": "580.178.04-*", "d": ""}, found)
+    installed = {"a": Installed("1"), "b": Installed("2.1-1"), "c": Installed("580.95.05-1")}
+    *_, command = apt.install({"a": "", "b": "2.1-1", "c": "580.178.04-*", "d": ""}, installed)
     assert str(command).endswith("--no-install-recommends 'c=580.178.04-*' d")
 
 
@@ -103,8 +103,8 @@ def test_nothing_missing_is_nothing_to_do() -> None:
 
 
 def test_only_installed_packages_without_a_hold_are_held() -> None:
-    found = {"a": Installed("1"), "b": Installed("1", held=True)}
-    assert list(apt.hold(["a", "b", "c"], found)) == ["apt-mark hold a"]
+    installed = {"a": Installed("1"), "b": Installed("1", held=True)}
+    assert list(apt.hold(["a", "b", "c"], installed)) == ["apt-mark hold a"]
 
 
 def test_half_installed_packages_do_not_count() -> None:

@@ -28,7 +28,12 @@ PLAN = replace(
 
 def ran(verb: str, also: dict[str, Any] | None = None, **how: Any) -> Ran:
     """A verb on both hosts; what a check refuses, because nothing that ran left anything there, is passed over."""
-    answers = {"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22", **serving.told(), **(also or {})}
+    answers = {
+        "id -un": "user=root\nuid=0",
+        "ssh-ports": "value\tssh-ports\t22",
+        **serving.host_answers(),
+        **(also or {}),
+    }
     with (
         mock.patch("deploy.io.inventory.planned", lambda *_: PLAN),
         mock.patch.object(Refuse, "_fail", lambda *_: True),
@@ -41,7 +46,7 @@ def ran(verb: str, also: dict[str, Any] | None = None, **how: Any) -> Ran:
 
 @pytest.fixture(scope="module")
 def deployed() -> Ran:
-    """deploy.py to its end."""
+    """A whole run of deploy.py."""
     return ran("deploy.py")
 
 
@@ -78,8 +83,8 @@ def rolled_back(*history: dict[str, str]) -> Ran:
     """rollback.py on a host with this history."""
     lines = [json.dumps({**RUN, **entry}) for entry in history]
     state = serving.serving(current=history[-1]["release"], more="release=before\nrelease=now\n")
-    told = json.dumps({"server": "main", "release": "before", "active": "active", "invocation": "1"})
-    return ran("rollback.py", {"history.jsonl": lines, "host tell": told, 'echo "server=$s"': state})
+    status = json.dumps({"server": "main", "release": "before", "active": "active", "invocation": "1"})
+    return ran("rollback.py", {"history.jsonl": lines, "host tell": status, 'echo "server=$s"': state})
 
 
 def test_a_balancer_asks_for_no_single_model_before_the_first_host_goes_back() -> None:

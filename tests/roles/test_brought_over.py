@@ -30,7 +30,7 @@ SWITCH = "Undo | Install what takes changes back"
 
 @pytest.fixture(autouse=True)
 def someone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks does not depend on who runs the tests."""
+    """Fixes the run's id, user and token, so that tests do not depend on who runs them."""
     monkeypatch.setattr(
         swapping, "this_run", lambda _: ThisRun("20261122-101502-3f9c", "2026-11-22T10:15:02Z", "me@here")
     )
@@ -55,7 +55,9 @@ def brought_over(**options: Any) -> Ran:
              "enginehouse-gpu-state.service", "enginehouse-undo.service",
              "enginehouse-swap@.service.d/52-enginehouse-gate.conf")  # fmt: skip
     served = "release=old\nserver=main\ncurrent=old\nprevious=\nactive=active\nenabled=enabled\nswap=inactive\n"
-    answers = test_role.told("\n".join(f"{OLD} 644 root {UNITS}/{name}" for name in names), "key=abc\nproven", served)
+    answers = test_role.host_answers(
+        "\n".join(f"{OLD} 644 root {UNITS}/{name}" for name in names), "key=abc\nproven", served
+    )
     return run(
         deploy,
         answers=answers | {"states=active": "triton@main.service", "ssh-ports": "value\tssh-ports\t22"},

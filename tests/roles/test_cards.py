@@ -32,13 +32,13 @@ WHOLE = ("Disabled", "Disabled", ())
 CUT = ("Enabled", "Enabled", HALVES)
 
 
-def told(found: HostFacts, declared: Slice) -> str:
+def message(facts: HostFacts, declared: Slice) -> str:
     """All refusals as an operator reads them."""
-    return "\n\n".join(map(str, not_ours_to_cut(found, declared, PREFLIGHT)))
+    return "\n\n".join(map(str, not_ours_to_cut(facts, declared, PREFLIGHT)))
 
 
 def test_a_cut_gpu_is_declared_or_made_whole_by_its_owner() -> None:
-    assert told(seen(CUT), mine()) == (
+    assert message(seen(CUT), mine()) == (
         "the GPUs are not cut as declared, and a driver that is not managed is left as it is\n"
         "  found   GPU 0: 4g.40gb + 3g.40gb\n"
         "  wanted  whole GPUs, MIG off\n"
@@ -51,7 +51,7 @@ def test_a_cut_gpu_is_declared_or_made_whole_by_its_owner() -> None:
 
 
 def test_a_whole_gpu_is_declared_or_cut_by_its_owner() -> None:
-    assert told(seen(WHOLE, WHOLE), mine(*HALVES, gpus=2)) == (
+    assert message(seen(WHOLE, WHOLE), mine(*HALVES, gpus=2)) == (
         "the GPUs are not cut as declared, and a driver that is not managed is left as it is\n"
         "  found   GPU 0: MIG off; GPU 1: MIG off\n"
         "  wanted  4g.40gb + 3g.40gb\n"
@@ -64,8 +64,8 @@ def test_a_whole_gpu_is_declared_or_cut_by_its_owner() -> None:
 
 def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
     """With it the next boot would cut what somebody else looks after."""
-    found = HostFacts(values=seen(CUT).values, units={BOOT_UNIT: Unit("loaded", "inactive", "enabled")})
-    assert told(found, mine(*HALVES)) == (
+    facts = HostFacts(values=seen(CUT).values, units={BOOT_UNIT: Unit("loaded", "inactive", "enabled")})
+    assert message(facts, mine(*HALVES)) == (
         "a unit of an earlier deploy cuts the GPUs at every boot, and their driver is not managed\n"
         "  found   enginehouse-mig.service, enabled\n"
         "  wanted  no unit of this project that cuts them: Driver(manage=False)\n"
@@ -76,7 +76,7 @@ def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "declared"),
+    ("facts", "declared"),
     [
         (seen(WHOLE, WHOLE), mine(gpus=2)),
         (seen(CUT, CUT), mine(*HALVES, gpus=2)),
@@ -86,13 +86,13 @@ def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
     ],
     ids=["whole", "cut", "no-mig-mode", "no-driver", "unit-disabled"],
 )
-def test_what_is_as_declared_is_served(found: HostFacts, declared: Slice) -> None:
+def test_gpus_cut_as_declared_are_accepted(facts: HostFacts, declared: Slice) -> None:
     """How many GPUs there are is the driver's check."""
-    assert told(found, declared) == ""
+    assert message(facts, declared) == ""
 
 
 @pytest.mark.parametrize(
-    ("found", "declared", "says"),
+    ("facts", "declared", "says"),
     [
         (seen(CUT, WHOLE), mine(gpus=2), "GPU 0: 4g.40gb + 3g.40gb"),
         (seen(WHOLE, CUT), mine(*HALVES, gpus=2), "GPU 0: MIG off"),
@@ -101,12 +101,12 @@ def test_what_is_as_declared_is_served(found: HostFacts, declared: Slice) -> Non
         (seen(("[N/A]", "[N/A]", ())), mine(*HALVES), "GPU 0: no MIG mode"),
     ],
 )
-def test_only_a_gpu_that_is_not_as_declared_is_named(found: HostFacts, declared: Slice, says: str) -> None:
-    assert [problem.facts["found"] for problem in not_ours_to_cut(found, declared, PREFLIGHT)] == [says]
+def test_only_a_gpu_that_is_not_as_declared_is_named(facts: HostFacts, declared: Slice, says: str) -> None:
+    assert [problem.facts["found"] for problem in not_ours_to_cut(facts, declared, PREFLIGHT)] == [says]
 
 
 @pytest.mark.parametrize(
-    ("found", "declared", "attempt"),
+    ("facts", "declared", "attempt"),
     [
         (seen(CUT, WHOLE), mine(gpus=2), "nvidia-smi mig -i 0 -dci && nvidia-smi mig -i 0 -dgi && "
          "nvidia-smi -i 0 -mig 0"),
@@ -118,8 +118,8 @@ def test_only_a_gpu_that_is_not_as_declared_is_named(found: HostFacts, declared:
     ],
     ids=["two-cuts", "unknown-profile", "on-is-pending", "each-gpu-its-own"],
 )  # fmt: skip
-def test_a_cut_that_cannot_be_declared_is_not_offered(found: HostFacts, declared: Slice, attempt: str) -> None:
-    (problem,) = not_ours_to_cut(found, declared, PREFLIGHT)
+def test_a_cut_that_cannot_be_declared_is_not_offered(facts: HostFacts, declared: Slice, attempt: str) -> None:
+    (problem,) = not_ours_to_cut(facts, declared, PREFLIGHT)
     assert problem.attempt == f"driver = Driver(manage=True); or their owner types {attempt}"
 
 

@@ -41,7 +41,7 @@ def test_a_command_that_ended_because_its_line_did_is_no_failure_of_the_command(
         failed(connector(is_active=False))
 
 
-def test_a_command_that_failed_without_a_word_may_know_of_it_first(
+def test_a_silent_failure_waits_until_the_connection_is_known_to_be_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """paramiko closes the channel, and a moment later the transport."""
@@ -59,16 +59,16 @@ def test_a_command_that_said_why_it_failed_is_not_waited_for(monkeypatch: pytest
 
 
 def test_a_host_that_says_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[Any, Any] = {}
-    sock = SimpleNamespace(setsockopt=lambda *option: asked.update({option[:2]: option[2]}))
-    transport = SimpleNamespace(set_keepalive=lambda seconds: asked.update({"alive": seconds}), sock=sock)
+    options: dict[Any, Any] = {}
+    sock = SimpleNamespace(setsockopt=lambda *option: options.update({option[:2]: option[2]}))
+    transport = SimpleNamespace(set_keepalive=lambda seconds: options.update({"alive": seconds}), sock=sock)
     made = SimpleNamespace(client=None)
 
     def connect(connector: Any) -> None:
         connector.client = SimpleNamespace(get_transport=lambda: transport)
 
     connections.kept_alive(connect)(made)
-    assert asked == {"alive": 15, (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT): 120_000}
+    assert options == {"alive": 15, (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT): 120_000}
     transport.sock = SimpleNamespace()  # the channel of a jump host has no such option
     connections.kept_alive(connect)(made)
 
@@ -77,7 +77,7 @@ def test_a_connection_that_was_not_made_is_left_to_pyinfra() -> None:
     connections.kept_alive(lambda connector: None)(SimpleNamespace(client=None))
 
 
-def test_time_that_ran_out_stays_what_it_is() -> None:
+def test_a_timeout_stays_a_timeout() -> None:
     def late(_: Any) -> tuple[bool, Any]:
         raise TimeoutError
 
@@ -122,11 +122,11 @@ def test_installed_twice_is_installed_once() -> None:
 @pytest.mark.usefixtures("methods")
 def test_the_connection_a_verb_finds_open_is_kept_alive_too() -> None:
     """pyinfra connects before it runs the verb."""
-    asked: list[int] = []
-    transport = SimpleNamespace(set_keepalive=asked.append, sock=SimpleNamespace())
+    intervals: list[int] = []
+    transport = SimpleNamespace(set_keepalive=intervals.append, sock=SimpleNamespace())
     client = SimpleNamespace(get_transport=lambda: transport)
     connections.install(SimpleNamespace(connector=SimpleNamespace(client=client)))
-    assert asked == [15]
+    assert intervals == [15]
 
 
 @pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py", "doctor.py"])

@@ -23,7 +23,7 @@ HOSTS = ("first", "second", "third")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+def command_counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Commands that went to each host. Meanwhile every step and check finds its host as wanted."""
     counts, real = dict[str, int](), Host.get_fact
 
@@ -52,15 +52,15 @@ def deployed() -> Ran:
     return run(lambda: runpy.run_path("deploy.py"), hosts=HOSTS, answers=answers, data=data, detect_changes=False)
 
 
-def test_a_finished_host_is_asked_three_times_and_keeps_its_gates(asked: dict[str, int]) -> None:
+def test_a_finished_host_is_asked_three_times_and_keeps_its_gates(command_counts: dict[str, int]) -> None:
     ran = deployed()
     assert (ran.commands, ran.failed_hosts, ran.stopped) == ((), (), "")
-    assert asked == {f"@fake/{host}": QUESTIONS for host in HOSTS}
+    assert command_counts == {f"@fake/{host}": QUESTIONS for host in HOSTS}
     assert {len(ran.on(host).operations) for host in HOSTS} == {OPERATIONS}
 
 
-def test_a_finished_host_hears_that_nobody_is_drained(asked: dict[str, int]) -> None:
-    assert sum("nobody is drained" in line for line in deployed().told) == len(HOSTS)
+def test_a_finished_host_hears_that_nobody_is_drained(command_counts: dict[str, int]) -> None:
+    assert sum("nobody is drained" in line for line in deployed().log) == len(HOSTS)
 
 
 def test_a_fleet_of_200_keeps_within_twenty_operations_a_host() -> None:

@@ -33,17 +33,17 @@ def test_a_run_that_is_silent_loses_the_host(hosts: Hosts) -> None:
     assert (shell.wait(), hosts.held("one", "the next run")[1]) == (0, "mine")
 
 
-def test_a_run_that_wakes_up_goes_on_where_nobody_came(hosts: Hosts) -> None:
+def test_a_run_that_wakes_up_goes_on_if_no_other_run_came(hosts: Hosts) -> None:
     hosts.held("one", script=SHORT)[0].wait()
     assert hosts.held("one", again="again")[1] == "mine"
 
 
-def test_a_run_that_wakes_up_is_told_that_another_came_and_went(hosts: Hosts) -> None:
+def test_a_run_that_wakes_up_learns_that_another_run_came_and_went(hosts: Hosts) -> None:
     hosts.held("one", script=SHORT)[0].wait()
-    other, _ = hosts.held("one", "the next run")
+    next_run, _ = hosts.held("one", "the next run")
     assert hosts.held("one", again="again")[1] == "held the next run"
-    other.stdin.close()
-    other.wait()
+    next_run.stdin.close()
+    next_run.wait()
     assert hosts.held("one", again="again")[1] == "gone"
 
 

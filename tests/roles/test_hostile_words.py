@@ -41,7 +41,7 @@ def heard() -> list[Heard]:
             lambda: runpy.run_path(str(HERE / "deploy.py")),
             answers={"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22"},
         )
-    assert "Triton | Swap" in "".join(ran.told), "the run came to its last steps"
+    assert "Triton | Swap" in "".join(ran.log), "the run came to its last steps"
     return ran.shell["host"]
 
 

@@ -36,7 +36,6 @@ class BootId(FactBase[str]):
         return boots.BOOT_ID
 
     def process(self, output: list[str]) -> str:
-        """Its id."""
         return output[0]
 
 
@@ -74,8 +73,8 @@ def changes(ran: Ran) -> list[str]:
 
 def late() -> None:
     """No host has answered for long."""
-    for each in lock._holds.values():
-        each._answered = -hold.FRESH_SECONDS
+    for line in lock._holds.values():
+        line._answered = -hold.FRESH_SECONDS
 
 
 def test_a_run_holds_all_its_hosts_and_says_who_it_is(hosts: Hosts) -> None:
@@ -96,7 +95,7 @@ def test_who_comes_second_is_refused_before_his_first_change_on_any_host(hosts: 
     hosts.held("three")
     ran = run(story(hosts), hosts=("one", "two", "three"))
     assert (changes(ran), ran.failed_hosts) == ([], ("one", "three", "two"))
-    report = "\n".join(ran.told)
+    report = "\n".join(ran.log)
     assert report.count("another run is at work on 2 of 3 hosts") == 1, "one report, not one per host"
     assert (
         "  who    ada@desk\n"
@@ -109,8 +108,8 @@ def test_who_comes_second_is_refused_before_his_first_change_on_any_host(hosts: 
 
 
 def test_two_other_runs_stand_in_one_report() -> None:
-    said = str(lock.taken({"a": lock.Holder("1"), "b": lock.Holder("2")}, 2))
-    assert (said.count("at work on 1 of 2 hosts"), "2 problems" in said) == (2, True)
+    text = str(lock.taken({"a": lock.Holder("1"), "b": lock.Holder("2")}, 2))
+    assert (text.count("at work on 1 of 2 hosts"), "2 problems" in text) == (2, True)
 
 
 def test_a_dry_run_is_not_refused_and_notes_the_holder(hosts: Hosts) -> None:
@@ -118,7 +117,7 @@ def test_a_dry_run_is_not_refused_and_notes_the_holder(hosts: Hosts) -> None:
     answers = {"flock -ns": f"held\n{THEIRS}"}
     ran = run(story(hosts), hosts=("one",), answers=answers, dry=True)
     assert (ran.stopped, ran.failed_hosts, len(hosts.shells)) == ("", (), 1)
-    assert "held by ada@desk since 2026-11-22T10:15:02Z, plan 77aa" in str(ran.told)
+    assert "held by ada@desk since 2026-11-22T10:15:02Z, plan 77aa" in str(ran.log)
 
 
 def test_a_run_that_lost_the_host_to_another_stops_there(hosts: Hosts) -> None:
@@ -129,7 +128,7 @@ def test_a_run_that_lost_the_host_to_another_stops_there(hosts: Hosts) -> None:
 
     ran = run(story(hosts, away), hosts=("one", "two"))
     assert (changes(ran), ran.failed_hosts) == (["two"], ("one",))
-    assert "another run came while this one was away" in str(ran.told) and "ada@desk" in str(ran.told)
+    assert "another run came while this one was away" in str(ran.log) and "ada@desk" in str(ran.log)
 
 
 def test_a_run_whose_shell_died_takes_the_host_again_and_goes_on(hosts: Hosts) -> None:
@@ -150,17 +149,17 @@ def test_a_slow_control_machine_asks_before_it_goes_on(hosts: Hosts) -> None:
 
 def test_the_host_is_told_again_and_again(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold, "RENEW_SECONDS", 0)
-    said: list[int] = []
+    renewals: list[int] = []
     say = hold.Line.say
 
     def counted(line: hold.Line) -> None:
-        said.append(1)
+        renewals.append(1)
         say(line)
 
     monkeypatch.setattr(hold.Line, "say", counted)
 
     def enough() -> None:
-        while len(said) < 6:
+        while len(renewals) < 6:
             gevent.sleep(0)
 
     assert run(story(hosts, enough), hosts=("one", "two")).failed_hosts == ()
@@ -207,7 +206,7 @@ def test_a_run_through_the_driver_s_reboot_holds_the_host_and_is_checked_after_i
     ran = run(verb, hosts=("one",), answers=answers)
     commands = [heard.command for heard in ran.shell["one"]]
     assert (held, "change" in commands, "second" in commands) == ([True], True, False)
-    assert "another run came while this one was away" in str(ran.told)
+    assert "another run came while this one was away" in str(ran.log)
 
 
 def test_a_reboot_in_which_another_run_came_ends_this_one_there(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +223,7 @@ def test_a_reboot_in_which_another_run_came_ends_this_one_there(hosts: Hosts, mo
         came.append(boots.wait_for_boot(state, state.inventory.get_host("@fake/two"), "before", 10))
 
     ran = run(story(hosts, reboot), hosts=("one", "two"))
-    assert came == [False] and "ada@desk" in str(ran.told)
+    assert came == [False] and "ada@desk" in str(ran.log)
 
 
 def test_a_host_that_opens_no_second_session_is_not_changed(hosts: Hosts) -> None:
@@ -238,7 +237,7 @@ def test_a_host_that_opens_no_second_session_is_not_changed(hosts: Hosts) -> Non
         server.shell("change", name="Change")
 
     ran = run(verb, hosts=("one",))
-    assert (changes(ran), "MaxSessions" in str(ran.told)) == ([], True)
+    assert (changes(ran), "MaxSessions" in str(ran.log)) == ([], True)
 
 
 VERB = """

@@ -52,9 +52,9 @@ def test_the_arguments_are_pyinfra_s_own() -> None:
     seen = list[tuple[Any, Any]]()
     real = order.pop_global_arguments
 
-    def both(state: Any, of: Any, given: dict[str, Any]) -> Any:
-        theirs = arguments.pop_global_arguments(state, of, dict(given))
-        ours = real(state, of, given)
+    def both(state: Any, of: Any, named: dict[str, Any]) -> Any:
+        theirs = arguments.pop_global_arguments(state, of, dict(named))
+        ours = real(state, of, named)
         seen.append((theirs, copy.deepcopy(ours)))  # pyinfra goes on to take some out
         return ours
 
@@ -71,12 +71,16 @@ def test_the_arguments_are_pyinfra_s_own() -> None:
     with mock.patch.object(order, "pop_global_arguments", both):
         run(telling, data={"_sudo": True, "_timeout": 7, "_env": {"said": "in the inventory"}})
     assert len(seen) == 5 and all(theirs == ours for theirs, ours in seen)
-    found = [ours for _theirs, (ours, _keys) in seen]
-    assert all({"_sudo", "_parallel", "name"} <= set(ours) for ours in found)
-    assert [ours["_env"]["said"] for ours in found] == ["in the inventory"] * 2 + ["while it was prepared"] * 3
-    assert [ours["_shell_executable"] for ours in found] == ["sh"] * 3 + ["bash"] * 2
-    assert (found[4]["_sudo"], found[4]["_sudo_user"], found[4]["_timeout"]) == (True, "somebody", 7)
-    assert found[4]["_env"]["more"] == "while it was prepared"
+    keywords = [ours for _theirs, (ours, _keys) in seen]
+    assert all({"_sudo", "_parallel", "name"} <= set(chosen) for chosen in keywords)
+    assert [ours["_env"]["said"] for ours in keywords] == ["in the inventory"] * 2 + ["while it was prepared"] * 3
+    assert [ours["_shell_executable"] for ours in keywords] == ["sh"] * 3 + ["bash"] * 2
+    assert (keywords[4]["_sudo"], keywords[4]["_sudo_user"], keywords[4]["_timeout"]) == (
+        True,
+        "somebody",
+        7,
+    )
+    assert keywords[4]["_env"]["more"] == "while it was prepared"
 
 
 def test_a_silent_connection_is_looked_after_once_a_second_and_not_ten_times() -> None:

@@ -41,13 +41,13 @@ class Host:
         return subprocess.run(["sh", "-c", before + command], input=sent, check=False).returncode
 
     def version(self) -> str:
-        """What the role's fact says."""
+        """The installed version by the role's fact."""
         command = programs.Version().command().replace(PROGRAMS, str(self.root))
         ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
         return programs.Version().process(ran.stdout.splitlines())
 
     def starts(self, *words: str) -> str:
-        """What a program says that is started through the link."""
+        """Output of a program that is started through the link."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         command = [sys.executable, *self.options, str(self.link), *words]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -60,7 +60,6 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    """A bare host."""
     return Host(tmp_path)
 
 
@@ -113,8 +112,8 @@ def test_a_host_without_it_gets_it_and_dry_says_so() -> None:
 def test_every_program_of_this_repository_starts_from_what_was_published(host: Host, program: str) -> None:
     """Its imports are there. Without arguments it says so, and what was published stays what it is."""
     host.publish(REAL)
-    said = host.starts(program)
-    assert ("ModuleNotFoundError" in said, "ImportError" in said, said == "") == (False, False, False)
+    output = host.starts(program)
+    assert ("ModuleNotFoundError" in output, "ImportError" in output, output == "") == (False, False, False)
     assert not list((host.root / "versions").rglob("__pycache__"))
 
 
@@ -186,7 +185,7 @@ def killing(program: str, call: int, after: bool) -> str:
 
 
 def test_byte_code_that_a_person_left_is_no_other_version(host: Host) -> None:
-    """Who types the command without `-B`; the units and the roles never do."""
+    """A person typed the command without `-B`; units and roles always pass it."""
     host.publish(REAL)
     host.options = []
     host.starts("undo", "--help")

@@ -82,13 +82,17 @@ def test_a_host_that_wants_one_thing_keeps_every_step_in_its_place(
 
 def test_a_refusal_keeps_the_steps_and_is_told_once() -> None:
     ran = played("a\nbad", "b")
-    assert (ran.failed_hosts, "\n".join(ran.told).count("this is bad")) == (("host",), 1)
+    assert (ran.failed_hosts, "\n".join(ran.log).count("this is bad")) == (("host",), 1)
 
 
 def test_dry_says_of_each_host_what_it_would_change() -> None:
     answers = {"done": {"is here": "a", "is above": "b"}, "new": {"is here": "", "is above": "b"}}
     ran = run(story, hosts=("done", "new"), answers=answers, dry=True)
-    assert [(each.host, each.name) for each in ran.steps if each.would_change and "Gate" not in each.name] == [
+    assert [
+        (step_of_host.host, step_of_host.name)
+        for step_of_host in ran.steps
+        if step_of_host.would_change and "Gate" not in step_of_host.name
+    ] == [
         ("new", "First"),
         ("new", "Restart"),
     ]
@@ -104,19 +108,23 @@ def test_a_finished_host_beside_a_new_one_is_left_alone() -> None:
 def test_what_somebody_undid_meanwhile_is_done_before_the_next_gate() -> None:
     """Quiet as it was prepared; once this run holds it, another one has been at work."""
     ran = played(Then("a", ""), "b")
-    heard = [each.command for each in ran.shell["host"] if each.executing and each.command in ("gate", "make a")]
+    heard = [
+        heard_command.command
+        for heard_command in ran.shell["host"]
+        if heard_command.executing and heard_command.command in ("gate", "make a")
+    ]
     assert heard == ["gate", "make a", "gate"]
-    assert "nested operation: First" in "\n".join(ran.told)
+    assert "nested operation: First" in "\n".join(ran.log)
 
 
 def test_a_step_that_fails_there_fails_its_host() -> None:
     answers = {"is here": Then("a", ""), "is above": "b", "make a": {"success": False}}
     ran = run(story, answers=answers, detect_changes=False)
-    assert (ran.failed_hosts, [each.command for each in ran.shell["host"]].count("gate")) == (("host",), 1)
+    assert (ran.failed_hosts, [heard.command for heard in ran.shell["host"]].count("gate")) == (("host",), 1)
 
 
 def commands(ran: Ran) -> list[str]:
-    return [each.command for each in ran.shell["host"] if each.command.startswith("what is")]
+    return [heard.command for heard in ran.shell["host"] if heard.command.startswith("what is")]
 
 
 def test_a_host_that_wants_nothing_is_asked_each_thing_once_in_each_phase() -> None:
@@ -129,7 +137,7 @@ def test_answers_that_are_old_are_asked_again(monkeypatch: pytest.MonkeyPatch) -
 
 
 def shelled(questions: list[together.FactCall]) -> dict[int, list[str]]:
-    """What a real shell answers."""
+    """Answers of a real shell, by the number of the question."""
     shell = [str(together.Together.shell_executable), "-c", str(together.Script(questions))]
     ran = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=300)
     return together.Together().process(ran.stdout.split("\n")[:-1])
@@ -149,22 +157,22 @@ class Bash(Shell):
 
 
 def test_questions_in_one_command_are_answered_as_if_alone() -> None:
-    asked = ["printf 'no line end'", "echo 'a  b'; echo; echo \"it's\"", "true", "exit 3", "cat", "echo a; echo"]
-    answers = shelled([together.FactCall(Shell, {"shell": each}) for each in asked])
+    scripts = ["printf 'no line end'", "echo 'a  b'; echo; echo \"it's\"", "true", "exit 3", "cat", "echo a; echo"]
+    answers = shelled([together.FactCall(Shell, {"shell": script}) for script in scripts])
     assert answers == {0: ["no line end"], 1: ["a  b", "", "it's"], 2: [], 4: [], 5: ["a", ""]}
 
 
 def test_questions_in_one_command_are_asked_side_by_side_and_answered_in_order(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    asked = [f"cat {pipe}", f"echo from the second >{pipe}; seq 20000"]  # the first ends only beside the second
-    first, second = shelled([together.FactCall(Shell, {"shell": each}) for each in asked]).values()
+    scripts = [f"cat {pipe}", f"echo from the second >{pipe}; seq 20000"]  # the first ends only beside the second
+    first, second = shelled([together.FactCall(Shell, {"shell": script}) for script in scripts]).values()
     assert (first, second[-1], len(second)) == (["from the second"], "20000", 20000)
 
 
 def test_each_question_has_the_shell_it_wants() -> None:
-    asked = [together.FactCall(fact, {"shell": 'echo "${BASH_VERSION:+bash}"'}) for fact in (Bash, Shell)]
-    assert shelled(asked)[0] == ["bash"]
+    questions = [together.FactCall(fact, {"shell": 'echo "${BASH_VERSION:+bash}"'}) for fact in (Bash, Shell)]
+    assert shelled(questions)[0] == ["bash"]
 
 
 def test_a_question_that_ends_badly_is_asked_alone() -> None:

@@ -20,9 +20,9 @@ def a_wheel(folder: Path, content: bytes = b"new = True\n") -> Wheel:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr("thing/__init__.py", content)
-    found = Wheel("thing", "1.0", sha256(target.getvalue()).hexdigest())
-    (folder / found.file).write_bytes(target.getvalue())
-    return found
+    wheel = Wheel("thing", "1.0", sha256(target.getvalue()).hexdigest())
+    (folder / wheel.file).write_bytes(target.getvalue())
+    return wheel
 
 
 def test_a_wheel_lies_under_python_in_the_release(tmp_path: Path) -> None:

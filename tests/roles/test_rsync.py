@@ -1,4 +1,4 @@
-"""What a transfer that cannot end says: what rsync saw, what was left untouched, what to type next."""
+"""Messages of a failed transfer: the error of rsync, the state of the host, and the command to type next."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ class Listening:
     """A host that keeps what is logged under its name."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def log_styled(self, line: str, **style: Any) -> None:
-        """Kept."""
-        self.said.append(line)
+        self.lines.append(line)
 
 
 class Patient:
@@ -36,7 +35,7 @@ class Patient:
 def test_a_transfer_that_cannot_end_says_what_to_type_next(words: str, attempt: str) -> None:
     host = Listening()
     assert not transfer(host, ["sh", "-c", f"cat >/dev/null; echo '{words}' >&2; exit 11"], "weights of m", Patient())
-    what, state, then = host.said
+    what, state, then = host.lines
     assert what == f"weights of m: rsync ended with 11: {words}"
     assert state.startswith("  state   nothing that serves was touched; what was sent stays")
     assert then.startswith(f"  try     {attempt}")

@@ -53,7 +53,7 @@ def test_an_empty_secret_names_its_source(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_no_secret_is_not_a_missing_one() -> None:
+def test_an_undeclared_secret_is_not_a_missing_secret() -> None:
     assert missing(None) is None
 
 

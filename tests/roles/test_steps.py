@@ -84,8 +84,8 @@ def test_a_refusal_fails_its_host_alone() -> None:
 
 
 def test_a_refusal_is_told_line_by_line() -> None:
-    told = run(refusing, answers={"what is": "bad"}).told
-    assert "[@fake/host]   try    do better" in told
+    log = run(refusing, answers={"what is": "bad"}).log
+    assert "[@fake/host]   try    do better" in log
 
 
 def test_a_passed_check_is_no_change() -> None:
@@ -109,7 +109,7 @@ def test_a_file_that_was_cut_on_its_way_does_not_replace_what_is_there(tmp_path:
     assert file.read_text() == "as it was\n"
 
 
-def test_a_file_that_arrived_whole_does(tmp_path: Path) -> None:
+def test_a_file_that_arrived_whole_replaces_the_old_file(tmp_path: Path) -> None:
     command = str(write(str(tmp_path / "new/daemon.json"), "first line\nsecond line ü\n"))
     assert subprocess.run(["sh", "-c", command], input="first line\nsecond line ü\n", text=True).returncode == 0
     assert (tmp_path / "new/daemon.json").read_text() == "first line\nsecond line ü\n"
@@ -124,10 +124,10 @@ def test_what_has_to_follow_a_file_is_part_of_the_command_that_replaces_it(tmp_p
 
 
 def test_an_override_replaces_one_default() -> None:
-    found = []
+    sizes = []
     data = {"docker_settings": {"log_files": 9}}
-    run(lambda: found.append(overridden(host, "docker", Defaults()).log_files), data=data)
-    assert found == [9]
+    run(lambda: sizes.append(overridden(host, "docker", Defaults()).log_files), data=data)
+    assert sizes == [9]
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:

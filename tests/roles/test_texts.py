@@ -55,7 +55,7 @@ def test_systemd_is_asked_whether_it_has_read_them(tmp_path: Path, needs: str, s
 
 def test_what_is_right_on_disk_and_unread_is_read() -> None:
     seen = {UNIT.path: UNIT.wanted_fact}
-    assert [list(map(str, put([UNIT], found))) for found in (seen, seen | {UNREAD: "due - -"})] == [
+    assert [list(map(str, put([UNIT], digests))) for digests in (seen, seen | {UNREAD: "due - -"})] == [
         [],
         ["systemctl daemon-reload"],
     ]

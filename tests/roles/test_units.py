@@ -32,7 +32,7 @@ def follow(*states: Answer, seconds: int = 60) -> Ran:
 def test_progress_is_told_once_per_change() -> None:
     going = "ActiveState=activating\nStatusText=1 of 2 MiB"
     ran = follow(going, going, "ActiveState=activating\nStatusText=2 of 2 MiB", "ActiveState=inactive\nResult=success")
-    assert [line for line in ran.told if "image:" in line] == [
+    assert [line for line in ran.log if "image:" in line] == [
         "[@fake/host] image: 1 of 2 MiB",
         "[@fake/host] image: 2 of 2 MiB",
     ]
@@ -61,12 +61,12 @@ def test_a_unit_that_is_queued_has_not_ended() -> None:
 
 
 def test_a_unit_that_failed_tells_its_last_words() -> None:
-    assert "[@fake/host] the last words" in follow("ActiveState=failed\nResult=exit-code\nInvocationID=1").told
+    assert "[@fake/host] the last words" in follow("ActiveState=failed\nResult=exit-code\nInvocationID=1").log
 
 
 def test_a_unit_that_was_killed_could_not_say_so_itself() -> None:
-    told = follow("ActiveState=failed\nResult=signal\nInvocationID=1").told
-    assert [line for line in told if "outside" in line or "state" in line] == [
+    log = follow("ActiveState=failed\nResult=signal\nInvocationID=1").log
+    assert [line for line in log if "outside" in line or "state" in line] == [
         "[@fake/host] image: work.service was ended from outside (signal)",
         "[@fake/host]   state   nothing that serves was touched; the next run goes on from what is there",
     ]
@@ -78,7 +78,7 @@ def test_a_unit_that_ended_well_is_no_failure() -> None:
 
 def test_a_unit_that_takes_too_long_goes_on_without_us() -> None:
     ran = follow("ActiveState=activating", seconds=0)
-    assert [line for line in ran.told if "goes on without us" in line] == [
+    assert [line for line in ran.log if "goes on without us" in line] == [
         "[@fake/host] image: work.service still runs after 0 s; it goes on without us, a second run attaches"
     ]
 

@@ -59,7 +59,7 @@ def deployed(
         "mig.mode.pending": list(card),
         "ssh-ports": "value\tssh-ports\t22",
         "states=active": "triton@main.service" if serves else "",
-        **serving.told(),
+        **serving.host_answers(),
         "boot_id": "boot-after",  # a run that reboots what it must not ends, and is judged
     }
     with (
@@ -73,13 +73,13 @@ def deployed(
 
 def heard(ran: Ran) -> str:
     """All that the host was asked and told, with what it was sent on standard input."""
-    return "\n".join(f"{each.command}\n{each.stdin}" for each in ran.shell["host"])
+    return "\n".join(f"{call.command}\n{call.stdin}" for call in ran.shell["host"])
 
 
 @pytest.mark.parametrize("seen", [DRIVER, STOPPED, BROKEN, []], ids=["healthy", "not-persistent", "split", "absent"])
 @pytest.mark.parametrize("serves", [False, True], ids=["bare", "serving"])
 def test_a_driver_that_is_not_managed_is_never_touched(seen: list[str], serves: bool) -> None:
-    """Whatever it looks like: neither what is run on the host nor what is written there changes the card."""
+    """Neither commands nor written files change the card, in any state of its driver."""
     ran = deployed(False, seen, serves)
     assert {"Driver | Verify, as it is not managed", "Toolkit | Prove GPUs in a container"} <= set(ran.operations)
     assert "Cleanup | Remove what nothing will ask for" in ran.operations  # the run got to its end
@@ -98,8 +98,10 @@ def test_a_driver_that_is_not_managed_is_never_touched(seen: list[str], serves: 
     ],
     ids=["cut", "cut-and-serving", "off-is-pending", "whole", "on-is-pending-and-serving", "unit-of-a-managed-time"],
 )
-def test_nor_is_how_its_gpus_are_cut(card: list[str], cut: tuple[str, ...], serves: bool) -> None:
-    """Whatever is declared: nothing is cut, made whole or rebooted, and no unit comes that would do so at boot."""
+def test_the_mig_cut_of_an_unmanaged_driver_is_never_touched(
+    card: list[str], cut: tuple[str, ...], serves: bool
+) -> None:
+    """No GPU is cut, made whole or rebooted for any declaration, and no unit is added that would do so at boot."""
     ran = deployed(False, DRIVER, serves, card, cut)
     assert "MIG | Verify, as the driver is not managed" in ran.operations
     assert "Cleanup | Remove what nothing will ask for" in ran.operations
@@ -108,11 +110,11 @@ def test_nor_is_how_its_gpus_are_cut(card: list[str], cut: tuple[str, ...], serv
     assert [piece for piece in ["systemctl reboot", *written] if piece in heard(ran)] == []
 
 
-def test_a_managed_one_cut_by_hand_is_so_the_same_look_finds_it() -> None:
+def test_the_cut_of_a_managed_driver_is_touched_so_the_check_can_fail() -> None:
     cut = heard(deployed(True, DRIVER, card=CUT))
     assert "host mig apply" in "\n".join(touches_card(cut)) and f"> {defaults.CUT}.enginehouse-new" in cut
 
 
-def test_a_managed_one_is_so_the_same_look_finds_it() -> None:
-    found = "\n".join(touches_card(heard(deployed(True, []))))
-    assert "nvidia-kernel-open-dkms" in found and "--persistence-mode" in found
+def test_a_managed_driver_is_touched_so_the_check_can_fail() -> None:
+    commands = "\n".join(touches_card(heard(deployed(True, []))))
+    assert "nvidia-kernel-open-dkms" in commands and "--persistence-mode" in commands

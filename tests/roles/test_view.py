@@ -1,4 +1,4 @@
-"""What a View shows of what pyinfra logs, and what it says itself."""
+"""Lines that a View shows: those of pyinfra's log, and its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Seen:
 
 
 def seen(many: bool = True, shows_all: bool = False) -> Seen:
-    """Nothing has been said."""
+    """A View before its first line."""
     events: list[dict[str, Any]] = []
     return Seen(View(lambda **event: events.append(event), shows_all, many), events)
 
@@ -46,7 +46,7 @@ def operation(to: Seen, name: str, **results: str) -> None:
 
 @pytest.fixture
 def own_lines() -> Iterator[list[str]]:
-    """What Views say themselves."""
+    """Lines that Views log themselves."""
     heard: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: heard.append(record.getMessage())
@@ -69,9 +69,9 @@ def test_200_hosts_in_21_waves_are_fewer_than_2000_lines(own_lines: list[str]) -
         operation(run, f"Stage | {number}", **dict.fromkeys(hosts, "Success" if number % 2 else "No changes"))
     operation(run, "Gate | Every host has image, weights and engines", **dict.fromkeys(hosts, "No changes"))
     for number, wave in enumerate(waves, start=1):
-        for each in range(24):
-            done = "No changes" if each % 4 else "Success"
-            operation(run, f"Triton | {each}", **{host: done if host in wave else "Skipped" for host in hosts})
+        for number in range(24):
+            done = "No changes" if number % 4 else "Success"
+            operation(run, f"Triton | {number}", **{host: done if host in wave else "Skipped" for host in hosts})
         operation(run, f"Gate | Wave {number} of 21", **dict.fromkeys(hosts, "No changes"))
     run.say("--> Results:")
     for number in range(585):

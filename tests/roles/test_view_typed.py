@@ -82,7 +82,7 @@ class Typed:
 
 @pytest.fixture(scope="module")
 def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
-    """What was shown, and the file."""
+    """The terminal's output, and the events in the file."""
     place = tmp_path_factory.mktemp("fleet")
     (place / "verb.py").write_text(VERB)
     (place / "fleet.py").write_text(INVENTORY)
@@ -103,38 +103,44 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
 
 def test_a_failed_wave_is_told_whole_and_once(typed: Typed) -> None:
     """The host's own words, and the gate's, which eleven hosts say."""
-    told = typed.output.partition("--> Beginning operation run...\n")[2].partition("--> Disconnecting")[0]
+    shown = typed.output.partition("--> Beginning operation run...\n")[2].partition("--> Disconnecting")[0]
     for varies, as_told in (
         (r"\b\d+ s\b", "0 s"), (r" +\n", "\n"), (r"\[@fake/h(?!05)\d\d\]", "[whoever]"),
         (r"hosts: (@fake/h\d\d(, )?){8} and", "hosts: (eight names) and"),
     ):  # fmt: skip
-        told = re.sub(varies, as_told, told)
-    assert told == TOLD
+        shown = re.sub(varies, as_told, shown)
+    assert shown == TOLD
 
 
 def test_every_operation_of_every_host_is_in_the_file(typed: Typed) -> None:
     """With what came of it; those that had no part in it are counted."""
     results: dict[str, list[tuple[str, int, str]]] = {}
-    for each in typed.events:
-        if each["event"] == "result":
-            results.setdefault(each["operation"], []).append((each["host"][-3:], each["wave"], each["result"]))
+    for event in typed.events:
+        if event["event"] == "result":
+            results.setdefault(event["operation"], []).append((event["host"][-3:], event["wave"], event["result"]))
     wave_of = {f"h{number:02}": 1 if number < 3 else 2 if number < 8 else 3 for number in range(1, 13)}
     everywhere = list(wave_of.items())
     assert {name: sorted(of_hosts) for name, of_hosts in results.items()} == {
-        "Gate | Every host answers": [(*each, "unchanged") for each in everywhere],
-        "Docker | Log in": [(*each, "changed") for each in everywhere],
-        "Triton | Swap": [(*each, "failed" if each[0] == "h05" else "changed") for each in everywhere if each[1] < 3],
-        "Gate | Wave 1 of 3": [(*each, "unchanged") for each in everywhere],
-        "Gate | Wave 2 of 3": [(*each, "failed") for each in everywhere if each[0] != "h05"],
+        "Gate | Every host answers": [(*host_and_wave, "unchanged") for host_and_wave in everywhere],
+        "Docker | Log in": [(*host_and_wave, "changed") for host_and_wave in everywhere],
+        "Triton | Swap": [
+            (*host_and_wave, "failed" if host_and_wave[0] == "h05" else "changed")
+            for host_and_wave in everywhere
+            if host_and_wave[1] < 3
+        ],
+        "Gate | Wave 1 of 3": [(*host_and_wave, "unchanged") for host_and_wave in everywhere],
+        "Gate | Wave 2 of 3": [(*host_and_wave, "failed") for host_and_wave in everywhere if host_and_wave[0] != "h05"],
     }
-    ended = [each["hosts"] for each in typed.events if (each["event"], each["operation"]) == ("ended", "Triton | Swap")]
+    ended = [
+        event["hosts"] for event in typed.events if (event["event"], event["operation"]) == ("ended", "Triton | Swap")
+    ]
     assert ended == [{"changed": 2, "skipped": 10}, {"changed": 4, "failed": 1, "skipped": 7}]
 
 
 def test_every_line_that_was_not_shown_is_in_the_file(typed: Typed) -> None:
     """Eleven hosts said what the gate says."""
-    said = [each["line"] for each in typed.events if each["event"] == "line" and each["host"]]
-    assert [said.count(line) for line in ("Connected", "the gate stays shut: 1 of 5 hosts are lost")] == [12, 11]
+    lines = [event["line"] for event in typed.events if event["event"] == "line" and event["host"]]
+    assert [lines.count(line) for line in ("Connected", "the gate stays shut: 1 of 5 hosts are lost")] == [12, 11]
 
 
 def test_the_file_is_its_owners_and_holds_no_secret(typed: Typed) -> None:

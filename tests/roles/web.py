@@ -15,9 +15,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request."""
-
+class Request:
     method: str
     path: str
     headers: dict[str, str]
@@ -29,11 +27,10 @@ class Web:
     """The running server: where it is, and what it was asked so far."""
 
     address: str
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
     @property
     def url(self) -> str:
-        """Its base URL."""
         return f"http://{self.address}"
 
 
@@ -49,15 +46,15 @@ class UnixServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(answer: Callable[[Asked], Answer], socket: Path | None = None) -> Iterator[Web]:
+def serving(answer: Callable[[Request], Answer], socket: Path | None = None) -> Iterator[Web]:
     """A server that answers with what `answer` returns for each request."""
 
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            asked = Asked(self.command, self.path, dict(self.headers.items()), body)
-            web.asked.append(asked)
-            status, headers, content = answer(asked)
+            request = Request(self.command, self.path, dict(self.headers.items()), body)
+            web.requests.append(request)
+            status, headers, content = answer(request)
             with contextlib.suppress(ConnectionError):  # a client that gave up is what some tests want
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(content)), **headers}.items():

@@ -108,7 +108,7 @@ def _swaps_unnoticed(gateways: Gateways) -> None:
     out = scene.timeline.seconds_out()
     figures = {
         "gateways": gateways.inventory,
-        "sent": len(load.asked),
+        "sent": len(load.requests),
         "lost": len(load.lost),
         "longest_seconds": round(max(load.waits), 2),
         "out_seconds": out,
@@ -120,14 +120,14 @@ def _swaps_unnoticed(gateways: Gateways) -> None:
     print(json.dumps(figures))
     assert run.code == 0, run.output[-4000:]
     assert all(scene.served(name)[0] != before[name][0] for name in HOSTS)
-    assert load.lost == [] and len(load.waits) == len(load.asked) > 0
+    assert load.lost == [] and len(load.waits) == len(load.requests) > 0
     assert sorted(out) == list(HOSTS) and max(load.waits) < min(out.values()), figures
     assert figures["least_in"] == len(HOSTS) - ALLOWED
 
 
 def _watched(scene: Scene, load: Load) -> Timeline:
     def counts() -> dict[str, int]:
-        done = [request for request in load.asked if request.done()]
+        done = [request for request in load.requests if request.done()]
         lost = sum(request.exception() is not None for request in done)
         return {"right": len(done) - lost, "lost": lost}
 

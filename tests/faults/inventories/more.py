@@ -11,6 +11,6 @@ _by_control = replace(_reranker, name="by-control")
 
 rehearsal = hosts(
     lambda data, _: {
-        "servers": tuple(replace(each, models=(*each.models, _by_host, _by_control)) for each in data["servers"])
+        "servers": tuple(replace(server, models=(*server.models, _by_host, _by_control)) for server in data["servers"])
     }
 )

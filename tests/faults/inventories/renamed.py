@@ -4,4 +4,4 @@ from dataclasses import replace
 
 from tests.faults.variants import hosts
 
-rehearsal = hosts(lambda data, _: {"servers": tuple(replace(each, name="other") for each in data["servers"])})
+rehearsal = hosts(lambda data, _: {"servers": tuple(replace(server, name="other") for server in data["servers"])})

@@ -9,8 +9,8 @@ from tests.rehearsal.variants import UNLOADABLE, with_model
 rehearsal = hosts(
     lambda data, state: {
         "servers": tuple(
-            replace(each, name="other")
-            for each in with_model(data, "nomic-moe", weights=Weights.local(str(state / UNLOADABLE)))
+            replace(server, name="other")
+            for server in with_model(data, "nomic-moe", weights=Weights.local(str(state / UNLOADABLE)))
         )
     }
 )

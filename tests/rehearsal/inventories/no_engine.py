@@ -7,7 +7,7 @@ from tests.rehearsal.variants import hosts
 
 def _change(data, state):
     (server,) = data["servers"]
-    minilm = tuple(each for each in server.models if each.name == "minilm")
+    minilm = tuple(model for model in server.models if model.name == "minilm")
     return {"servers": (replace(server, models=minilm, address="0.0.0.0"),)}  # forks of one machine share the release
 
 

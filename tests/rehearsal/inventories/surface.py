@@ -27,7 +27,7 @@ def _firewall():
 
 def _change(data, state):
     (server,) = data["servers"]
-    models = tuple(each for each in server.models if each.name in _SERVED)
+    models = tuple(model for model in server.models if model.name in _SERVED)
     verbose = int(os.environ.get("SURFACE_VERBOSE", "0"))
     bip = os.environ.get("SURFACE_BIP")
     firewall = _firewall()

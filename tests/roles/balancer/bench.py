@@ -125,7 +125,7 @@ class Bench:
         self.process = subprocess.Popen([HAPROXY, "-W", "-S", master, "-f", balancer.file()], stderr=subprocess.DEVNULL)
 
     def systemctl(self, verb: str, _unit: str) -> int:
-        """What the unit does at a reload."""
+        """Stands in for systemctl: at a reload, the process gets the unit's signal."""
         assert self.process
         if verb == "reload":
             list(balancer.remember())
@@ -172,7 +172,7 @@ class Bench:
 
     @contextlib.asynccontextmanager
     async def channel(self, credentials: Any = None) -> AsyncIterator[Any]:
-        """One long connection of a gRPC client."""
+        """A gRPC client's connection, open for the whole block."""
         place = f"127.0.0.1:{self.grpc_port}"
         options = [("grpc.ssl_target_name_override", "localhost")]
         opened = (
@@ -185,7 +185,7 @@ class Bench:
 
 
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> tuple[str, bool]:
-    """What answered, as `Bench.ask` says it; and True if the connection ends with it."""
+    """The answer in the form of `Bench.ask`; and True if the connection ends with it."""
     writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody".encode())
     await writer.drain()
     status = (await reader.readline()).split()[1].decode()
@@ -199,8 +199,8 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
 
 def version() -> str:
     """The branch of this machine's HAProxy."""
-    said = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True, check=True).stdout
-    return ".".join(said.split()[2].split(".")[:2])
+    version_text = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True, check=True).stdout
+    return ".".join(version_text.split()[2].split(".")[:2])
 
 
 def unary(channel: Any) -> Any:
@@ -209,7 +209,7 @@ def unary(channel: Any) -> Any:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Nothing is returned once it holds. Raises: TimeoutError."""
+    """Returns as soon as `holds` is true. Raises: TimeoutError."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What happens to requests for gateways: `python -m tests.roles.balancer.gateway_stories STORY` prints it as JSON."""
+"""Requests for gateways, balanced: `python -m tests.roles.balancer.gateway_stories STORY` prints JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 
 from tests.roles.balancer.bench import PATIENCE_SECONDS, Bench, balancer, bench, until
-from tests.roles.balancer.gateways import connection, give_gateways, sent_to_gateways, told, trusting
+from tests.roles.balancer.gateways import connection, give_gateways, response_to, sent_to_gateways, trusting
 from tests.roles.balancer.standins import SERVICE
 from tests.unit.certificates import write_certificate
 
@@ -42,19 +42,19 @@ async def front(count: int = 2, **how: Any) -> AsyncIterator[tuple[Bench, Path]]
 
 
 async def balanced(edge: Bench, pem: Path) -> dict[str, Any]:
-    """One host drains, then the process of the other says that it stops."""
+    """The first host drains; then the second host's gateway says that it stops."""
     first, second = edge.hosts
-    before = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
+    before = Counter([(await response_to(edge, pem, ASK))[1] for _ in range(20)])
     sessions = [ASK.replace("\r\n\r\n", f"\r\nX-Session-Affinity: {number}\r\n\r\n", 1) for number in range(10)]
-    homes = [{(await told(edge, pem, session))[1] for _ in range(5)} for session in sessions]
+    homes = [{(await response_to(edge, pem, session))[1] for _ in range(5)} for session in sessions]
     first.word = "drain"
     await sent_to_gateways(edge, second)
-    drained = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
+    drained = Counter([(await response_to(edge, pem, ASK))[1] for _ in range(20)])
     first.word = "ready"
     await sent_to_gateways(edge, first, second)
     second.gateway.stops = True
     await sent_to_gateways(edge, first)
-    stopped = Counter([(await told(edge, pem, ASK))[1] for _ in range(20)])
+    stopped = Counter([(await response_to(edge, pem, ASK))[1] for _ in range(20)])
     return {
         "before": sorted(before),
         "homes of a session": max(map(len, homes)),
@@ -76,11 +76,11 @@ async def strict(edge: Bench, pem: Path) -> dict[str, Any]:
         "metrics written otherwise": "GET /%6detrics?a=b HTTP/1.1\r\nHost: x\r\n\r\n",
         "health": "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
     }
-    answers = {name: await told(edge, pem, text) for name, text in requests.items()}
+    answers = {name: await response_to(edge, pem, text) for name, text in requests.items()}
     seen = len(edge.hosts[0].gateway.heads)
     named = ("Traceparent: 00-1", "X-Request-Id: mine", "Forwarded: for=1.2.3.4", "X-Forwarded-For: 1.2.3.4")
     spoken = "\r\n".join(["GET / HTTP/1.1", "Host: x", *named, "X-Forwarded-Proto: http", "Authorization: Bearer k"])
-    await told(edge, pem, f"{spoken}\r\n\r\n")
+    await response_to(edge, pem, f"{spoken}\r\n\r\n")
     head = edge.hosts[0].gateway.heads[-1]
     return {
         "statuses": {name: status for name, (status, _) in answers.items()},
@@ -120,7 +120,7 @@ async def renewed(edge: Bench, pem: Path) -> dict[str, Any]:
         edge.write()
         done = await asyncio.to_thread(lambda: [*balancer.follow(), *balancer.differs()])
         await sent_to_gateways(edge, *edge.hosts)
-        answer = await told(edge, new, ASK)
+        answer = await response_to(edge, new, ASK)
         gateway.go.release()
         await reader.readuntil(b"data: h1\n\n")
     return {"done": done, "with the new certificate": answer[1], "events after the reload": 1}
@@ -131,7 +131,7 @@ async def held(edge: Bench, pem: Path) -> dict[str, Any]:
     (host,), pem = edge.hosts, Path(edge.certificate)
     host.word = "drain"
     await sent_to_gateways(edge)
-    waiting = asyncio.create_task(told(edge, pem, ASK))
+    waiting = asyncio.create_task(response_to(edge, pem, ASK))
     await until(lambda: sum("fe=chat.gateway " in row for row in balancer.answer_to("show sess").splitlines()) == 1)
     host.word = "ready"
     answer = await waiting
@@ -140,8 +140,8 @@ async def held(edge: Bench, pem: Path) -> dict[str, Any]:
     await asyncio.to_thread(lambda: list(balancer.follow()))
     host.word = "drain"
     await sent_to_gateways(edge)
-    status, body = await told(edge, pem, ASK)
-    health, _ = await told(edge, pem, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    status, body = await response_to(edge, pem, ASK)
+    health, _ = await response_to(edge, pem, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     return {"answer": answer[1], "status": status, "in its dialect": _is_openais(body), "health": health}
 
 
@@ -149,18 +149,18 @@ async def shown() -> dict[str, Any]:
     """Clients have to show a certificate: one without, a stranger's, and one that is signed, at each port."""
     with tempfile.TemporaryDirectory() as made:
         edge_pem, signed, strange = (certificate(Path(made), name) for name in ("edge", "client", "stranger"))
-        said: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         async with bench(1, certificate=str(edge_pem), clients=str(signed), prepare=give_gateways) as edge:
             await sent_to_gateways(edge, *edge.hosts)
             for who, mine in (("nobody", None), ("stranger", strange), ("client", signed)):
                 pair = [file.read_bytes() for file in (Path(f"{mine}.key"), mine)] if mine else []
-                said[who] = [
+                answers[who] = [
                     await _or_error(edge.ask(tls=_speaking(edge_pem, mine))),
                     await _asked_over_grpc(edge, grpc.ssl_channel_credentials(edge_pem.read_bytes(), *pair)),
-                    *await _or_error(told(edge, edge_pem, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", mine)),
+                    *await _or_error(response_to(edge, edge_pem, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", mine)),
                 ]
-            said["health"] = (await told(edge, edge_pem, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))[0]
-        return {"shown": said}
+            answers["health"] = (await response_to(edge, edge_pem, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))[0]
+        return {"shown": answers}
 
 
 def _speaking(edge: Path, mine: Path | None) -> ssl.SSLContext:
@@ -186,13 +186,13 @@ async def _asked_over_grpc(edge: Bench, credentials: Any) -> str:
 
 
 async def pair() -> dict[str, Any]:
-    """Two hosts."""
+    """The stories of two hosts."""
     async with front(2) as (edge, pem):
         return {"balanced": await balanced(edge, pem)}
 
 
 async def alone() -> dict[str, Any]:
-    """One host, and requests that wait for it."""
+    """The stories of a single host, and of requests that wait for it."""
     async with front(1, hold_seconds=20) as (edge, pem):
         return {story.__name__: await story(edge, pem) for story in (strict, left, renewed, held)}
 

@@ -78,7 +78,7 @@ async def give_gateways(hosts: list[Host]) -> None:
 
 
 def trusting(pem: Path) -> ssl.SSLContext:
-    """What a client believes that knows this certificate; HTTP/1 only."""
+    """TLS settings of a client that trusts this certificate; HTTP/1 only."""
     context = ssl.create_default_context(cafile=str(pem))
     context.set_alpn_protocols(["http/1.1"])
     return context
@@ -101,7 +101,7 @@ async def connection(
         writer.close()
 
 
-async def told(edge: Bench, pem: Path, request: str, mine: Path | None = None) -> tuple[int, str]:
+async def response_to(edge: Bench, pem: Path, request: str, mine: Path | None = None) -> tuple[int, str]:
     """Status and body of the answer to a request as it is typed."""
     async with connection(edge, pem, mine) as (reader, writer):
         writer.write(request.encode())
@@ -113,7 +113,7 @@ async def told(edge: Bench, pem: Path, request: str, mine: Path | None = None) -
 
 
 async def sent_to_gateways(edge: Bench, *hosts: Host) -> None:
-    """Nothing is returned once exactly these hosts' gateways get new requests."""
+    """Returns as soon as the balancer sends new requests to exactly these hosts' gateways."""
     wanted = sorted(f"chat_gateway/{host.name}.8080" for host in hosts)
 
     def holds() -> bool:

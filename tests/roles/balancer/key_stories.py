@@ -1,4 +1,4 @@
-"""What happens at KServe's ports that ask for keys: `python -m tests.roles.balancer.key_stories` prints it as JSON."""
+"""Requests at KServe's ports that ask for keys: `python -m tests.roles.balancer.key_stories` prints JSON."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ MANY = tuple(key(f"key-{number}") for number in range(500))
 async def http(edge: Bench, text: str | None, path: str = "/v2/models/llm/infer") -> tuple[int, str]:
     """Status and body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", edge.http_port)
-    told = f"Authorization: Bearer {text}\r\n" if text else ""
-    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\n{told}Content-Length: 4\r\n\r\nbody".encode())
+    header = f"Authorization: Bearer {text}\r\n" if text else ""
+    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\n{header}Content-Length: 4\r\n\r\nbody".encode())
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = next(int(row.split(":")[1]) for row in head.splitlines() if row.startswith("content-length"))
     body = (await reader.readexactly(length)).decode()
@@ -85,7 +85,7 @@ async def running() -> dict[str, Any]:
         begun = {name: await heard(call) for name, call in streams.items()}
         waiting = asyncio.create_task(http(edge, "everything", "/never"))
         kept = asyncio.create_task(http(edge, "both-models", "/never"))
-        await until(lambda: edge.hosts[0].asked["http"] == 2)
+        await until(lambda: edge.hosts[0].counts["http"] == 2)
         limited = replace(KEYS[-1], concurrent=1)
         edge.keys = (*KEYS[1:-1], limited)
         edge.write()
@@ -104,7 +104,7 @@ async def running() -> dict[str, Any]:
             "again": again.partition(":")[0],
             "cut": is_cut,
             "goes on": goes_on,
-            "streams at Triton": edge.hosts[0].asked["stream"],
+            "streams at Triton": edge.hosts[0].counts["stream"],
         }
 
 
@@ -124,12 +124,12 @@ async def reloaded() -> dict[str, Any]:
         return {"begun": begun, "done": done, "still": still, "after": after}
 
 
-async def told() -> dict[str, Any]:
-    """All of it, before one balancer."""
+async def checked() -> dict[str, Any]:
+    """Statuses and error texts of every key on both protocols, and after keys were revoked and added."""
     async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
         (host,) = edge.hosts
         names = (None, "nobody's", "everything", "both-models", "one-model", "tokens", "over", "later")
-        found = {
+        statuses = {
             str(name): [(await http(edge, name))[0], (await over_grpc(channel, name)).partition(":")[0]]
             for name in names
         }
@@ -151,7 +151,7 @@ async def told() -> dict[str, Any]:
         revoked = [(await http(edge, "everything"))[0], (await over_grpc(channel, "everything")).partition(":")[0]]
         new = [(await http(edge, "key-499"))[0], await over_grpc(channel, "key-0")]
         return {
-            "found": found,
+            "found": statuses,
             "in KServe's shape": sorted(body),
             "over gRPC": words,
             "a minute": [*minute, minute_of_grpc],
@@ -171,4 +171,4 @@ def _pid(info: str) -> str:
 
 if __name__ == "__main__":
     os.environ.pop("NOTIFY_SOCKET", None)
-    print(json.dumps(asyncio.run(told()) | {"running": asyncio.run(running()), "reloaded": asyncio.run(reloaded())}))
+    print(json.dumps(asyncio.run(checked()) | {"running": asyncio.run(running()), "reloaded": asyncio.run(reloaded())}))

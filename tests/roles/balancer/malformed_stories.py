@@ -27,7 +27,7 @@ from tests.gateway.weights import written
 from tests.roles.balancer.bench import Bench, bench, free_ports, until
 from tests.roles.balancer.frames import GOAWAY, HEADERS, RST_STREAM, frames_of, status_of
 from tests.roles.balancer.gateway_stories import certificate
-from tests.roles.balancer.gateways import sent_to_gateways, told
+from tests.roles.balancer.gateways import response_to, sent_to_gateways
 from tests.roles.balancer.malformed import CASES, Case
 from tests.roles.balancer.standins import Host
 
@@ -118,7 +118,7 @@ async def seen(edge: Bench, pem: Path, log: Path, case: Case) -> dict[str, Any]:
     """The outcome of a case, and of another tenant's request after it."""
     before = len(lines(log))
     how = await ended(edge, pem, case)
-    others, _ = await told(edge, pem, OTHERS)
+    others, _ = await response_to(edge, pem, OTHERS)
     await until(lambda: is_idle(edge) and any(line["tenant"] == "acme" for line in lines(log)[before:]))
     statuses = [line["status"] for line in lines(log)[before:] if line["tenant"] != "acme"]
     return {"ended": how, "statuses": statuses, "others": others}

@@ -13,11 +13,11 @@ SERVICE = "/inference.GRPCInferenceService/"
 
 
 class Host:
-    """One host: its agent says `word` (nothing while that is empty), its Triton answers what it is sent."""
+    """A host behind the balancer: its agent says `word` (nothing if empty), its Triton echoes requests."""
 
     def __init__(self, name: str) -> None:
         self.name, self.word = name, "ready"
-        self.asked: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         """Requests by kind: http, unary, stream, check, agent."""
         self.open, self.left = 0, 0
         """Connections of HTTP/1; and those that ended while an answer was due."""
@@ -55,12 +55,12 @@ class Host:
 
     @property
     def requests(self) -> int:
-        """What clients asked."""
-        return self.asked["http"] + self.asked["unary"] + self.asked["stream"]
+        """Requests of clients so far, over HTTP and gRPC."""
+        return self.counts["http"] + self.counts["unary"] + self.counts["stream"]
 
     async def _agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         question = await reader.readline()
-        self.asked["agent" if question == b"main\n" else f"agent asked {question!r}"] += 1
+        self.counts["agent" if question == b"main\n" else f"agent asked {question!r}"] += 1
         if self.word:
             writer.write(f"{self.word}\n".encode())
         writer.close()
@@ -76,7 +76,7 @@ class Host:
                 await reader.readexactly(int(headers.get("content-length", 0)))
                 self.told_keys += "authorization" in headers
                 path = request.split()[1].decode()
-                self.asked["check" if path.endswith("/ready") else "http"] += 1
+                self.counts["check" if path.endswith("/ready") else "http"] += 1
                 if path == "/never" and await self._waits(reader):
                     return
                 if path.startswith("/gated/"):
@@ -115,10 +115,10 @@ class Handlers(grpc.GenericRpcHandler):
         return None
 
     async def _unary(self, request: bytes, context: Any) -> bytes:
-        self.host.asked["unary"] += 1
+        self.host.counts["unary"] += 1
         return self.host.name.encode()
 
     async def _stream(self, requests: Any, context: Any) -> Any:
-        self.host.asked["stream"] += 1
+        self.host.counts["stream"] += 1
         async for _ in requests:
             yield self.host.name.encode()

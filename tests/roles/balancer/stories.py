@@ -1,4 +1,4 @@
-"""What happens to requests through a balancer: `python -m tests.roles.balancer.stories STORY` prints it as JSON.
+"""Requests through a balancer; `python -m tests.roles.balancer.stories STORY` prints the outcome as JSON.
 
 A process of its own: pyinfra's command line patches sockets and threads where it is imported, which gRPC cannot bear.
 """
@@ -26,22 +26,22 @@ async def silent() -> dict[str, Any]:
     """Agents that say nothing, then speak."""
     async with bench(words="") as edge, edge.channel() as channel:
         first = edge.hosts[0]
-        await until(lambda: all(host.asked["agent"] >= 6 for host in edge.hosts))
+        await until(lambda: all(host.counts["agent"] >= 6 for host in edge.hosts))
         before = [await edge.ask() for _ in range(20)]
         code = ""
         try:
             await channel.unary_unary(f"{SERVICE}ModelInfer")(b"x")
         except grpc.aio.AioRpcError as error:
             code = error.code().name
-        asked = [sorted(host.asked) for host in edge.hosts]
+        questions = [sorted(host.counts) for host in edge.hosts]
         first.word = "ready"
         await until(edge.sent_to(first))
         after = {await edge.ask() for _ in range(20)}
-        return {"before": sorted(set(before)), "grpc": code, "asked": asked, "after": sorted(after)}
+        return {"before": sorted(set(before)), "grpc": code, "asked": questions, "after": sorted(after)}
 
 
 async def drained() -> dict[str, Any]:
-    """One host drains, under unary requests on one connection and beside a stream on each host."""
+    """A host drains while unary requests use one connection and each host holds a stream."""
     async with bench() as edge, edge.channel() as channel:
         first = edge.hosts[0]
         streams = [channel.stream_stream(f"{SERVICE}ModelStreamInfer")() for _ in range(4)]
@@ -117,10 +117,10 @@ async def paced() -> dict[str, Any]:
             await stream.write(b"x")
         await until(lambda: edge.waiting("chat_h2") == 6)
         host.word = "ready"
-        await until(lambda: len(host.gated) == host.asked["stream"] == 3)
+        await until(lambda: len(host.gated) == host.counts["stream"] == 3)
         newcomers = {await edge.ask(), (await unary(channel)).decode()}
         queued = [edge.queued(f"chat_{kind}.held") for kind in ("http", "grpc")]
-        at_once = [len(host.gated), host.asked["stream"]]
+        at_once = [len(host.gated), host.counts["stream"]]
         for _ in range(3):
             before = len(host.gated)
             host.gate.release()
@@ -129,19 +129,21 @@ async def paced() -> dict[str, Any]:
             host.gate.release()
         for stream in streams:
             await stream.done_writing()
-        told = Counter([*await asyncio.gather(*answers), *[(await stream.read()).decode() for stream in streams]])
+        answered_by = Counter(
+            [*await asyncio.gather(*answers), *[(await stream.read()).decode() for stream in streams]]
+        )
         order = [*sorted(host.gated[:3]), *host.gated[3:]]
         return {
             "newcomers": sorted(newcomers),
             "queued": queued,
             "at once": at_once,
             "order": order,
-            "answers": dict(told),
+            "answers": dict(answered_by),
         }
 
 
 async def forsaken() -> dict[str, Any]:
-    """Nobody gets ready: many wait, one of them on its way and the others in the queue."""
+    """No host gets ready while forty requests wait: one in flight, the rest in the queue."""
     async with bench(1, words="drain", hold_seconds=1, held_in_flight=1) as edge:
         await until(lambda: set(edge.states().values()) == {"DRAIN"})
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -187,8 +189,8 @@ async def moving() -> dict[str, Any]:
         edge.hosts = [first, second, third]
         edge.write()
         joined = await asyncio.to_thread(lambda: [*balancer.differs(), *balancer.follow(), *balancer.differs()])
-        await until(lambda: third.asked["agent"] >= 6)
-        early = third.requests + third.asked["check"]
+        await until(lambda: third.counts["agent"] >= 6)
+        early = third.requests + third.counts["check"]
         third.word = "ready"
         await until(edge.sent_to(first, second, third))
         edge.hosts = [second, third]
@@ -272,7 +274,7 @@ async def abandoned() -> dict[str, Any]:
     async with bench(1, hold_seconds=PATIENCE_SECONDS, held_in_flight=1) as edge:
         (host,) = edge.hosts
         waiting = asyncio.create_task(edge.ask("/never"))
-        await until(lambda: host.asked["http"] == 1)
+        await until(lambda: host.counts["http"] == 1)
         waiting.cancel()
         await until(lambda: host.left == 1)
         host.word = "drain"

@@ -33,7 +33,7 @@ def test_it_is_this_file(branch: str) -> None:
 
 @BRANCHES
 def test_gateways_are_this_file(branch: str) -> None:
-    """One pool whose requests wait, and one whose do not; the longest answer decides how long anything may take."""
+    """A pool whose requests wait beside one whose do not; the longest answer sets the timeout of both."""
     mine = a_balancer(BEHIND, HELD, haproxy=branch)
     same_as_golden(f"haproxy/gateway-{branch}.cfg", config(mine, everything(mine), TLS))
 
@@ -55,9 +55,9 @@ def test_every_backend_has_servers() -> None:
 def test_only_servers_of_hosts_join_and_leave(branch: str) -> None:
     """Not the line behind which requests wait."""
     mine = a_balancer(CHAT, SEARCH, haproxy=branch)
-    found = [line.place for line in balancer.lines_of(config(mine, everything(mine), TLS))]
-    members = [(route.pool, one.name) for route in mine.routes for one in route.members]
-    assert sorted(found) == sorted(f"{pool}_{kind}/{name}" for pool, name in members for kind in ("http", "grpc"))
+    places = [line.place for line in balancer.lines_of(config(mine, everything(mine), TLS))]
+    members = [(route.pool, host.name) for route in mine.routes for host in route.members]
+    assert sorted(places) == sorted(f"{pool}_{kind}/{name}" for pool, name in members for kind in ("http", "grpc"))
 
 
 def test_plain_text_and_ipv6_are_this_file() -> None:
@@ -92,17 +92,19 @@ def test_the_haproxy_of_this_machine_takes_it_without_a_warning(
     assert (done.returncode, [line for line in done.stderr.splitlines() if "NOTICE" not in line]) == (0, [])
 
 
-def test_whoever_joins_or_leaves_changes_nothing_that_a_reload_is_for() -> None:
-    one, two = a_balancer(replace(CHAT, members=(member(1),))), a_balancer()
-    assert described(config(one, everything(one))) == described(config(two, everything(two)))
+def test_a_host_that_joins_or_leaves_needs_no_reload() -> None:
+    one_member, two_members = a_balancer(replace(CHAT, members=(member(1),))), a_balancer()
+    assert described(config(one_member, everything(one_member))) == described(
+        config(two_members, everything(two_members))
+    )
 
 
-def test_another_port_is_what_a_reload_is_for() -> None:
-    other = a_balancer(replace(CHAT, http_port=8088))
-    assert described(config(other, everything(other))) != described(config(a_balancer(), everything(a_balancer())))
+def test_another_port_needs_a_reload() -> None:
+    moved = a_balancer(replace(CHAT, http_port=8088))
+    assert described(config(moved, everything(moved))) != described(config(a_balancer(), everything(a_balancer())))
 
 
-def test_another_pace_is_what_a_reload_is_for() -> None:
+def test_another_pace_needs_a_reload() -> None:
     wide, narrow = (
         a_balancer(replace(CHAT, hold_seconds=60, held_in_flight=number), haproxy="2.6") for number in (64, 32)
     )
@@ -118,5 +120,5 @@ def test_a_new_pool_is_asked_for_all_it_has() -> None:
 
 
 def described(text: str) -> str:
-    """What a process that was loaded with it says of itself."""
+    """The description of a HAProxy process that loaded this configuration."""
     return next(line for line in text.splitlines() if line.startswith("    description "))

@@ -1,4 +1,4 @@
-"""What the real HAProxy of this machine does with requests for gateways, over loopback, before stand-ins of them."""
+"""This machine's real HAProxy in front of stand-ins of gateways, over loopback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Callable[[str], dict[str, Any]]]:
-    """What a story told. Both processes begin at once: most of their time they wait for HAProxy's checks."""
+    """A story's outcome. All processes start together, as each mostly waits for HAProxy's checks."""
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     running = {
         name: subprocess.Popen(
@@ -60,7 +60,7 @@ def test_a_host_that_drains_and_a_process_that_stops_get_no_new_request(story: C
     }
 
 
-def test_what_two_readers_could_take_differently_reaches_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
+def test_ambiguous_requests_reach_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
     """Nor do pages that are ours to read, nor what a client says of its own address and its request's name."""
     assert story("strict") == {
         "statuses": {
@@ -97,7 +97,7 @@ def test_requests_wait_for_the_only_gateway_or_are_told_so_in_their_dialect(
     assert story("held") == {"answer": "h1", "status": 503, "in its dialect": True, "health": 503}
 
 
-def test_who_shows_no_signed_certificate_is_refused_at_every_port(
+def test_a_client_without_a_signed_certificate_is_refused_at_every_port(
     story: Callable[[str], dict[str, Any]],
 ) -> None:
     """And reads why, but for one whom TLS itself refuses. `/health` of the gateways asks nobody."""

@@ -133,18 +133,18 @@ def test_a_stream_goes_on_only_under_a_key_without_limits_and_an_end(
 
 
 def test_each_pool_has_its_own_keys() -> None:
-    """One key for llama, of two pools of which one serves nothing else."""
+    """A key for llama, and two pools: the key covers the whole second pool, which serves only llama."""
     (member,) = CHAT.members[:1]
     alone = replace(CHAT, pool="alone", members=(replace(member, models=("llama",)),))
-    both, one = maps(a_balancer(CHAT, alone, keys="file"), [key("k", ("llama",))])
-    assert (both.content[-3:], one.content[-4:]) == ("no\n", "yes\n")
+    both, single = maps(a_balancer(CHAT, alone, keys="file"), [key("k", ("llama",))])
+    assert (both.content[-3:], single.content[-4:]) == ("no\n", "yes\n")
 
 
-def test_nobody_is_asked_where_the_inventory_asks_nobody() -> None:
+def test_no_keys_are_written_if_the_inventory_asks_for_none() -> None:
     assert maps(a_balancer(), KEYS) == []
 
 
-def test_keys_of_a_pool_that_is_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_a_removed_pool_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_balancer, "file", lambda: tmp_path / "haproxy.cfg")
     for pool in ("chat", "old"):
         (tmp_path / f"keys-{pool}.map").touch()
@@ -189,7 +189,7 @@ def test_a_file_that_is_no_file_of_keys_is_refused(tmp_path: Path, monkeypatch: 
     keeps(tmp_path, monkeypatch, '{"keys": [{}]}\n')
     ran = send()
     assert ran.failed_hosts
-    assert "is no file of keys" in "".join(ran.told)
+    assert "is no file of keys" in "".join(ran.log)
 
 
 def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the written configuration does in the real HAProxy of this machine, over loopback, before stand-ins of hosts."""
+"""This machine's real HAProxy with the written configuration, over loopback, in front of stand-ins of hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def story(name: str) -> dict[str, Any]:
-    """What a story of tests.roles.balancer.stories told."""
+    """The outcome of a story of tests.roles.balancer.stories."""
     argv = [sys.executable, "-m", "tests.roles.balancer.stories", name]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     done = subprocess.run(argv, cwd=HERE, env=environment, capture_output=True, text=True, timeout=300, check=False)
@@ -48,9 +48,9 @@ def test_a_drained_host_gets_no_new_request_and_keeps_its_streams_until_they_end
 
 
 def test_requests_wait_while_the_only_host_is_away() -> None:
-    told = story("held")
-    assert told["answers"] == {"h1": told["sent"]}
-    assert told["while away"] >= 150
+    report = story("held")
+    assert report["answers"] == {"h1": report["sent"]}
+    assert report["while away"] >= 150
 
 
 def test_what_has_waited_reaches_a_host_at_the_pace_of_its_answers_in_order() -> None:

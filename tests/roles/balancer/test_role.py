@@ -1,4 +1,4 @@
-"""What the balancer role does on hosts in every state: bare, done, half done."""
+"""The balancer role on hosts in every state: bare, finished, half finished."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_haproxy_reads_the_configuration_before_it_replaces_the_one_in_force() -
     assert f"haproxy -c -q -f {CONFIG}.checked && mv -T {CONFIG}.checked {CONFIG}" in command
 
 
-def test_a_host_that_is_done_is_no_change() -> None:
+def test_a_finished_host_gets_no_commands() -> None:
     ran = play(*PACKAGE, *written(), *RUNS, *OFF)
     assert (ran.commands, ran.would_change) == ((), ())
 
@@ -116,7 +116,7 @@ def test_a_key_goes_on_standard_input_once_and_is_in_no_command(tmp_path: Path) 
     sent = [heard for heard in bare.shell["host"] if "PRIVATE KEY" in heard.stdin]
     assert [heard.stdin.split() for heard in sent] == [key.split()]
     assert not any("PRIVATE KEY" in heard.command for heard in bare.shell["host"])
-    assert not any(line in text for line in key.splitlines() for text in bare.told)
+    assert not any(line in text for line in key.splitlines() for text in bare.log)
     done = play(*PACKAGE, *written(mine), *RUNS, *OFF, "value\tkey\t600 root", mine=mine)
     assert done.commands == ()
 

@@ -40,8 +40,8 @@ def install(machine: Path, seconds: int) -> subprocess.CompletedProcess[str]:
 def test_an_installation_that_was_cut_off_is_finished_first(machine: Path) -> None:
     script(machine / "dpkg", f'echo "dpkg $1" >>{machine}/said; rm -f {machine}/journal/*')
     assert install(machine, 900).returncode == 0
-    said = (machine / "said").read_text().splitlines()
-    assert [line.split()[0] for line in said][-2:] == ["dpkg", "apt-get"]
+    calls = (machine / "said").read_text().splitlines()
+    assert [line.split()[0] for line in calls][-2:] == ["dpkg", "apt-get"]
 
 
 @pytest.mark.parametrize("locked", [LOCKED, LOCKED_BY_NAME])

@@ -1,4 +1,4 @@
-"""What the tests of the program share."""
+"""Fixtures of the program's tests."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Host:
         (self.root / "servers/main" / link).symlink_to(f"../../releases/{release}")
 
     def image(self, name: str, blobs: str = "") -> None:
-        """One this project pulled; its `blobs` are given to other hosts."""
+        """Records a pulled image; `blobs` is the folder that other hosts read its blobs from."""
         record = self.root / f"images/{name}.json"
         record.write_text(json.dumps({"reference": name} | ({"blobs": str(self.root / blobs)} if blobs else {})))
         os.utime(record, (1_000_000_000, 1_000_000_000))
@@ -72,7 +72,7 @@ class Host:
         os.utime(wanted, (time.time() - hours_ago * 3600,) * 2)
 
     def days_pass(self, days: int) -> None:
-        """What a test cannot make older (when a directory got its name) is so old now."""
+        """Moves the program's clock forward: a test cannot backdate a directory's ctime."""
         began = time.time()
         self.monkeypatch.setattr(clean_up.time, "time", lambda: began + days * 24 * 3600)
 

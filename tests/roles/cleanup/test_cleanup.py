@@ -26,13 +26,13 @@ def test_a_host_with_nothing_to_spare_changes_nothing() -> None:
 
 def test_what_is_spare_is_removed_with_the_plans_names_kept() -> None:
     ran = play(spare=SPARE, data={"cleanup_settings": {"keep_images": 2}})
-    told = json.loads(shlex.split(ran.commands[0])[-1])
+    settings = json.loads(shlex.split(ran.commands[0])[-1])
     assert ran.changed == ("Cleanup | Remove what nothing will ask for",)
-    assert told["images"] == ["nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"]
-    assert told["keep"] == {"weights": 1, "engines": 2, "images": 2, "failed": 1}
+    assert settings["images"] == ["nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"]
+    assert settings["keep"] == {"weights": 1, "engines": 2, "images": 2, "failed": 1}
 
 
 def test_dry_says_what_would_go_and_removes_nothing() -> None:
     ran = play(spare=SPARE, dry=True)
     assert ran.would_change == ("Cleanup | Remove what nothing will ask for",)
-    assert any(SPARE in line for line in ran.told)
+    assert any(SPARE in line for line in ran.log)

@@ -27,7 +27,7 @@ def test_what_the_previous_release_reads_stays_however_old(host: Host) -> None:
     assert host.has("weights/llama") == ["r1", "r3", "r4"]
 
 
-def test_a_partial_fetch_is_nobodys_revision_and_stays(host: Host) -> None:
+def test_a_partial_fetch_is_not_removed_as_an_unused_revision(host: Host) -> None:
     host.make("weights/llama/.r5.partial", 9)
     host.make("weights/llama/r1", 1)
     host.call()
@@ -124,7 +124,7 @@ def test_a_transfer_of_an_engine_goes_once_the_engine_is_there(host: Host) -> No
 
 
 def test_engines_of_the_current_and_the_previous_release_stay_however_old(host: Host) -> None:
-    """What both load is in their mounts; both would be needed again by a rollback."""
+    """The mounts of both releases name the engines they load; a rollback needs them again."""
     for age, name in enumerate("abcd"):
         host.make(f"engines/llama/{name * 16}", age)
     for release, name in (("now", "c"), ("before", "d")):
@@ -142,7 +142,7 @@ def test_a_transfer_nobody_continues_goes_after_a_week(host: Host) -> None:
     assert (host.has("weights/llama"), host.has("releases")) == ([], ["before", "now"])
 
 
-def test_one_that_was_written_to_lately_stays(host: Host) -> None:
+def test_a_transfer_that_was_written_to_lately_stays(host: Host) -> None:
     host.make("weights/llama/.new.partial")
     host.call()
     assert host.has("weights/llama") == [".new.partial"]

@@ -13,7 +13,7 @@ from tests.roles.cleanup.spares import Host, clean_up, now
 
 
 def test_what_another_run_has_just_brought_for_a_swap_to_come_stays(host: Host) -> None:
-    """Nothing on the host uses it yet; its own run has not come to its swap."""
+    """The host does not use these files yet: the run that brought them has not reached its swap."""
     for age, name in enumerate(("r3", "r2", "r1")):
         now(host.make(f"weights/llama/{name}", age))
     host.image("pulled")

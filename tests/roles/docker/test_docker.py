@@ -1,4 +1,4 @@
-"""What the docker role does on hosts in every state, one data file each; commands are compared whole."""
+"""The docker role on hosts in every state, a data file for each; commands are compared whole."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 @every_case
 def test_exactly_these_commands_run(case: Case) -> None:
-    assert play(case, docker.apply).commands == tuple(case.told["commands"])
+    assert play(case, docker.apply).commands == tuple(case.content["commands"])
 
 
 @every_case
 def test_only_these_operations_report_a_change(case: Case) -> None:
-    assert play(case, docker.apply).changed == tuple(case.told["changed"])
+    assert play(case, docker.apply).changed == tuple(case.content["changed"])
 
 
 @every_case
 def test_without_change_detection_the_same_commands_run(case: Case) -> None:
-    assert play(case, docker.apply, detect_changes=False).commands == tuple(case.told["commands"])
+    assert play(case, docker.apply, detect_changes=False).commands == tuple(case.content["commands"])
 
 
 @every_case
 def test_dry_foresees_every_change(case: Case) -> None:
-    assert set(case.told["changed"]) <= set(play(case, docker.apply, dry=True).would_change)
+    assert set(case.content["changed"]) <= set(play(case, docker.apply, dry=True).would_change)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name.startswith("done")], ids=lambda case: case.name)
@@ -45,19 +45,19 @@ def test_a_finished_host_is_asked_once_in_each_phase(case: Case) -> None:
     assert [heard.executing for heard in play(case, docker.apply).shell["host"]] == [False, True]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "told" in case.told], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in CASES if "told" in case.content], ids=lambda case: case.name)
 def test_a_refusal_fails_the_host_with_this_message(case: Case) -> None:
     ran = play(case, docker.apply)
-    assert (ran.failed_hosts, f"[@fake/host] {case.told['told']}" in ran.told) == (("host",), True)
+    assert (ran.failed_hosts, f"[@fake/host] {case.content['told']}" in ran.log) == (("host",), True)
 
 
 @every_case
-def test_what_is_not_refused_ends_well(case: Case) -> None:
-    assert play(case, docker.apply).failed_hosts == (("host",) if "told" in case.told else ())
+def test_only_cases_with_a_refusal_fail(case: Case) -> None:
+    assert play(case, docker.apply).failed_hosts == (("host",) if "told" in case.content else ())
 
 
 @pytest.mark.parametrize(
-    ("packages", "said", "version"),
+    ("packages", "daemon_version", "version"),
     [
         ({"docker-ce": "5:28.3.2-1~debian.12~bookworm"}, "", "28.3.2"),
         ({"docker.io": "26.1.5+dfsg1-9+b7"}, "", "26.1.5"),
@@ -65,6 +65,11 @@ def test_what_is_not_refused_ends_well(case: Case) -> None:
         ({}, "", ""),
     ],
 )
-def test_the_version_is_the_packages_or_what_the_daemon_says(packages: dict[str, str], said: str, version: str) -> None:
-    seen = HostFacts(packages={name: Installed(each) for name, each in packages.items()}, values={"docker": said})
+def test_the_version_is_the_packages_or_what_the_daemon_says(
+    packages: dict[str, str], daemon_version: str, version: str
+) -> None:
+    seen = HostFacts(
+        packages={name: Installed(package_version) for name, package_version in packages.items()},
+        values={"docker": daemon_version},
+    )
     assert docker_version(seen) == version

@@ -28,7 +28,7 @@ def test_merging_twice_changes_nothing_more(current: dict[str, Any], wanted: dic
 
 @settings(deadline=None)
 @given(OBJECT, OBJECT)
-def test_keys_nobody_wants_changed_stay(current: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_foreign_keys_of_daemon_json_stay(current: dict[str, Any], wanted: dict[str, Any]) -> None:
     result = merged(current, wanted)
     assert {key: result[key] for key in current if key not in wanted} == {
         key: value for key, value in current.items() if key not in wanted

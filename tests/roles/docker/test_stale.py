@@ -18,7 +18,7 @@ case "$*" in *ActiveEnterTimestamp*) echo 'ActiveEnterTimestamp=Sun 2026-11-22 1
 
 
 @pytest.mark.parametrize(
-    ("pid", "began", "written", "said"),
+    ("pid", "began", "written", "output"),
     [
         (7, "10.000000", 20.0, "stale\n"),  # it has read the old settings, and was active after the new ones were there
         (7, "10.000000", 9.9, ""),
@@ -28,7 +28,7 @@ case "$*" in *ActiveEnterTimestamp*) echo 'ActiveEnterTimestamp=Sun 2026-11-22 1
     ],
 )
 def test_an_engine_is_stale_whose_process_began_before_its_settings_were_written(
-    tmp_path: Path, pid: int, began: str, written: float, said: str
+    tmp_path: Path, pid: int, began: str, written: float, output: str
 ) -> None:
     stub, settings = tmp_path / "systemctl", tmp_path / "daemon.json"
     stub.write_text(SYSTEMCTL.format(pid=pid, began=began))
@@ -40,7 +40,7 @@ def test_an_engine_is_stale_whose_process_began_before_its_settings_were_written
     ran = subprocess.run(
         words, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True, check=True
     )
-    assert ran.stdout == said
+    assert ran.stdout == output
 
 
 def test_without_settings_nothing_is_stale(tmp_path: Path) -> None:

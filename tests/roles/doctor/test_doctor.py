@@ -36,7 +36,7 @@ BROKEN = {**HEALTHY, "smi": smi(("GPU Recovery Action", "Reset"))}
 
 
 def printed(texts: Mapping[str, str], **ended: str) -> list[str]:
-    """What a host with these answers prints; its clock is this machine's, for the clocks have a test of their own."""
+    """Lines that a host with these answers prints; its clock is this machine's, as clocks have their own test."""
     texts = {name: text for name, text in texts.items() if name != "clock"}
     lines = [f"{name}|{line}" for name, text in texts.items() for line in text.splitlines()]
     return [*lines, "clock#0", *(f"{name}#{ended.get(name, '0')}" for name in texts)]
@@ -46,7 +46,7 @@ DONE_HOST, BROKEN_HOST, BARE_HOST = printed(HEALTHY), printed(BROKEN), printed(B
 
 
 def looked_at(**hosts: list[str] | dict[str, object]) -> Ran:
-    """What the doctor does on hosts that print these lines."""
+    """The doctor's run on hosts that print these lines."""
     return run(
         lambda: doctor.examine(a_slice(), RELEASE),
         answers={name: {"begin smi": lines} for name, lines in hosts.items()},
@@ -55,7 +55,7 @@ def looked_at(**hosts: list[str] | dict[str, object]) -> Ran:
     )
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def printed_report(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """The report on standard output, as JSON."""
     return dict(json.loads(capsys.readouterr().out))
 
@@ -64,12 +64,12 @@ def ids(report: Mapping[str, object]) -> dict[str, list[str]]:
     """The ids of what was found, by host."""
     hosts = report["hosts"]
     assert isinstance(hosts, dict)
-    return {host.removeprefix("@fake/"): [finding["id"] for finding in found] for host, found in hosts.items()}
+    return {host.removeprefix("@fake/"): [finding["id"] for finding in findings] for host, findings in hosts.items()}
 
 
-def test_a_bare_a_finished_and_a_broken_host_are_told_in_one_report(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_report_covers_a_bare_a_finished_and_a_broken_host(capsys: pytest.CaptureFixture[str]) -> None:
     looked_at(bare=BARE_HOST, done=DONE_HOST, broken=BROKEN_HOST)
-    report = told(capsys)
+    report = printed_report(capsys)
     assert ids(report) == {"bare": ["nothing-deployed"], "done": [], "broken": ["recovery-reset"]}
     assert (report["verdict"], report["exit_code"], report["not_asked"]) == ("broken", 2, {})
 
@@ -83,21 +83,21 @@ def test_no_operation_is_proposed_and_the_host_hears_one_command(host: list[str]
     ]
 
 
-def test_a_host_that_does_not_answer_is_told_and_the_others_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_host_is_reported_beside_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     ran = looked_at(silent={"success": False}, done=DONE_HOST)
-    report = told(capsys)
+    report = printed_report(capsys)
     assert (ran.failed_hosts, ids(report), report["exit_code"]) == (("silent",), {"done": []}, 1)
     assert list(report["not_asked"]) == ["@fake/silent"]
 
 
-def test_the_only_host_is_told_of_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_host_is_reported_if_it_is_the_only_one(capsys: pytest.CaptureFixture[str]) -> None:
     looked_at(silent={"success": False})
-    assert told(capsys)["exit_code"] == 1
+    assert printed_report(capsys)["exit_code"] == 1
 
 
-def test_garbage_instead_of_answers_is_told_as_unread(capsys: pytest.CaptureFixture[str]) -> None:
+def test_garbage_instead_of_answers_is_reported_as_unread(capsys: pytest.CaptureFixture[str]) -> None:
     looked_at(host=["what", "smi", "\x00|#"])
-    assert set(ids(told(capsys))["host"]) == {"unread"}
+    assert set(ids(printed_report(capsys))["host"]) == {"unread"}
 
 
 def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,16 +108,16 @@ def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_report_is_one_new_file_for_its_owner_whose_size_is_told_first(
+def test_an_archive_is_a_new_file_of_its_owner_and_its_size_is_printed_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "report.tar.gz"
     data = {"json": "yes", "report": str(path)}
     ran = run(lambda: doctor.examine(a_slice(), RELEASE), answers={"begin smi": DONE_HOST}, data=data)
-    said = capsys.readouterr()
-    line = said.err.strip().removeprefix("writing ")
+    output = capsys.readouterr()
+    line = output.err.strip().removeprefix("writing ")
     assert line.startswith(f"{path}: {path.stat().st_size:,} bytes, ")
-    assert (json.loads(said.out)["archive"], oct(path.stat().st_mode)[-3:], ran.failed_hosts) == (line, "600", ())
+    assert (json.loads(output.out)["archive"], oct(path.stat().st_mode)[-3:], ran.failed_hosts) == (line, "600", ())
 
 
 def test_a_report_never_takes_the_place_of_a_file_and_no_host_is_asked(tmp_path: Path) -> None:
@@ -129,9 +129,9 @@ def test_a_report_never_takes_the_place_of_a_file_and_no_host_is_asked(tmp_path:
 
 
 def test_a_balancer_is_asked_of_its_machine_only() -> None:
-    asked = questions(BALANCER)
-    assert {"smi", "pci", "ready", "servers"} & set(asked) == set()
-    assert {"units", "certificates", "listening", "lock"} <= set(asked)
+    checks = questions(BALANCER)
+    assert {"smi", "pci", "ready", "servers"} & set(checks) == set()
+    assert {"units", "certificates", "listening", "lock"} <= set(checks)
 
 
 def test_every_question_has_an_answer_in_the_recorded_host() -> None:
@@ -200,7 +200,7 @@ def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_
     assert let_in(read).lines("installed")[:2] == packages
 
 
-def test_what_outlives_its_time_is_late_and_what_has_no_end_is_cut() -> None:
+def test_a_slow_check_is_late_and_endless_output_is_cut() -> None:
     """And the others are answered, and nothing of it is left. A process in the driver keeps its pipe open like this."""
     stuck = "echo begun; trap '' TERM; (sleep 4321.5; true) & wait"
     read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1))
@@ -230,8 +230,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_the_command_gets_the_findings_of_each_host(report: Report) -> None:
     """The plan is made as for a deploy, so another release than the planned one is told."""
-    found = {host: [finding.id for finding in listed] for host, listed in report.findings.items()}
-    assert found == {
+    ids_by_host = {host: [finding.id for finding in listed] for host, listed in report.findings.items()}
+    assert ids_by_host == {
         "@fake/bare": ["nothing-deployed"],
         "@fake/broken": ["recovery-reset", "release-differs"],
         "@fake/done": ["release-differs"],

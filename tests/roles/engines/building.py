@@ -69,7 +69,7 @@ esac
 
 @dataclass(frozen=True)
 class Host:
-    """One machine's directories, under `here`."""
+    """A machine's directories, under `here`."""
 
     here: Path
 
@@ -97,7 +97,7 @@ class Host:
         (self.here / "bin" / name).chmod(0o755)
 
     def gpus(self, free_mib: int, sm: str = "9.0") -> None:
-        """The host's one GPU."""
+        """Sets the GPU that the host's nvidia-smi shows."""
         (self.here / "gpus").write_text(f"0, GPU-1, NVIDIA H100 80GB HBM3, 590.44.01, {sm}, {free_mib}\n")
 
     def llama(self, name: str, **keys: object) -> Path:
@@ -111,16 +111,16 @@ class Host:
 
     @property
     def path(self) -> Path:
-        """Where the engine is published."""
+        """The published engine's directory."""
         return self.here / "root/engines/llama" / FINGERPRINT
 
     @property
     def staging(self) -> Path:
-        """Where it is made."""
+        """The directory in which the engine is built."""
         return self.path.with_name(f".{FINGERPRINT}.staging")
 
     def why(self) -> dict[str, Any]:
-        """What a failed build left behind."""
+        """The why.json that a failed build left behind."""
         return dict(json.loads((self.path.with_name(f"{FINGERPRINT}.failed") / "why.json").read_text()))
 
     def record(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Host:
         return dict(json.loads((self.path / "engine.json").read_text()))
 
     def calls(self) -> str:
-        """Everything Docker was asked."""
+        """The log of Docker's commands."""
         return (self.here / "calls").read_text()
 
     def step(self, *flags: str) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Host:
         return {"stage": "build", "argv": [*argv, f"{self.staging}/engine", "--max_batch_size", "8", *flags]}
 
     def settings(self, **changes: object) -> dict[str, Any]:
-        """What the role writes for an FP8 engine of the small Llama."""
+        """The role's settings for an FP8 engine of the small Llama."""
         convert = ["python3", "/app/examples/models/core/llama/convert_checkpoint.py", "--model_dir"]
         convert += [str(self.here / "weights"), "--output_dir", f"{self.staging}/checkpoint", "--use_fp8"]
         content: dict[str, Any] = {"model": "llama", "role": "target", "fingerprint": FINGERPRINT, "name": "llama-fp8"}
@@ -158,7 +158,7 @@ class Host:
         return content | {"checkpoint": str(self.here / "weights")} | changes
 
     def help_of(self, *words: str) -> str:
-        """What a program of the image says it takes."""
+        """The `--help` text of a program in the image."""
         (self.here / "work").mkdir(exist_ok=True)
         argv = ["docker", "run", "--name", "help", "--workdir", str(self.here / "work"), "--env"]
         argv += [f"PYTHONPATH={self.here}/repairs", "image", *words, "--help"]
@@ -170,7 +170,7 @@ class Host:
         return subprocess.run(self._argv(changes), env=self._environment(), capture_output=True, text=True, timeout=300)
 
     def start(self, **changes: object) -> subprocess.Popen[bytes]:
-        """The build, going on."""
+        """Starts a build without waiting for its end."""
         return subprocess.Popen(self._argv(changes), env=self._environment(), stdout=subprocess.DEVNULL)
 
     def _argv(self, changes: dict[str, object]) -> list[str]:

@@ -21,7 +21,7 @@ UNIT = "enginehouse-build@llama.service"
 
 
 def an_engine(fingerprint: str = FINGERPRINT, sm: str = "90", **changes: Any) -> EngineSlice:
-    """One engine of the model `llama`."""
+    """An engine of the model `llama`."""
     whole = EngineSlice(
         model="llama",
         role="target",
@@ -70,7 +70,7 @@ def a_replay(folder: Path, **changes: Any) -> ReplaySlice:
 
 
 def slices(trust: EngineTrust, *names: str, engine: EngineSlice | None = None, **changes: Any) -> tuple[Slice, ...]:
-    """One slice for each host, all with the same engine."""
+    """A slice for each host, all with the same engine."""
     wanted = engine or an_engine()
     return tuple(
         a_slice(host=f"@fake/{name}", engine_trust=trust, engines=(wanted,), **changes) for name in names or ("host",)
@@ -78,12 +78,12 @@ def slices(trust: EngineTrust, *names: str, engine: EngineSlice | None = None, *
 
 
 def placed(trust: EngineTrust) -> str:
-    """What a host says whose programs, unit and signers are right."""
+    """The answer of a host whose programs, unit and signers are right."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(trust))
 
 
 def saying(engine: str = "", build: str = "build=llama\nActiveState=inactive") -> str:
-    """What a host says of its engine and of its build unit."""
+    """A host's answer about its engine and its build unit."""
     return f"{engine}\n{build}".strip()
 
 

@@ -41,7 +41,7 @@ def the_host_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def carry(command: Any, answers: dict[Any, Any] | None = None) -> Ran:
-    """One command on one host."""
+    """Runs a single command on a host."""
     reading = CachedFact(Having, {"paths": (), "models": ()})
     return run(lambda: step(reading, lambda _: [command], name="Engines | Carry"), answers=answers or {})
 
@@ -67,7 +67,7 @@ def test_a_collected_copy_that_differs_from_its_signature_is_thrown_away(
     kept = Kept(None, trust)
     ran = carry(Collect(there, kept, KEEPING))
     assert (ran.failed_hosts, kept.has(there)) == (("host",), False)
-    assert any("the copy that arrived is not the engine that was signed" in line for line in ran.told)
+    assert any("the copy that arrived is not the engine that was signed" in line for line in ran.log)
 
 
 def test_what_a_power_cut_left_in_a_store_is_sent_anew(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_a_power_cut_left_in_a_store_is_sent_anew(there: EngineSlice, trust
 
 
 @pytest.mark.parametrize("kind", ["directory", "rsync", "rclone"])
-def test_a_store_gets_it_and_gives_it_back(
+def test_a_store_receives_an_engine_and_returns_it(
     there: EngineSlice, trust: EngineTrust, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """The three ways, the third through a program in rclone's place that knows its two verbs."""
@@ -133,8 +133,8 @@ def test_a_store_without_the_signature_does_not_have_it(there: EngineSlice, trus
 def test_a_store_s_copy_signed_by_another_hand_is_refused(
     there: EngineSlice, trust: EngineTrust, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
+    another = tmp_path / "other"
+    another.mkdir()
     place = tmp_path / "store" / there.name
     shutil.copytree(there.path, place)
     (place / "engine.json").write_text((place / "engine.json").read_text() + "\n")
@@ -151,8 +151,8 @@ def test_an_engine_arrives_aside_is_checked_there_and_renamed(
     incoming = f"{tmp_path}/host/new/.{there.fingerprint}.incoming"
     Path(incoming).mkdir(parents=True)
     ran = carry(Fetch(an_engine(path=path), kept, KEEPING))
-    told = [heard.command for heard in ran.shell["host"] if heard.executing][1:]  # after the question
-    assert told == [
+    commands = [heard.command for heard in ran.shell["host"] if heard.executing][1:]  # after the question
+    assert commands == [
         f"if test -e {incoming}; then echo begun; else mkdir -p {incoming}; fi",
         f"/usr/bin/python3 -B /usr/local/lib/enginehouse/host engine verify {incoming} 2>&1",
         f"rm -rf {path} {path}.refused && sync {incoming}/engine.json && mv -T {incoming} {path}",
@@ -185,7 +185,9 @@ def test_what_a_power_cut_left_of_a_collected_copy_is_sent_anew(there: EngineSli
     assert (kept.cached(there) / "rank0.engine").read_bytes() == b"engine"
 
 
-def test_what_the_host_does_not_accept_is_not_published(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
+def test_an_engine_that_the_host_rejects_is_not_published(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path
+) -> None:
     kept = Kept(None, trust)
     carry(Collect(there, kept, KEEPING))
     (tmp_path / "host" / "new" / f".{there.fingerprint}.incoming").mkdir(parents=True)
@@ -194,7 +196,7 @@ def test_what_the_host_does_not_accept_is_not_published(there: EngineSlice, trus
     ran = carry(Fetch(engine, kept, KEEPING), {"host engine verify": no})
     assert ran.failed_hosts == ("host",)
     assert not any("mv -T" in heard.command for heard in ran.shell["host"])
-    assert any(line.endswith("found      signed by nobody") for line in ran.told)
+    assert any(line.endswith("found      signed by nobody") for line in ran.log)
 
 
 def test_a_cached_copy_that_rotted_is_removed_so_that_the_next_run_gets_another(

@@ -34,7 +34,7 @@ HELP = "from flags import build_parser; build_parser().print_help()"
 
 
 def checked(checkout: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
-    """What the build finds wrong when the catalog of that checkout was changed."""
+    """Problems that the build reports after a change to the checkout's catalog."""
     for folder in ("deploy", "rehearsal"):
         shutil.copytree(ROOT / folder, checkout / folder, ignore=shutil.ignore_patterns("__pycache__"))
     catalog = json.loads((checkout / ROWS).read_text())

@@ -1,4 +1,4 @@
-"""Who builds, who signs, who fetches: decided from what all hosts said, without a host."""
+"""The decision which host builds, signs and fetches an engine, made from all hosts' answers alone."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ def intent(is_kept: bool = False, **seen: Present) -> Intent:
     return intend(an_engine(), sorted(seen), seen, is_kept)
 
 
-def test_where_nobody_has_it_the_first_builds_and_signs_and_the_others_fetch() -> None:
-    found = intent(a=NOTHING, b=NOTHING)
-    assert (found.builds("a"), found.signs("a"), found.fetches("a")) == (True, True, False)
-    assert (found.builds("b"), found.signs("b"), found.fetches("b")) == (False, False, True)
+def test_if_no_host_has_the_engine_the_first_builds_and_signs_it_and_the_others_fetch() -> None:
+    decided = intent(a=NOTHING, b=NOTHING)
+    assert (decided.builds("a"), decided.signs("a"), decided.fetches("a")) == (True, True, False)
+    assert (decided.builds("b"), decided.signs("b"), decided.fetches("b")) == (False, False, True)
 
 
-def test_a_signed_one_anywhere_is_never_built_again() -> None:
-    found = intent(a=NOTHING, b=SIGNED)
-    assert (found.source, found.builds("a"), found.fetches("a"), found.signs("b")) == ("b", False, True, False)
+def test_a_signed_engine_on_any_host_is_not_built_again() -> None:
+    decided = intent(a=NOTHING, b=SIGNED)
+    assert (decided.source, decided.builds("a"), decided.fetches("a"), decided.signs("b")) == ("b", False, True, False)
 
 
 def test_a_kept_copy_is_fetched_by_all_who_lack_it() -> None:
-    found = intent(is_kept=True, a=NOTHING, b=NOTHING)
-    assert [found.fetches("a"), found.fetches("b"), found.is_new()] == [True, True, False]
+    decided = intent(is_kept=True, a=NOTHING, b=NOTHING)
+    assert [decided.fetches("a"), decided.fetches("b"), decided.is_new()] == [True, True, False]
 
 
-def test_an_unsigned_one_is_signed_and_not_built_again() -> None:
-    found = intent(a=NOTHING, b=UNSIGNED)
-    assert (found.builds("a"), found.builds("b"), found.signs("b")) == (False, False, True)
+def test_an_unsigned_engine_is_signed_and_not_built_again() -> None:
+    decided = intent(a=NOTHING, b=UNSIGNED)
+    assert (decided.builds("a"), decided.builds("b"), decided.signs("b")) == (False, False, True)
 
 
-def test_a_build_that_is_going_is_the_one_that_is_awaited() -> None:
-    found = intent(a=NOTHING, b=GOING)
-    assert (found.builds("a"), found.builds("b"), found.fetches("a")) == (False, True, True)
+def test_a_running_build_is_awaited_instead_of_a_new_one() -> None:
+    decided = intent(a=NOTHING, b=GOING)
+    assert (decided.builds("a"), decided.builds("b"), decided.fetches("a")) == (False, True, True)
 
 
-def test_one_signed_by_another_hand_is_built_anew_and_never_signed_as_it_is() -> None:
-    found = intent(a=FOREIGN)
-    assert (found.builds("a"), found.is_new()) == (True, True)
+def test_an_engine_of_a_foreign_signer_is_rebuilt_and_never_signed_as_it_is() -> None:
+    decided = intent(a=FOREIGN)
+    assert (decided.builds("a"), decided.is_new()) == (True, True)
 
 
-def test_one_signed_by_another_hand_is_fetched_where_another_host_has_a_good_one() -> None:
-    found = intent(a=FOREIGN, b=SIGNED)
-    assert (found.builds("a"), found.fetches("a"), found.source) == (False, True, "b")
+def test_an_engine_of_a_foreign_signer_is_replaced_by_a_good_one_of_another_host() -> None:
+    decided = intent(a=FOREIGN, b=SIGNED)
+    assert (decided.builds("a"), decided.fetches("a"), decided.source) == (False, True, "b")
 
 
 def test_a_finished_fleet_has_nothing_to_do() -> None:
-    found = intent(a=SIGNED, b=SIGNED)
-    assert not any(act(name) for name in "ab" for act in (found.builds, found.signs, found.fetches))
+    decided = intent(a=SIGNED, b=SIGNED)
+    assert not any(act(name) for name in "ab" for act in (decided.builds, decided.signs, decided.fetches))
 
 
 def test_hosts_that_only_build_come_first() -> None:
@@ -67,6 +67,6 @@ def test_hosts_that_only_build_come_first() -> None:
 
 
 def test_another_sm_has_a_builder_of_its_own() -> None:
-    other = an_engine("8" * 16, "89")
+    for_sm89 = an_engine("8" * 16, "89")
     slices = [a_slice(host=name, engines=(an_engine(),)) for name in ("a", "b")]
-    assert builders([*slices, a_slice(host="c", engines=(other,))]) == {"a", "c"}
+    assert builders([*slices, a_slice(host="c", engines=(for_sm89,))]) == {"a", "c"}

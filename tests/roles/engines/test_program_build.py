@@ -51,13 +51,13 @@ def test_the_record_names_every_file_with_its_checksum(built: Host) -> None:
 
 
 def test_the_record_says_how_it_came_about(built: Host) -> None:
-    said = built.record()["built"]
+    built_with = built.record()["built"]
     assert (
-        said["driver"],
-        said["gpu"],
-        said["image_digest"],
-        said["tools"]["tensorrt_llm"],
-        list(said["seconds"]),
+        built_with["driver"],
+        built_with["gpu"],
+        built_with["image_digest"],
+        built_with["tools"]["tensorrt_llm"],
+        list(built_with["seconds"]),
     ) == (
         *("590.44.01", "NVIDIA H100 80GB HBM3", "sha256:feed", "1.2.1"),
         ["build", "convert", "reference", "replay"],
@@ -89,13 +89,13 @@ def test_the_checkpoints_answers_are_asked_for_once(built: Host) -> None:
 
 
 def test_the_container_may_do_as_little_as_one_that_serves(built: Host) -> None:
-    asked = next(line for line in built.calls().splitlines() if "trtllm-build --checkpoint_dir" in line)
+    build_call = next(line for line in built.calls().splitlines() if "trtllm-build --checkpoint_dir" in line)
     for words in (
         *("--pull never", "--network none", "--user 61140:61140", "--read-only", "--cap-drop ALL", "--log-driver none"),
         *("--security-opt no-new-privileges", "--tmpfs /tmp:rw,exec,nosuid,nodev", "--device nvidia.com/gpu=0"),
         f"--mount type=bind,source={built.here}/weights,target={built.here}/weights,readonly",
     ):
-        assert words in asked
+        assert words in build_call
 
 
 def test_the_log_has_every_command(built: Host) -> None:
@@ -104,8 +104,8 @@ def test_the_log_has_every_command(built: Host) -> None:
 
 
 def test_the_status_names_stage_number_elapsed_and_last_line(host: Host) -> None:
-    said = host.build().stdout
-    assert re.search(r"^build 2 of 2, \d+ s: .* Total time of building all engines", said, re.MULTILINE)
+    output = host.build().stdout
+    assert re.search(r"^build 2 of 2, \d+ s: .* Total time of building all engines", output, re.MULTILINE)
 
 
 def test_a_published_engine_is_not_built_again(host: Host) -> None:

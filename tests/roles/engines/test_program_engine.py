@@ -46,7 +46,7 @@ class Shop:
         subprocess.run([*argv, str(self.engine / "engine.json")], check=True)
 
     def says(self, *options: str, verb: str = "verify", status: int = 1, path: str = "/usr/bin:/bin") -> str:
-        """What is wrong, without the directory's name; empty where nothing is."""
+        """The program's problem, without the directory's name; empty if the engine is good."""
         argv = [sys.executable, str(SOURCE), "engine", verb, str(self.engine), *options]
         environment = {"PATH": path, "ENGINEHOUSE_SIGNERS": str(self.here / "signers")}
         done = subprocess.run(argv, env=environment, capture_output=True, text=True)

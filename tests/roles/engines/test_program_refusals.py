@@ -1,4 +1,4 @@
-"""What the build refuses before a minute of GPU: flags the image lacks, a disk or a GPU without room, another SM."""
+"""Refusals of the build before it uses the GPU: flags the image lacks, a full disk or GPU, another SM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.roles.engines.building import Host
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Host:
-    """One host for all: what is refused leaves nothing behind."""
+    """A host for all tests of the file, as a refusal leaves nothing behind."""
     return Host.made(tmp_path_factory.mktemp("refusing"))
 
 
@@ -58,8 +58,8 @@ def test_a_value_for_a_switch_is_refused(host: Host) -> None:
 
 
 def test_all_flags_are_refused_at_once(host: Host) -> None:
-    said = cause(host, steps=steps(host, "--tp_size", "2", "--max_output_len", "9"))
-    assert [line for line in said if line[0] != " "] == [
+    lines = cause(host, steps=steps(host, "--tp_size", "2", "--max_output_len", "9"))
+    assert [line for line in lines if line[0] != " "] == [
         "trtllm-build: the image does not take `--tp_size 2`",
         "trtllm-build: the image does not take `--max_output_len 9`",
     ]
@@ -87,8 +87,8 @@ def test_a_script_the_image_lacks_is_named(host: Host) -> None:
 
 
 def test_a_disk_without_room_is_refused(host: Host) -> None:
-    said = cause(host, scratch_mib=10**9, size_mib=2)[0]
-    assert said.startswith("the build wants 1,000,000,002 MiB of disk and ")
+    message = cause(host, scratch_mib=10**9, size_mib=2)[0]
+    assert message.startswith("the build wants 1,000,000,002 MiB of disk and ")
 
 
 def test_a_gpu_without_room_names_who_takes_it(tmp_path: Path) -> None:
@@ -125,11 +125,11 @@ def test_a_gpu_the_host_has_not_is_refused(host: Host) -> None:
 
 
 def test_a_mig_instance_has_the_sm_of_its_gpu(host: Host) -> None:
-    said = cause(host, devices=["nvidia.com/gpu=0:1"], fields={"sm": "80"})
-    assert said == ["GPU 0 is a NVIDIA H100 80GB HBM3 of SM 90, and the engine is planned for SM 80"]
+    lines = cause(host, devices=["nvidia.com/gpu=0:1"], fields={"sm": "80"})
+    assert lines == ["GPU 0 is a NVIDIA H100 80GB HBM3 of SM 90, and the engine is planned for SM 80"]
 
 
-def test_a_driver_that_does_not_answer_is_said(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_answer_is_named(tmp_path: Path) -> None:
     host = Host.made(tmp_path)
     host.program(
         "nvidia-smi", "#!/bin/bash\necho 'Failed to initialize NVML: Driver/library version mismatch'\nexit 18\n"

@@ -42,7 +42,7 @@ def library(monkeypatch: pytest.MonkeyPatch, split: bool) -> None:
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, here: Path, *options: str) -> list[dict[str, Any]]:
-    """What is written for two prompts."""
+    """The lines that the replay writes for two prompts."""
     (here / "p.jsonl").write_text('{"prompt": "a"}\n"b"\n')
     argv = ["replay.py", *options, "--tokenizer", str(here), "--prompts", str(here / "p.jsonl"), "--max-tokens", "3"]
     monkeypatch.setattr(sys, "argv", [*argv, "--output", str(here / "out.jsonl")])

@@ -47,7 +47,7 @@ BUILT = [
 
 @pytest.fixture(autouse=True)
 def nothing_travels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the control machine does itself is tested on its own; here only when it is asked to."""
+    """Stubs the control machine's own commands: test_carrying and test_signing cover them."""
     for command in (Carry, Sign, Record):
         monkeypatch.setattr(command, "execute", lambda *_: True)
 
@@ -57,7 +57,10 @@ def play(planned: tuple[Slice, ...], states: dict[str, Any], act: Any = engines.
     trust = planned[0].engine_trust
     assert trust
     common = {"%n %a %U": options.pop("files", placed(trust)), "systemctl show": "ActiveState=inactive"}
-    mine = {f"@fake/{name}": next(one for one in planned if one.host == f"@fake/{name}") for name in states}
+    mine = {
+        f"@fake/{name}": next(slice_of_host for slice_of_host in planned if slice_of_host.host == f"@fake/{name}")
+        for name in states
+    }
     answers = {name: {HAVING: state, **options.get("answers", {}), **common} for name, state in states.items()}
     options.pop("answers", None)
     ledger = {"engines_settings": {"ledger": str(Path(trust.key).parent / "ledger")}}
@@ -104,12 +107,12 @@ def test_an_engine_that_was_signed_unjudged_before_stays_as_it_is(trust: EngineT
     assert (ran.changed, ran.failed_hosts) == ((), ())
 
 
-def test_one_that_is_gone_is_not_built_without_a_word_on_judging(trust: EngineTrust) -> None:
+def test_a_lost_signed_engine_is_not_rebuilt_if_nobody_would_judge_the_new_one(trust: EngineTrust) -> None:
     """Refused before an hour of building, not after it."""
     ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying()}, files="")
     assert ran.failed_hosts == ("host",)
     assert START not in ran.commands
-    assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.told)
+    assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.log)
 
 
 def test_a_finished_host_is_asked_two_questions_a_phase(trust: EngineTrust) -> None:
@@ -135,8 +138,8 @@ def test_a_build_under_way_is_attached_to_and_its_settings_are_left_alone(trust:
 
 
 def test_a_build_that_is_no_longer_planned_is_stopped_and_named(trust: EngineTrust) -> None:
-    other = GOING.replace(FINGERPRINT, "8" * 16)
-    ran = play(slices(trust), {"host": Then(other, other, saying(UNSIGNED), saying(SIGNED))})
+    for_another = GOING.replace(FINGERPRINT, "8" * 16)
+    ran = play(slices(trust), {"host": Then(for_another, for_another, saying(UNSIGNED), saying(SIGNED))})
     assert essential(ran)[:3] == [
         f"tell {UNIT} builds 8888888888888888, which is no longer planned: it is stopped",
         f"systemctl stop {UNIT}",
@@ -144,12 +147,12 @@ def test_a_build_that_is_no_longer_planned_is_stopped_and_named(trust: EngineTru
     ]
 
 
-def test_an_unsigned_one_is_signed_without_a_build(trust: EngineTrust) -> None:
+def test_an_unsigned_engine_is_signed_without_a_build(trust: EngineTrust) -> None:
     ran = play(slices(trust), {"host": Then(saying(UNSIGNED), saying(UNSIGNED), saying(SIGNED))})
     assert essential(ran)[0] == f"judge and sign {PATH}"
 
 
-def test_one_signed_by_another_hand_is_put_aside_and_built_anew(trust: EngineTrust) -> None:
+def test_an_engine_of_a_foreign_signer_is_put_aside_and_rebuilt(trust: EngineTrust) -> None:
     ran = play(slices(trust), {"host": Then(saying(FOREIGN), saying(FOREIGN), saying(UNSIGNED), saying(SIGNED))})
     assert essential(ran)[:2] == [f"rm -rf {PATH}.refused && mv -T {PATH} {PATH}.refused", START]
 
@@ -163,7 +166,7 @@ def test_two_hosts_that_want_the_same_build_once_and_the_other_fetches(trust: En
     ]
 
 
-def test_what_another_host_has_is_fetched_and_not_built(trust: EngineTrust) -> None:
+def test_an_engine_of_another_host_is_fetched_and_not_built(trust: EngineTrust) -> None:
     record(trust)
     ran = play(slices(trust, "a", "b"), {"a": saying(), "b": saying(SIGNED)})
     assert [line.split(" ")[0] for line in essential(ran)] == ["collect", "fetch"]
@@ -179,8 +182,8 @@ def test_a_failed_build_tells_its_cause_and_its_remedy(trust: EngineTrust) -> No
     why = {"stage": "build", "exit": 1, "cause": "out of GPU memory", "remedy": "lower max_batch_size", "log": ["OOM"]}
     ran = play(slices(trust), {"host": saying()}, answers=failing(why))
     assert ran.failed_hosts == ("host",)
-    told = [line.removeprefix("[@fake/host] ") for line in ran.told]
-    assert told[told.index(f"engine llama ({FINGERPRINT}) was not built: build ended with 1") :][:6] == [
+    lines = [line.removeprefix("[@fake/host] ") for line in ran.log]
+    assert lines[lines.index(f"engine llama ({FINGERPRINT}) was not built: build ended with 1") :][:6] == [
         f"engine llama ({FINGERPRINT}) was not built: build ended with 1",
         "  cause  out of GPU memory",
         "  log    OOM",
@@ -191,7 +194,7 @@ def test_a_failed_build_tells_its_cause_and_its_remedy(trust: EngineTrust) -> No
 
 
 def failing(why: dict[str, object]) -> dict[Any, Any]:
-    """What a host says whose build unit ends badly, with this why.json."""
+    """Answers of a host whose build unit fails with this why.json."""
     left = base64.b64encode(json.dumps(why).encode()).decode()
     return {
         re.compile(r"systemctl show .*build@llama"): "ActiveState=failed\nResult=exit-code",
@@ -199,12 +202,12 @@ def failing(why: dict[str, object]) -> dict[Any, Any]:
     }
 
 
-def test_who_waits_for_a_failed_build_is_told_whose(trust: EngineTrust) -> None:
+def test_a_host_that_waits_for_a_failed_build_names_the_builder(trust: EngineTrust) -> None:
     states = {"a": saying(), "b": saying()}
     ran = play(slices(trust, "a", "b"), states, answers=failing({"stage": "build", "exit": 1}))
     assert ran.failed_hosts == ("a", "b")
     assert any(
-        f"engine llama ({FINGERPRINT}) was to come from @fake/a, which did not finish it" in line for line in ran.told
+        f"engine llama ({FINGERPRINT}) was to come from @fake/a, which did not finish it" in line for line in ran.log
     )
 
 
@@ -213,7 +216,7 @@ def test_a_key_that_signs_nothing_stops_before_the_build(trust: EngineTrust) -> 
     Path(trust.key).write_text("no key")
     ran = play(planned, {"host": saying()})
     assert (ran.failed_hosts, [line for line in ran.commands if START in line]) == (("host",), [])
-    assert any("signs nothing" in line for line in ran.told)
+    assert any("signs nothing" in line for line in ran.log)
 
 
 def test_a_finished_host_needs_no_private_key(trust: EngineTrust) -> None:
@@ -253,9 +256,9 @@ def test_what_repairs_the_image_reaches_the_host_before_the_build(trust: EngineT
     planned = slices(trust, image=replace(slices(trust)[0].image, repairs=("openai",)))
     ran = play(planned, {"host": Then(saying(), saying(), saying(UNSIGNED), saying(SIGNED))})
     (place,) = re.findall(r"(/var/lib/enginehouse/repairs/[0-9a-f]{16})\n", "\n".join(ran.commands) + "\n")
-    told = next(heard.stdin for heard in ran.shell["host"] if heard.stdin and "build/llama.json" in heard.command)
+    settings = next(heard.stdin for heard in ran.shell["host"] if heard.stdin and "build/llama.json" in heard.command)
     assert essential(ran)[:2] == [f"send what repairs the image to {place}", START]
-    assert json.loads(told)["python_path"] == place
+    assert json.loads(settings)["python_path"] == place
 
 
 def test_a_host_that_cannot_check_throws_nothing_away(trust: EngineTrust) -> None:
@@ -264,4 +267,4 @@ def test_a_host_that_cannot_check_throws_nothing_away(trust: EngineTrust) -> Non
     ran = play(slices(trust), {"host": saying(unsure)})
     assert (ran.failed_hosts, ran.would_change) == (("host",), ())
     assert essential(ran) == ["call _fail"]
-    assert any("said   ssh-keygen is not on this host" in line for line in ran.told)
+    assert any("said   ssh-keygen is not on this host" in line for line in ran.log)

@@ -60,8 +60,8 @@ def signing(engine: EngineSlice, trust: EngineTrust, place: Path, replies: Any =
 
     def file(command: str) -> str:
         name = command.split()[3].rstrip(";").rpartition("/")[2]
-        found = place / name
-        return f"present:\n{base64.encodebytes(found.read_bytes()).decode()}" if found.exists() else ""
+        carried = place / name
+        return f"present:\n{base64.encodebytes(carried.read_bytes()).decode()}" if carried.exists() else ""
 
     answers = {"base64 -d": "", "then echo present:": file, "host engine verify": replies}
     reading = CachedFact(Having, {"paths": (), "models": ()})
@@ -80,10 +80,10 @@ def test_what_is_signed_here_passes_the_host_s_own_check(trust: EngineTrust, tmp
 
 def test_another_key_does_not_pass_it(trust: EngineTrust, tmp_path: Path) -> None:
     place = sealed(built(tmp_path, an_engine()), trust)
-    other = tmp_path / "other"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
-    assert "is signed with a key that" in signatures.problem_of(place, EngineTrust(key=str(other)))
-    friends = EngineTrust(key=str(other), signers=(Path(f"{trust.key}.pub").read_text(),))
+    other_key = tmp_path / "other"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other_key)], check=True)
+    assert "is signed with a key that" in signatures.problem_of(place, EngineTrust(key=str(other_key)))
+    friends = EngineTrust(key=str(other_key), signers=(Path(f"{trust.key}.pub").read_text(),))
     assert signatures.problem_of(place, friends) == ""
 
 
@@ -96,7 +96,7 @@ def test_a_byte_that_changed_does_not_pass_it(trust: EngineTrust, tmp_path: Path
 def test_a_record_of_other_fields_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
     ran = signing(an_engine(), trust, built(tmp_path, an_engine(), fields={"max_batch_size": 64}))
     assert ran.failed_hosts == ("host",)
-    assert any("says in its engine.json that it is another one" in line for line in ran.told)
+    assert any("says in its engine.json that it is another one" in line for line in ran.log)
 
 
 def test_a_reason_for_judging_nothing_is_signed_with_the_engine(trust: EngineTrust, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_reason_for_judging_nothing_is_signed_with_the_engine(trust: EngineTru
     sent = next(heard.stdin for heard in ran.shell["host"] if "engine.json.enginehouse-new" in heard.command)
     record = json.loads(base64.b64decode(sent))
     assert (record["unjudged"], record["fingerprint"]) == (UNJUDGED, FINGERPRINT)
-    assert f"[@fake/host] engine llama: signed unjudged: {UNJUDGED}" in ran.told
+    assert f"[@fake/host] engine llama: signed unjudged: {UNJUDGED}" in ran.log
 
 
 def test_an_engine_nobody_says_anything_about_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
@@ -113,13 +113,13 @@ def test_an_engine_nobody_says_anything_about_is_not_signed(trust: EngineTrust, 
     ran = signing(an_engine(unjudged=""), trust, built(tmp_path, an_engine()))
     assert ran.failed_hosts == ("host",)
     assert not any("engine.json.sig" in heard.command for heard in ran.shell["host"])
-    assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.told)
+    assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.log)
 
 
 def test_good_answers_are_told_in_one_line(trust: EngineTrust, tmp_path: Path) -> None:
     engine = an_engine(replay=a_replay(tmp_path))
     ran = signing(engine, trust, built(tmp_path, engine))
-    assert "[@fake/host] engine llama: 100.0 % of 5 tokens equal (90.0 % wanted)" in ran.told
+    assert "[@fake/host] engine llama: 100.0 % of 5 tokens equal (90.0 % wanted)" in ran.log
 
 
 def test_other_answers_are_not_signed_and_shown_as_a_diff(trust: EngineTrust, tmp_path: Path) -> None:
@@ -129,21 +129,21 @@ def test_other_answers_are_not_signed_and_shown_as_a_diff(trust: EngineTrust, tm
     ran = signing(engine, trust, place)
     assert ran.failed_hosts == ("host",)
     assert not any("engine.json.sig" in heard.command for heard in ran.shell["host"])
-    assert f"[@fake/host] engine llama ({FINGERPRINT}) does not answer as it should" in ran.told
+    assert f"[@fake/host] engine llama ({FINGERPRINT}) does not answer as it should" in ran.log
 
 
 def test_without_stored_answers_the_checkpoint_s_own_are_the_measure(trust: EngineTrust, tmp_path: Path) -> None:
     engine = an_engine(replay=a_replay(tmp_path, answers=""))
     place = built(tmp_path, engine)
     (place / "reference.jsonl").write_text('{"prompt": "one", "tokens": [1, 2, 3]}\n')
-    assert "[@fake/host] engine llama: 100.0 % of 3 tokens equal (90.0 % wanted)" in signing(engine, trust, place).told
+    assert "[@fake/host] engine llama: 100.0 % of 3 tokens equal (90.0 % wanted)" in signing(engine, trust, place).log
 
 
 def test_an_engine_that_was_not_asked_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
     engine = an_engine(replay=a_replay(tmp_path))
     place = built(tmp_path, engine)
     (place / "answers.jsonl").unlink()
-    assert any("was not asked the prompts of its replay" in line for line in signing(engine, trust, place).told)
+    assert any("was not asked the prompts of its replay" in line for line in signing(engine, trust, place).log)
 
 
 def test_a_key_with_a_passphrase_is_refused_without_a_question(tmp_path: Path) -> None:
@@ -184,4 +184,4 @@ def test_a_signature_the_host_does_not_accept_is_taken_away_again(trust: EngineT
     ran = signing(an_engine(), trust, built(tmp_path, an_engine()), no)
     last = [heard.command for heard in ran.shell["host"]][-1]
     assert last.endswith(f"|| {{ rm -f /var/lib/enginehouse/engines/llama/{FINGERPRINT}/engine.json.sig; exit 1; }}")
-    assert any("is not accepted by its host" in line for line in ran.told)
+    assert any("is not accepted by its host" in line for line in ran.log)

@@ -23,7 +23,7 @@ class Exporter(BaseHTTPRequestHandler):
         self.wfile.write(f"{self.path} {self.headers['Accept']}\n".encode())
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        pass
 
 
 @contextmanager

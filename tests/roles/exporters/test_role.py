@@ -1,4 +1,4 @@
-"""What the exporters role does on hosts in every state: bare, done, half done, and without a monitor."""
+"""The exporters role on hosts in every state: bare, finished, half finished, and without a monitor."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_bare_host_gets_a_masked_package_units_and_pages() -> None:
     assert [text.startswith(start) for text, start in zip(commands, starts, strict=True)] == [True] * len(starts)
 
 
-def test_a_host_that_is_done_gets_nothing() -> None:
+def test_a_finished_host_gets_no_commands() -> None:
     assert play(*DONE, *OFF).commands == ()
 
 

@@ -1,4 +1,4 @@
-"""What the firewall role does on hosts in every state, and the rules it writes."""
+"""The firewall role on hosts in every state, and the rules it writes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ LOADING = f"systemctl reload-or-restart {defaults.UNIT_NAME} && {undo.PROGRAM} w
 TOOL = ["package\tnftables\t1.1.3-1\tii "]
 
 
-def declared(found: Firewall | None = DECLARED, **changes: Any) -> Slice:
+def declared(firewall: Firewall | None = DECLARED, **changes: Any) -> Slice:
     """A host with one server on its private address."""
-    return a_slice(servers=(replace(PUBLIC, **changes),), firewall=found)
+    return a_slice(servers=(replace(PUBLIC, **changes),), firewall=firewall)
 
 
 def placed(*extra: tuple[str, str]) -> list[str]:
@@ -76,9 +76,9 @@ esac
 """
     )
     tool.chmod(0o755)
-    asked = SSH_PORTS.replace("/usr/sbin/sshd -T", "true")
+    question = SSH_PORTS.replace("/usr/sbin/sshd -T", "true")
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    assert subprocess.check_output(["sh", "-c", asked], env=environment, text=True).split() == ["22", "2222"]
+    assert subprocess.check_output(["sh", "-c", question], env=environment, text=True).split() == ["22", "2222"]
 
 
 def test_an_undeclared_firewall_is_no_change() -> None:
@@ -130,12 +130,12 @@ def test_rules_somebody_flushed_are_loaded_again() -> None:
 def test_a_host_that_does_not_say_where_ssh_answers_gets_no_rules() -> None:
     ran = play(declared(), *TOOL, *placed())
     assert ran.failed_hosts == ("host",)
-    assert "nobody can say where this host's sshd answers, so no firewall is loaded" in "\n".join(ran.told)
+    assert "nobody can say where this host's sshd answers, so no firewall is loaded" in "\n".join(ran.log)
 
 
 def test_a_host_that_shuts_us_out_fails_with_what_it_has_taken_back() -> None:
-    told = '{"why": "", "when": "05:52", "paths": ["/etc/x"], "said": []}'
-    answers = {"cat /etc/enginehouse/undo": told, "reload-or-restart": ""}
+    note = '{"why": "", "when": "05:52", "paths": ["/etc/x"], "said": []}'
+    answers = {"cat /etc/enginehouse/undo": note, "reload-or-restart": ""}
 
     def second(state: object, host: object, command: str, arguments: object) -> tuple[bool | None, list[str]]:
         return next(((True, text.split("\n")) for piece, text in answers.items() if piece in command), (None, []))
@@ -143,7 +143,7 @@ def test_a_host_that_shuts_us_out_fails_with_what_it_has_taken_back() -> None:
     with mock.patch.object(undo, "over_a_new_connection", second), mock.patch.object(undo, "RETRY_SECONDS", 0.01):
         ran = play(declared(replace(DECLARED, confirm_seconds=0)), *TOOL, *SSH, *placed())
     assert ran.failed_hosts == ("host",)
-    assert "the firewall's new rules shut this program out, and the host has taken them back" in "\n".join(ran.told)
+    assert "the firewall's new rules shut this program out, and the host has taken them back" in "\n".join(ran.log)
 
 
 def test_what_is_published_is_open_to_the_named_networks_alone() -> None:

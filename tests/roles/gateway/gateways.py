@@ -24,7 +24,7 @@ def hosts_of(inventory: str) -> list[Source]:
     hosts = []
     for name, value in groups.items():
         if not name.startswith("_") and isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], list):
-            pairs = [one if isinstance(one, tuple) else (one, {}) for one in value[0]]
+            pairs = [row if isinstance(row, tuple) else (row, {}) for row in value[0]]
             hosts += [Source(host, value[1] | own, (name,)) for host, own in pairs]
     return hosts
 

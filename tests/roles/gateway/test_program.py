@@ -35,14 +35,14 @@ class Host:
         """Unit and settings are on the disk, and folders of version and environment; processes read them."""
         for folder in (f"versions/v-{mark}", "environments/e"):
             (self.root / "lib/gateway" / folder).mkdir(parents=True, exist_ok=True)
-        said = f"WorkingDirectory=/lib/versions/v-{mark}\nExecStart=/lib/environments/e/bin/python\n"
-        (self.units / "enginehouse-gateway@.service").write_text(f"{said}Environment=ENGINEHOUSE_GATEWAY={mark}\n")
+        unit = f"WorkingDirectory=/lib/versions/v-{mark}\nExecStart=/lib/environments/e/bin/python\n"
+        (self.units / "enginehouse-gateway@.service").write_text(f"{unit}Environment=ENGINEHOUSE_GATEWAY={mark}\n")
         listen = {"address": "127.0.0.1", "ports": [8080, 8081][:ports]}
         self.settings.write_text(json.dumps({"listen": listen, "models": {name: {} for name in models}}))
         self.models = frozenset(models)
 
     def systemctl(self, *words: str) -> int:
-        """What systemd does of it."""
+        """Stands in for systemctl: enables, disables and restarts units of the gateway."""
         verb, name = words[0], words[-1]
         link = self.units / "multi-user.target.wants" / name
         if verb == "enable":
@@ -59,9 +59,9 @@ class Host:
 
     def call(self, verb: Callable[[], object]) -> list[str]:
         """The sentences of the program."""
-        found = verb()
-        assert hasattr(found, "__iter__")
-        return [str(sentence).replace(str(self.root), "") for sentence in found]
+        sentences = verb()
+        assert hasattr(sentences, "__iter__")
+        return [str(text).replace(str(self.root), "") for text in sentences]
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_the_next_process_is_left_alone_until_the_one_before_it_answers(
     assert host.restarts == [FIRST]
 
 
-def test_other_models_restart_nobody(host: Host) -> None:
+def test_a_change_of_models_restarts_no_process(host: Host) -> None:
     host.call(gateway.follow)
     host.write(models=("llama", "bge"))
     assert (host.call(gateway.follow), len(host.restarts)) == ([], 2)
@@ -140,7 +140,7 @@ def test_a_process_offers_models_that_wait_for_their_server_too() -> None:
             self.wfile.write(b'{"models": {"llama": false}}' if self.path == "/health" else b"")
 
         def log_message(self, *_: object) -> None:
-            """Nothing is logged."""
+            pass
 
     with HTTPServer(("127.0.0.1", 0), Health) as server:
         port = server.server_address[1]

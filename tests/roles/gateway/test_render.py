@@ -1,4 +1,4 @@
-"""What the role writes for a host: the settings the gateway reads, and the units that run it."""
+"""Files of the gateway role: the settings that the gateway reads, and the units that run it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: s
         assert set(read.servers) == {f"{mine.host}/{server.name}" for server in mine.servers}
 
 
-def test_what_an_operator_says_of_a_gateway_reaches_the_program() -> None:
+def test_an_operator_s_gateway_settings_reach_the_program() -> None:
     declared = Gateway(
         ports=(9000, 9001), keys=None, hold_seconds=7, drain_seconds=8, limits=GatewayLimits(body_mib=1, held=9)
     )
@@ -80,7 +80,7 @@ def test_one_llm_in_two_lengths_has_one_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listens", "asked"),
+    ("listens", "address"),
     [
         ("127.0.0.1", "127.0.0.1:8001"),
         ("0.0.0.0", "127.0.0.1:8001"),
@@ -89,5 +89,5 @@ def test_one_llm_in_two_lengths_has_one_name() -> None:
         ("fd00::5", "[fd00::5]:8001"),
     ],
 )
-def test_a_server_is_asked_where_it_listens(listens: str, asked: str) -> None:
-    assert grpc(replace(SERVER, address=listens)) == asked
+def test_a_server_is_asked_where_it_listens(listens: str, address: str) -> None:
+    assert grpc(replace(SERVER, address=listens)) == address

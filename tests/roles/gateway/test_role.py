@@ -1,4 +1,4 @@
-"""What the gateway role does on hosts in every state: bare, done, half done, and without a gateway."""
+"""The gateway role on hosts in every state: bare, finished, half finished, and without a gateway."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WITH_KEYS = Gateway()
 
 @pytest.fixture(autouse=True)
 def keys_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where this machine would keep keys; it keeps none unless a test writes them."""
+    """The path of this machine's key file; it exists only if a test writes it."""
     monkeypatch.setattr(operations, "KEYS_HERE", tmp_path / "gateway-keys.json")
     return tmp_path / "gateway-keys.json"
 
@@ -99,7 +99,7 @@ def test_a_bare_host_gets_everything_in_order(sent: list[str]) -> None:
     assert sent == ["3.12"]
 
 
-def test_a_host_that_is_done_is_no_change() -> None:
+def test_a_finished_host_gets_no_commands() -> None:
     ran = play(*DONE)
     assert (ran.commands, ran.would_change, ran.failed_hosts) == ((), (), ())
 

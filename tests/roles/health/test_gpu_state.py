@@ -37,7 +37,7 @@ class Host:
         self.program("systemctl", "exit 0")
 
     def knows(self, mine: Slice) -> None:
-        """What the role has written for this slice."""
+        """Writes the settings that the role writes for this slice."""
         contents = {text.path: text.content for text in texts(mine, Defaults())}
         (self.root / "gpu_state.json").write_text(contents["/etc/enginehouse/gpu_state.json"])
 
@@ -53,7 +53,7 @@ class Host:
 
     def journal(self, *messages: str, at: int = 1_800_000_000) -> None:
         """The kernel said this."""
-        lines = [json.dumps({"MESSAGE": each, "__REALTIME_TIMESTAMP": str(at * 10**6)}) for each in messages]
+        lines = [json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(at * 10**6)}) for message in messages]
         self.program("journalctl", "\n".join(["cat <<'EOF'", *lines, "EOF"]))
 
     def call(self, *words: str) -> int:
@@ -62,7 +62,7 @@ class Host:
 
     @property
     def verdict(self) -> dict[str, str]:
-        """What whoever asked for a swap is told."""
+        """The verdict that the requester of a swap reads."""
         return dict(json.loads((self.root / "servers/main/verdict.json").read_text()))
 
 
@@ -163,7 +163,7 @@ UNKNOWN = """for field in {unknown}; do case "$*" in *$field*)
 
 
 def test_a_tool_that_sleeps_in_the_driver_is_not_awaited(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can kill it there; what waits for its end would hold the swap for hours."""
+    """A process that sleeps in the driver cannot be killed; a swap that waited for it would hang for hours."""
     host.program("nvidia-smi", "exec sleep 600")
     monkeypatch.setattr(nvidia_smi, "ANSWER_SECONDS", 0.2)
     waited: list[object] = []
@@ -205,11 +205,11 @@ def test_metrics_name_gpu_and_xid(host: Host) -> None:
     host.says(REAL.replace("06.0, 0, 0,", "06.0, 1, 7,"))
     host.journal(LINE, LINE)
     assert host.call("metrics") == 0
-    told = (host.root / "metrics/gpu.prom").read_text().splitlines()
-    assert "enginehouse_gpu_answers 1" in told
-    assert 'enginehouse_gpu_ecc_uncorrected_volatile{gpu="0"} 1' in told
-    assert 'enginehouse_gpu_ecc_uncorrected_total{gpu="0"} 7' in told
-    assert 'enginehouse_gpu_xids{pci="0000:00:06",xid="79",remedy="boot"} 2' in told
+    metrics = (host.root / "metrics/gpu.prom").read_text().splitlines()
+    assert "enginehouse_gpu_answers 1" in metrics
+    assert 'enginehouse_gpu_ecc_uncorrected_volatile{gpu="0"} 1' in metrics
+    assert 'enginehouse_gpu_ecc_uncorrected_total{gpu="0"} 7' in metrics
+    assert 'enginehouse_gpu_xids{pci="0000:00:06",xid="79",remedy="boot"} 2' in metrics
 
 
 def test_a_lost_gpu_is_a_metric_too(host: Host) -> None:

@@ -16,7 +16,7 @@ DONE = f"enabled={WATCH}\nrunning={WATCH}\nenabled={GPU}\nrunning={GPU}"
 
 
 def placed(chosen: Defaults | None = None) -> str:
-    """What a host says whose texts are right."""
+    """The answer of a host whose files are right."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(MINE, chosen or Defaults()))
 
 
@@ -46,9 +46,9 @@ def test_a_server_that_is_no_longer_planned_is_no_longer_watched() -> None:
     assert play(placed(), DONE + old).commands == ("systemctl disable --now enginehouse-watch@old.timer",)
 
 
-def test_one_that_may_have_to_serve_on_stays_watched() -> None:
+def test_a_server_that_may_have_to_serve_again_stays_watched() -> None:
     """Until the role triton forgets it, after the swap."""
-    old = "".join(f"\n{each}=enginehouse-watch@old.timer" for each in ("enabled", "running", "needed"))
+    old = "".join(f"\n{state}=enginehouse-watch@old.timer" for state in ("enabled", "running", "needed"))
     assert play(placed(), DONE + old).changed == ()
 
 

@@ -29,23 +29,26 @@ IDLE = {"ActiveState": "inactive", "Job": "", "InvocationID": ""}
 
 def stats(count: int, parts: int = 0) -> Answer:
     """A model's statistics with so many answers, and so many parts of streamed ones."""
-    told = {"inference_stats": {"success": {"count": count}}, "response_stats": {"0": {"success": {"count": parts}}}}
-    return 200, {}, json.dumps({"model_stats": [told]}).encode()
+    statistics = {
+        "inference_stats": {"success": {"count": count}},
+        "response_stats": {"0": {"success": {"count": parts}}},
+    }
+    return 200, {}, json.dumps({"model_stats": [statistics]}).encode()
 
 
 def counted(embed: int = 1, talk: int = 1) -> Answer:
     """/metrics, with so many answers the models counted themselves."""
-    told = f'enginehouse_encoder_answers_total{{model="embed"}} {embed}.000000\n'
-    return 200, {}, f'{told}enginehouse_llm_answers_total{{model="talk"}} {talk}.000000\n'.encode()
+    metrics = f'enginehouse_encoder_answers_total{{model="embed"}} {embed}.000000\n'
+    return 200, {}, f'{metrics}enginehouse_llm_answers_total{{model="talk"}} {talk}.000000\n'.encode()
 
 
 class Host:
-    """One server's place, the units as systemd would tell them, and what was asked of systemd."""
+    """A server's folder, its units as systemd shows them, and the commands that systemd got."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.place = root, root / "servers/main"
         self.units = {"triton@main.service": dict(STEADY), "enginehouse-swap@main.service": dict(IDLE)}
-        self.asked: list[list[str]] = []
+        self.commands: list[list[str]] = []
         (root / "releases/r1").mkdir(parents=True)
         self.place.mkdir(parents=True)
         (self.place / "current").symlink_to("../../releases/r1")
@@ -56,7 +59,7 @@ class Host:
         monkeypatch.setattr(subprocess, "run", self._run)
 
     def _run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        self.asked.append(command)
+        self.commands.append(command)
         return subprocess.CompletedProcess(command, 0)
 
     def look(self, times: int = 1, **answers: Answer | Callable[[], Answer]) -> None:
@@ -66,27 +69,27 @@ class Host:
         right |= {"metrics": answers.get("metrics", counted()), "chat_tensorrt_llm_bls": WORD}
         right |= {"chat_tensorrt_llm_stats": answers.get("engine_stats", stats(1))}
 
-        def answer(asked: Any) -> Answer:
-            name, verb = asked.path.split("/")[3:5] if asked.path != "/metrics" else ("metrics", "")
-            found = right[f"{name}_stats" if verb == "stats" else name]
-            return found() if callable(found) else found
+        def answer(request: Any) -> Answer:
+            name, verb = request.path.split("/")[3:5] if request.path != "/metrics" else ("metrics", "")
+            answer_or_function = right[f"{name}_stats" if verb == "stats" else name]
+            return answer_or_function() if callable(answer_or_function) else answer_or_function
 
         with serving(answer) as triton:
             port = int(triton.address.rsplit(":", 1)[1])
-            told = {"address": "127.0.0.1", "http_port": port, "metrics_port": port}
-            told |= {"restricted_header": "key", "start_seconds": 5, "models": MODELS}
-            (self.root / "releases/r1/server.json").write_text(json.dumps(told))
+            settings = {"address": "127.0.0.1", "http_port": port, "metrics_port": port}
+            settings |= {"restricted_header": "key", "start_seconds": 5, "models": MODELS}
+            (self.root / "releases/r1/server.json").write_text(json.dumps(settings))
             for _ in range(times):
                 assert watch.main(["main"]) == 0
 
     def memory(self, model: str = "embed") -> dict[str, Any]:
-        """What the last look left of a model."""
+        """The watchdog's record of a model after its last look."""
         return dict(json.loads((self.place / "watch.json").read_text())["models"][model])
 
     @property
     def restarts(self) -> int:
         """How often systemd was asked to restart the server."""
-        return self.asked.count(["systemctl", "restart", "--no-block", "triton@main.service"])
+        return self.commands.count(["systemctl", "restart", "--no-block", "triton@main.service"])
 
 
 @pytest.fixture
@@ -119,8 +122,8 @@ def test_an_answer_in_between_starts_the_count_again(host: Host) -> None:
 
 @pytest.mark.parametrize("model", ["embed", "talk"])
 def test_a_model_that_answers_others_is_slow_and_never_missing(host: Host, model: str) -> None:
-    given = iter(range(1, 100))
-    host.look(6, metrics=lambda: counted(**{model: next(given)}), **{model: BUSY})
+    counts = iter(range(1, 100))
+    host.look(6, metrics=lambda: counted(**{model: next(counts)}), **{model: BUSY})
     seen = host.memory(model)
     assert (host.restarts, seen["slow"], seen["misses_total"]) == (0, 1, 0)
 
@@ -134,8 +137,8 @@ def test_a_request_that_triton_calls_a_success_and_nobody_answered_is_no_sign_of
 
 
 def test_a_streaming_engine_that_moves_is_slow_although_nothing_ends(host: Host) -> None:
-    given = iter(range(1, 100))
-    host.look(6, chat=BUSY, engine_stats=lambda: stats(1, parts=next(given)))
+    counts = iter(range(1, 100))
+    host.look(6, chat=BUSY, engine_stats=lambda: stats(1, parts=next(counts)))
     assert (host.restarts, host.memory("chat")["slow"]) == (0, 1)
 
 
@@ -143,8 +146,11 @@ def test_requests_that_only_come_in_are_no_sign_of_life(host: Host) -> None:
     coming = iter(range(1, 100))
 
     def queued() -> Answer:
-        told = {"inference_stats": {"success": {"count": 1}, "queue": {"count": next(coming)}}, "inference_count": 9}
-        return 200, {}, json.dumps({"model_stats": [told]}).encode()
+        statistics = {
+            "inference_stats": {"success": {"count": 1}, "queue": {"count": next(coming)}},
+            "inference_count": 9,
+        }
+        return 200, {}, json.dumps({"model_stats": [statistics]}).encode()
 
     host.look(3, chat=BUSY, engine_stats=queued)
     assert host.restarts == 1
@@ -157,16 +163,16 @@ def test_a_server_whose_statistics_do_not_answer_either_is_silent(host: Host, si
 
 
 def test_a_release_from_before_its_models_counted_is_judged_by_tritons_statistics(host: Host) -> None:
-    given = iter(range(1, 100))
-    host.look(6, embed=BUSY, metrics=(200, {}, b""), embed_stats=lambda: stats(next(given)))
+    counts = iter(range(1, 100))
+    host.look(6, embed=BUSY, metrics=(200, {}, b""), embed_stats=lambda: stats(next(counts)))
     assert (host.restarts, host.memory()["slow"]) == (0, 1)
 
 
 def test_a_full_queue_costs_a_look_one_question_and_no_wait(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Answer] = []
+    questions: list[Answer] = []
     monkeypatch.setattr(prove.Triton, "pause", lambda *_: pytest.fail("the watchdog waited for room"))
-    host.look(1, talk=lambda: asked.append(BUSY) or BUSY)
-    assert (len(asked), host.memory("talk")["misses"]) == (1, 1)
+    host.look(1, talk=lambda: questions.append(BUSY) or BUSY)
+    assert (len(questions), host.memory("talk")["misses"]) == (1, 1)
 
 
 @pytest.mark.parametrize("unit", [{"ActiveState": "activating"}, {"ActiveState": "deactivating"}, {"Job": "77"}])
@@ -205,9 +211,9 @@ def test_misses_of_an_earlier_start_do_not_count(host: Host) -> None:
 
 def test_a_restart_is_a_line_of_history(host: Host) -> None:
     host.look(3, embed=BUSY)
-    told = json.loads((host.root / "history.jsonl").read_text())
-    assert (told["who"], told["result"], told["release"]) == ("this host's watchdog", "restarted", "r1")
-    assert told["reason"] == "embed answered nothing 3 times in a row"
+    entry = json.loads((host.root / "history.jsonl").read_text())
+    assert (entry["who"], entry["result"], entry["release"]) == ("this host's watchdog", "restarted", "r1")
+    assert entry["reason"] == "embed answered nothing 3 times in a row"
 
 
 def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +224,7 @@ def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture
     assert "restarted 2 times in 2 h already, so it is left to you" in capsys.readouterr().out
 
 
-def test_neither_question_nor_answer_is_told(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_neither_question_nor_answer_is_logged(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.look(3, embed=BUSY, chat=(500, {}, b'{"error": "the boiler turns"}'))
     kept = "".join(path.read_text() for path in host.root.rglob("*") if path.is_file() and path.name != "server.json")
     assert "boiler" not in kept + capsys.readouterr().out
@@ -226,8 +232,8 @@ def test_neither_question_nor_answer_is_told(host: Host, capsys: pytest.CaptureF
 
 def test_node_exporter_reads_the_same(host: Host) -> None:
     host.look(3, embed=BUSY)
-    told = (host.root / "metrics/watch-main.prom").read_text().splitlines()
-    assert 'enginehouse_watch_misses_total{server="main",model="embed"} 3' in told
-    assert 'enginehouse_watch_restarts_total{server="main"} 1' in told
-    assert 'enginehouse_watch_release{server="main",release="r1"} 1' in told
-    assert "# TYPE enginehouse_watch_answer_seconds gauge" in told
+    metrics = (host.root / "metrics/watch-main.prom").read_text().splitlines()
+    assert 'enginehouse_watch_misses_total{server="main",model="embed"} 3' in metrics
+    assert 'enginehouse_watch_restarts_total{server="main"} 1' in metrics
+    assert 'enginehouse_watch_release{server="main",release="r1"} 1' in metrics
+    assert "# TYPE enginehouse_watch_answer_seconds gauge" in metrics

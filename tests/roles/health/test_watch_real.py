@@ -52,9 +52,9 @@ Batcher.step = step
 def eventually(is_so: Callable[[], bool]) -> bool:
     """True if the condition comes true within five minutes."""
     until = time.monotonic() + 300
-    while not (found := is_so()) and time.monotonic() < until:
+    while not (result := is_so()) and time.monotonic() < until:
         time.sleep(0.2)
-    return found
+    return result
 
 
 class Watch:
@@ -62,9 +62,9 @@ class Watch:
 
     def __init__(self, triton: real_triton.Server, **model: Any) -> None:
         self.http, self.model, self.seen = triton.http, model, watch.counts_of({}, True)
-        http, metrics = (int(each.rsplit(":", 1)[1]) for each in (triton.http, triton.metrics))
-        told = {"address": "127.0.0.1", "http_port": http, "metrics_port": metrics}
-        self.asker = watch.Asker({**told, "restricted_header": "k", "start_seconds": 5}, "main", 1.0)
+        http, metrics = (int(url.rsplit(":", 1)[1]) for url in (triton.http, triton.metrics))
+        settings = {"address": "127.0.0.1", "http_port": http, "metrics_port": metrics}
+        self.asker = watch.Asker({**settings, "restricted_header": "k", "start_seconds": 5}, "main", 1.0)
 
     def look(self, seconds: float = 2.0) -> tuple[int, int]:
         """Misses in a row, and whether it is slow, after one more look that waits so long for an answer."""
@@ -91,7 +91,7 @@ class Watch:
         return bool(watch.answered(self.asker, self.model) > self.seen["answered"])
 
     def triton_counts(self) -> int:
-        """What Triton itself calls a success."""
+        """Successful requests by Triton's own count."""
         return int(watch.counted_by_triton(self.asker, self.model))
 
     def client(self, word: str, decoupled: bool, seconds: float = PATIENT) -> int:

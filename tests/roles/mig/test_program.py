@@ -83,21 +83,21 @@ class Host:
         self.settings.write_text(json.dumps({"gpus": 1, "instances": instances}))
         return mig.main(["apply"])
 
-    def asked(self) -> list[str]:
-        """What changed something: modes, creation and destruction."""
-        told = json.loads(self.state.read_text())["asked"]
-        return [line for line in told if "-L" not in line and "query" not in line]
+    def changes(self) -> list[str]:
+        """Calls of nvidia-smi that change the GPU: modes, creation and destruction."""
+        commands = json.loads(self.state.read_text())["asked"]
+        return [line for line in commands if "-L" not in line and "query" not in line]
 
     @property
     def devices(self) -> list[str]:
-        """What `nvidia-smi -L` lists."""
+        """The MIG devices that `nvidia-smi -L` lists."""
         return list(json.loads(self.state.read_text())["devices"])
 
     def seen(self) -> HostFacts:
-        """What the role's fact says of the GPU."""
+        """The role's fact about the GPU."""
         state = json.loads(self.state.read_text())
-        told = subprocess.run(["nvidia-smi", "-L"], check=True, capture_output=True, text=True).stdout
-        return HostFacts(values={"modes": f"0, {state['current']}, {state['pending']}", "listed": told})
+        listed = subprocess.run(["nvidia-smi", "-L"], check=True, capture_output=True, text=True).stdout
+        return HostFacts(values={"modes": f"0, {state['current']}, {state['pending']}", "listed": listed})
 
 
 @pytest.fixture
@@ -115,33 +115,33 @@ def test_a_whole_gpu_is_cut_at_the_planned_places(host: Host) -> None:
     """Mode, then both instances with their compute instances in one call; there is nothing to destroy."""
     host.is_now()
     assert host.apply(HALVES) == 0
-    assert host.asked() == ["-i 0 -mig 1", "mig -i 0 -dci", "mig -i 0 -dgi", "mig -i 0 -cgi 5:0,9:4 -C"]
+    assert host.changes() == ["-i 0 -mig 1", "mig -i 0 -dci", "mig -i 0 -dgi", "mig -i 0 -cgi 5:0,9:4 -C"]
 
 
-def test_what_is_cut_already_is_left_alone(host: Host) -> None:
-    """Nothing but questions."""
+def test_a_gpu_that_is_cut_as_planned_is_left_alone(host: Host) -> None:
+    """The program only reads the GPU's state."""
     host.is_now(current="Enabled", pending="Enabled", devices=["4g.40gb", "3g.40gb"])
-    assert (host.apply(HALVES), host.asked()) == (0, [])
+    assert (host.apply(HALVES), host.changes()) == (0, [])
 
 
 def test_other_instances_are_destroyed_first(host: Host) -> None:
     """Compute instances before GPU instances."""
     host.is_now(current="Enabled", pending="Enabled", devices=["3g.40gb", "3g.40gb"])
     assert host.apply(HALVES) == 0
-    assert (host.asked()[:2], host.devices) == (["mig -i 0 -dci", "mig -i 0 -dgi"], ["4g.40gb", "3g.40gb"])
+    assert (host.changes()[:2], host.devices) == (["mig -i 0 -dci", "mig -i 0 -dgi"], ["4g.40gb", "3g.40gb"])
 
 
-def test_no_instances_wanted_makes_the_gpu_whole(host: Host) -> None:
+def test_a_plan_without_instances_makes_the_gpu_whole(host: Host) -> None:
     """Destroyed, then off."""
     host.is_now(current="Enabled", pending="Enabled", devices=["4g.40gb", "3g.40gb"])
     assert host.apply([]) == 0
-    assert host.asked() == ["mig -i 0 -dci", "mig -i 0 -dgi", "-i 0 -mig 0"]
+    assert host.changes() == ["mig -i 0 -dci", "mig -i 0 -dgi", "-i 0 -mig 0"]
 
 
 def test_a_card_without_mig_is_whole(host: Host) -> None:
     """It has no mode to turn off."""
     host.is_now(current="[N/A]", pending="[N/A]")
-    assert (host.apply([]), host.asked()) == (0, [])
+    assert (host.apply([]), host.changes()) == (0, [])
 
 
 def test_a_pending_mode_asks_for_a_reboot(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +149,7 @@ def test_a_pending_mode_asks_for_a_reboot(host: Host, capsys: pytest.CaptureFixt
     host.is_now(held=2)
     assert host.apply(HALVES) == 75
     assert "In use by another client; a reboot makes it so" in capsys.readouterr().err
-    assert "mig -i 0 -cgi 5:0,9:4 -C" not in host.asked()
+    assert "mig -i 0 -cgi 5:0,9:4 -C" not in host.changes()
 
 
 def test_daemons_that_hold_the_gpu_are_stopped_and_started_again(host: Host) -> None:
@@ -167,7 +167,7 @@ def test_daemons_that_hold_the_gpu_are_stopped_and_started_again(host: Host) -> 
 def test_instances_in_use_stay_and_the_words_of_nvidia_smi_are_told(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is destroyed half."""
+    """An instance in use keeps its GPU's whole layout."""
     host.is_now(current="Enabled", pending="Enabled", devices=["3g.40gb", "3g.40gb"], busy=1)
     assert (host.apply(HALVES), host.devices) == (1, ["3g.40gb", "3g.40gb"])
     assert "In use by another client" in capsys.readouterr().err

@@ -44,8 +44,8 @@ def content(size: int = 1 << 20) -> dict[str, bytes]:
 
 def files_in(directory: Path) -> dict[str, bytes]:
     """Content of every file of the directory by name, the manifest left out; empty where there is none."""
-    found = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-    return {name: text for name, text in found.items() if name != "manifest.sha256"}
+    contents = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    return {name: text for name, text in contents.items() if name != "manifest.sha256"}
 
 
 def publish(directory: Path, files: dict[str, bytes]) -> None:
@@ -65,7 +65,7 @@ settings=$1; shift
 
 
 class Peer:
-    """One host: a directory of its own and an address of its own."""
+    """A host with its own directory and address."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.name, self.folder = f"host-{number}", folder / f"host-{number}"
@@ -76,7 +76,7 @@ class Peer:
         lane = os.getpid()  # two runs of these tests on one machine are two networks
         address = f"127.{1 + lane // 256 % 254}.{lane % 256}.{1 + number}"
         self.here = f"{address}:{free_port()}"
-        self.said = self.folder / "said"
+        self.log = self.folder / "said"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(
@@ -96,10 +96,10 @@ class Peer:
         settings.write_text(json.dumps(written | patient | more))
         program = POISONER.format(programs=str(PROGRAMS))
         start = [PYTHON, "-B", *(["-c", program] if poisons else [str(PROGRAMS / "host"), "peers"])]
-        with self.said.open("ab") as said:
+        with self.log.open("ab") as stream:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-ec", STEPS, self.user, str(settings), *start],
-                stdout=said,
+                stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes)),
@@ -129,8 +129,8 @@ class Peer:
             self.process.wait()
 
     def words(self) -> str:
-        """What the program has printed."""
-        return self.said.read_text() if self.said.exists() else ""
+        """The program's output so far."""
+        return self.log.read_text() if self.log.exists() else ""
 
     def staged(self) -> int:
         """Bytes of the staging directory that are not zero, in files of more than 4 KiB."""

@@ -1,4 +1,4 @@
-"""What the control machine's own download does before it begins."""
+"""Checks of the control machine's own download before it begins."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from host import fetch
-from tests.roles.web import Answer, Asked, Web, serving
+from tests.roles.web import Answer, Request, Web, serving
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 LARGE, SMALL = b"tensors" * 1000, b'{"hidden_size": 8}'
@@ -21,24 +21,24 @@ PATTERNS = ["config.json", "*.safetensors"]
 
 
 class FakeHub:
-    """One repository; large files are behind a redirect to another server, as hubs do it."""
+    """A hub with a single repository; large files are behind a redirect to a second server, as on real hubs."""
 
     def __init__(self, cdn: str = "") -> None:
         self.files = {"config.json": SMALL, "model.safetensors": LARGE, "notes.txt": b"no"}
         self.cdn = cdn
         self.content = dict(self.files)
 
-    def answer(self, asked: Asked) -> Answer:
-        if asked.path.startswith("/api/"):
+    def answer(self, request: Request) -> Answer:
+        if request.path.startswith("/api/"):
             return (
                 200,
                 {},
                 json.dumps({"sha": REVISION, "siblings": [self.entry(name) for name in self.files]}).encode(),
             )
-        name = asked.path.rsplit("/", 1)[1]
-        if self.cdn and name.endswith(".safetensors") and not asked.path.startswith("/cdn/"):
+        name = request.path.rsplit("/", 1)[1]
+        if self.cdn and name.endswith(".safetensors") and not request.path.startswith("/cdn/"):
             return 302, {"Location": f"{self.cdn}/cdn/{name}"}, b""
-        start = int(asked.headers.get("Range", "bytes=0-")[6:-1])
+        start = int(request.headers.get("Range", "bytes=0-")[6:-1])
         return (206 if start else 200), {}, self.content[name][start:]
 
     def entry(self, name: str) -> dict[str, Any]:
@@ -50,7 +50,6 @@ class FakeHub:
 
 @pytest.fixture
 def hub() -> FakeHub:
-    """What the hub has."""
     return FakeHub()
 
 
@@ -71,8 +70,8 @@ def call(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
 def call_fetch(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
     """The exit status of the steps before root publishes."""
     settings = tmp_path / "settings.json"
-    told = {"endpoint": web.url, "repository": "a/b", "revision": REVISION, "files": patterns, "ca_file": ""}
-    settings.write_text(json.dumps(told | {"target": str(tmp_path / "weights" / "m")}))
+    changes = {"endpoint": web.url, "repository": "a/b", "revision": REVISION, "files": patterns, "ca_file": ""}
+    settings.write_text(json.dumps(changes | {"target": str(tmp_path / "weights" / "m")}))
     return fetch.main(["--prepare", getpass.getuser(), str(settings)]) or fetch.main([str(settings)])
 
 
@@ -90,12 +89,12 @@ def test_the_manifest_holds_the_sums_of_what_is_there(web: Web, tmp_path: Path) 
 
 def test_a_second_time_asks_nothing(web: Web, tmp_path: Path) -> None:
     call(web, tmp_path)
-    web.asked.clear()
-    assert (call(web, tmp_path), web.asked) == (0, [])
+    web.requests.clear()
+    assert (call(web, tmp_path), web.requests) == (0, [])
 
 
 def test_half_of_a_directory_without_its_manifest_makes_room(web: Web, tmp_path: Path) -> None:
-    """What a cut removal left; every fetch ended at it, with all files there."""
+    """An interrupted removal left the directory; every later fetch failed on it although all files were there."""
     half = tmp_path / "weights/m"
     half.mkdir(parents=True)
     (half / "model.safetensors").write_bytes(LARGE[:3000])
@@ -123,7 +122,7 @@ def test_half_a_file_is_continued_where_it_ended(web: Web, tmp_path: Path) -> No
     staging.mkdir(parents=True)
     (staging / "model.safetensors").write_bytes(LARGE[:3000])
     assert call(web, tmp_path) == 0
-    ranges = [asked.headers["Range"] for asked in web.asked if "Range" in asked.headers]
+    ranges = [request.headers["Range"] for request in web.requests if "Range" in request.headers]
     assert ranges == ["bytes=3000-"]
 
 
@@ -177,12 +176,12 @@ def test_the_token_goes_to_the_hub_and_not_where_it_redirects(
         hub.cdn = cdn.url
         with serving(hub.answer) as web:
             assert call(web, tmp_path) == 0
-    assert {asked.headers.get("Authorization") for asked in web.asked} == {"Bearer hf_secret"}
-    assert [asked.headers.get("Authorization") for asked in cdn.asked] == [None]
+    assert {request.headers.get("Authorization") for request in web.requests} == {"Bearer hf_secret"}
+    assert [request.headers.get("Authorization") for request in cdn.requests] == [None]
 
 
 def test_a_gated_repository_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(lambda asked: (401, {}, b"{}")) as web:
+    with serving(lambda request: (401, {}, b"{}")) as web:
         assert call(web, tmp_path) == 1
     assert "answers 401 without a token: gated, private or not there" in capsys.readouterr().err
 
@@ -193,7 +192,7 @@ def test_a_hub_with_a_bad_moment_is_asked_again(
 ) -> None:
     monkeypatch.setattr(fetch.time, "sleep", lambda seconds: None)
     bad = [True, True]
-    with serving(lambda asked: (status, {}, b"") if bad and bad.pop() else hub.answer(asked)) as web:
+    with serving(lambda request: (status, {}, b"") if bad and bad.pop() else hub.answer(request)) as web:
         assert call(web, tmp_path) == 0
 
 

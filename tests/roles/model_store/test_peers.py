@@ -40,7 +40,7 @@ class Trouble:
 
 @pytest.fixture(scope="module")
 def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trouble]:
-    """Those who want the model have ended, or are at most giving it away."""
+    """Six peers after the transfer: those that wanted the model have it, and at most serve it to others."""
     folder = tmp_path_factory.mktemp("swarm")
     hosts = [Peer(folder, number) for number in range(6)]
     source, poisoner, slow, vanished, *wanting = hosts
@@ -72,14 +72,14 @@ def test_every_host_ends_with_the_right_bytes(trouble: Trouble) -> None:
 
 
 def test_the_sender_of_wrong_pieces_is_named(trouble: Trouble) -> None:
-    said = f"rev: {trouble.poisoner.name} sent a piece that does not verify, or a part of it; no more is taken"
-    assert [said in host.words() for host in trouble.wanting] == [True, True]
+    message = f"rev: {trouble.poisoner.name} sent a piece that does not verify, or a part of it; no more is taken"
+    assert [message in host.words() for host in trouble.wanting] == [True, True]
 
 
-def test_nobody_else_is_blamed(trouble: Trouble) -> None:
+def test_only_the_poisoner_is_blamed(trouble: Trouble) -> None:
     innocent = (trouble.source, trouble.slow, trouble.vanished, *trouble.wanting)
-    said = "".join(host.words() for host in trouble.wanting)
-    assert [line for line in said.splitlines() if any(f"{host.name} sent" in line for host in innocent)] == []
+    printed = "".join(host.words() for host in trouble.wanting)
+    assert [line for line in printed.splitlines() if any(f"{host.name} sent" in line for host in innocent)] == []
 
 
 def test_what_a_killed_run_received_is_not_asked_for_again(two: list[Peer]) -> None:
@@ -111,7 +111,7 @@ def test_peers_that_are_not_there_leave_what_is_whole_to_the_direct_way(two: lis
     assert "0.0 MiB came from the peers in 1 s, and 0.1 are the least" in wanting.words()
 
 
-def test_a_model_that_does_not_verify_names_who_sent_it(two: list[Peer]) -> None:
+def test_a_model_that_does_not_verify_names_its_sender(two: list[Peer]) -> None:
     """Its torrent is right: the source published other bytes than the run wants."""
     source, wanting = two
     offer = source.offer()
@@ -141,7 +141,7 @@ def test_an_offer_that_a_power_cut_left_half_is_made_anew(two: list[Peer]) -> No
 
 
 def test_a_giver_that_was_ended_can_receive_again(two: list[Peer]) -> None:
-    """What it left leads to a directory that is gone by now."""
+    """The ended peer left a symlink to a directory that has gone since."""
     source, wanting = two
     staging = wanting.target.with_name(".rev.peers") / "rev"
     staging.parent.mkdir()
@@ -199,7 +199,7 @@ def test_a_port_that_another_has_leaves_it_to_the_direct_way(two: list[Peer]) ->
         assert (wanting.start(two, also).ended(), files_in(wanting.target) == FILES) == (0, True)
 
 
-def test_a_host_that_has_it_already_gives_it_away_and_asks_nobody(two: list[Peer]) -> None:
+def test_a_complete_host_offers_the_model_without_a_download(two: list[Peer]) -> None:
     source, also = two
     publish(also.target, FILES)
     also.start(two)

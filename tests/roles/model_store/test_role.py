@@ -36,7 +36,7 @@ MEMORY = "/run/enginehouse/weights/chat"
 
 
 def placed(mine: Slice) -> str:
-    """What a host says whose programs, unit and settings are right."""
+    """The answer of a host whose programs, unit and settings are right."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine))
 
 
@@ -103,16 +103,16 @@ def test_the_token_is_in_no_command_no_label_and_no_log(monkeypatch: pytest.Monk
     monkeypatch.setenv("HF_TOKEN", "hf_1")
     mine = replace(MINE, hub=Hub(token=Secret.env("HF_TOKEN")))
     ran = play(mine, "")
-    assert "hf_1" not in repr((ran.commands, ran.operations, ran.told))
-    assert any("hf_1" in each.stdin for each in ran.shell["host"])
+    assert "hf_1" not in repr((ran.commands, ran.operations, ran.log))
+    assert any("hf_1" in heard.stdin for heard in ran.shell["host"])
 
 
 def test_the_settings_name_a_pinned_revision_and_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_1")
-    told = next(
+    settings = next(
         text for text in texts(replace(MINE, hub=Hub(token=Secret.env("HF_TOKEN")))) if "chat.json" in text.path
     )
-    assert json.loads(told.content) == {
+    assert json.loads(settings.content) == {
         "endpoint": "https://huggingface.co",
         "repository": "a/b",
         "revision": "1" * 40,
@@ -142,7 +142,7 @@ def test_a_directory_that_is_published_already_changes_nothing(source: WeightsSl
 
 
 def test_weights_published_before_templates_were_brought_stay_right(source: WeightsSlice) -> None:
-    """Nobody sends 140 GB again, and nothing is refused, because one file more is brought today."""
+    """A new file in the source does not send 140 GB again, and is not refused."""
     (Path(source.directory) / "chat_template.jinja").write_text("{{ messages }}")
     mine = replace(MINE, weights=(replace(source, files=(*source.files, "chat_template.jinja")),))
     published = hashlib.sha256(TENSORS.encode()).hexdigest()
@@ -154,34 +154,34 @@ def test_other_bytes_under_a_published_revision_are_refused(source: WeightsSlice
     mine = replace(MINE, weights=(source,))
     ran = play(mine, "model=chat\nmanifest=other", placed(mine))
     assert ran.failed_hosts == ("host",)
-    assert any("has other content than what is published as local-1" in line for line in ran.told)
+    assert any("has other content than what is published as local-1" in line for line in ran.log)
 
 
 def test_a_dry_run_announces_what_the_control_machine_will_send_and_downloads_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[object] = []
-    monkeypatch.setattr(Send, "_fetch", lambda *words: asked.append(words))
+    downloads: list[object] = []
+    monkeypatch.setattr(Send, "_fetch", lambda *words: downloads.append(words))
     mine = replace(MINE, weights=(replace(HUB, fetch_on="control"),))
     ran = play(mine, "model=chat", placed(mine), dry=True)
-    assert (ran.would_change, asked) == (("Model store | Send chat 111111111111",), [])
+    assert (ran.would_change, downloads) == (("Model store | Send chat 111111111111",), [])
 
 
 @pytest.mark.parametrize(("status", "tries"), [(0, 4), (503, 4), (429, 4), (401, 1), (404, 1)])
 def test_the_control_machine_asks_again_only_where_the_trouble_may_pass(
     monkeypatch: pytest.MonkeyPatch, status: int, tries: int
 ) -> None:
-    asked: list[object] = []
+    downloads: list[object] = []
 
     def answer(*words: object) -> dict[str, object]:
-        asked.append(words)
+        downloads.append(words)
         return {"said": "no", "status": status}
 
     monkeypatch.setattr(Send, "_fetch", answer)
     monkeypatch.setattr("gevent.sleep", lambda _: None)
     with pytest.raises(Refusal, match="did not deliver"):
         Send(replace(HUB, fetch_on="control"), MINE.hub, Defaults())._source()
-    assert len(asked) == tries
+    assert len(downloads) == tries
 
 
 @pytest.mark.parametrize(
@@ -204,9 +204,9 @@ def test_a_file_that_is_not_what_the_hub_says_is_told_and_fetched_anew(
     (notes / "model.safetensors.metadata").write_text(f"{'1' * 40}\n{noted}\n1790000000.0\n")
     (tmp_path / "model.safetensors").write_bytes(b"tensors")
     weights = replace(HUB, fetch_on="control", files=("*.safetensors",))
-    told = Send(weights, MINE.hub, Defaults())._held(tmp_path)
-    assert (told == {}, (tmp_path / "model.safetensors").exists()) == (kept, kept)
-    assert kept or told == {"said": "model.safetensors: other bytes than the hub's checksum says", "status": 0}
+    refusal = Send(weights, MINE.hub, Defaults())._held(tmp_path)
+    assert (refusal == {}, (tmp_path / "model.safetensors").exists()) == (kept, kept)
+    assert kept or refusal == {"said": "model.safetensors: other bytes than the hub's checksum says", "status": 0}
 
 
 def test_a_manifest_is_what_sha256sum_reads(source: WeightsSlice, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_memory_that_a_power_cut_or_a_full_disk_spoiled_is_begun_anew(
 def test_a_disk_without_room_for_the_memory_does_not_end_the_run(
     source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was remembered before is, and nothing half is left beside it."""
+    """The previous checksums stay, without a partial file beside them."""
     memory = tmp_path / "cache" / "m.json"
     memory.parent.mkdir()
     memory.write_text("{}")
@@ -293,7 +293,9 @@ def test_local_files_without_safetensors_are_refused(source: WeightsSlice) -> No
 def test_what_a_hub_says_reaches_the_operator_and_the_token_does_not(tmp_path: Path) -> None:
     """Through the real process: the token is asked with, and in nothing that is told."""
     secret = Secret.command("echo", "hf_canary")
-    with serving(lambda asked: (401, {}, b"hf_canary may not read this")) as web:
-        told = Send(replace(HUB, fetch_on="control"), Hub(endpoint=web.url, token=secret), Defaults())._fetch(tmp_path)
-    assert (told["status"], "hf_canary" in str(told)) == (401, False), told["said"]
-    assert web.asked[0].headers["authorization"] == "Bearer hf_canary"
+    with serving(lambda request: (401, {}, b"hf_canary may not read this")) as web:
+        outcome = Send(replace(HUB, fetch_on="control"), Hub(endpoint=web.url, token=secret), Defaults())._fetch(
+            tmp_path
+        )
+    assert (outcome["status"], "hf_canary" in str(outcome)) == (401, False), outcome["said"]
+    assert web.requests[0].headers["authorization"] == "Bearer hf_canary"

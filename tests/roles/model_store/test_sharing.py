@@ -37,13 +37,17 @@ SUM = hashlib.sha256(f"{hashlib.sha256(b'tensors').hexdigest()}  model.safetenso
 
 
 def place(name: str) -> str:
-    """Where a host gives and gets the model."""
+    """The address at which a host shares the model."""
     return f"10.0.0.{NAMES.index(name) + 1}:7400"
 
 
 def mine_of(name: str, **changes: Any) -> Slice:
-    """One of three hosts that share a model."""
-    others = tuple(PeerSlice(host=f"@fake/{other}", place=place(other)) for other in NAMES if other != name)
+    """The slice of a host that shares a model with two others."""
+    others = tuple(
+        PeerSlice(host=f"@fake/{name_of_peer}", place=place(name_of_peer))
+        for name_of_peer in NAMES
+        if name_of_peer != name
+    )
     shared = SharedSlice(model="chat", revision=HUB.revision, port=7400, here=place(name), peers=others)
     sharing = SharingSlice(address=place(name)[:-5], files=(shared,))
     return a_slice(host=f"@fake/{name}", sharing=sharing, **({"weights": (HUB,)} | changes))
@@ -98,13 +102,13 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def heard(ran: Ran, name: str, words: str) -> list[str]:
-    """What a host was told while the run executed, as far as it has these words; standard input behind the command."""
-    told = (f"{each.command}\n{each.stdin}" for each in ran.shell[name] if each.executing)
-    return [text for text in told if words in text]
+    """Executed commands of a host that contain `words`, each with its standard input."""
+    texts_of_commands = (f"{call.command}\n{call.stdin}" for call in ran.shell[name] if call.executing)
+    return [text for text in texts_of_commands if words in text]
 
 
 def settings_of(ran: Ran, name: str) -> dict[str, Any]:
-    """What the program of a host was told."""
+    """The settings that a host's program got."""
     (text,) = heard(ran, name, "cat > /run/enginehouse/share/chat.json")
     return dict(json.loads(text.partition("\n")[2]))
 
@@ -114,12 +118,12 @@ def first() -> str:
     return min(NAMES, key=lambda name: hashlib.sha256(f"{('chat', HUB.revision)} @fake/{name}".encode()).digest())
 
 
-def test_where_all_have_it_nothing_is_done() -> None:
+def test_nothing_is_done_if_every_host_has_the_model() -> None:
     ran = play(dict.fromkeys(NAMES, host_that(PUBLISHED)))
     assert (ran.changed, ran.would_change, ran.failed_hosts) == ((), (), ())
 
 
-def test_who_lacks_it_gets_it_from_those_that_have_it() -> None:
+def test_a_host_without_the_model_gets_it_from_complete_hosts() -> None:
     ran = play({"a": host_that(PUBLISHED), "b": Comes().answers, "c": host_that(PUBLISHED)})
     assert ran.failed_hosts == ()
     assert ran.on("b").changed == ("Model store | Get weights from other hosts",)
@@ -144,7 +148,7 @@ def test_giving_and_getting_know_each_other_s_places() -> None:
     assert settings_of(ran, "c")["peers"] == {place("a"): "@fake/a", place("b"): "@fake/b"}
 
 
-def test_on_bare_hosts_one_fetches_and_the_others_get_it_from_there() -> None:
+def test_on_bare_hosts_a_single_host_fetches_and_the_others_get_the_model_from_it() -> None:
     ran = play({name: Comes().answers for name in NAMES})
     starting = "systemctl start --no-block enginehouse-weights@chat.service"
     assert [name for name in NAMES if heard(ran, name, starting)] == [first()]
@@ -163,7 +167,7 @@ def test_givers_that_never_offer_leave_it_to_the_direct_way() -> None:
     ran = play(
         {"a": host_that(PUBLISHED, gives=nothing), "b": host_that(LACKING), "c": host_that(PUBLISHED, gives=nothing)}
     )
-    assert "weights of chat: no host offers them" in "\n".join(ran.told)
+    assert "weights of chat: no host offers them" in "\n".join(ran.log)
     assert ran.on("b").changed[-1] == "Model store | Bring what other hosts did not deliver"
     assert heard(ran, "b", "cat > /run/enginehouse/share/chat.json") == []
 
@@ -171,7 +175,7 @@ def test_givers_that_never_offer_leave_it_to_the_direct_way() -> None:
 def test_a_host_that_cannot_take_it_fails_alone_and_says_why() -> None:
     full = {**host_that(LACKING, FULL), "journalctl": "rev: needs 9 MiB more"}
     ran = play({"a": host_that(PUBLISHED), "b": full, "c": host_that(PUBLISHED)})
-    assert (ran.failed_hosts, "rev: needs 9 MiB more" in "\n".join(ran.told)) == (("b",), True)
+    assert (ran.failed_hosts, "rev: needs 9 MiB more" in "\n".join(ran.log)) == (("b",), True)
 
 
 def test_a_host_without_the_tool_gets_it_once() -> None:
@@ -193,7 +197,7 @@ def test_weights_that_are_sent_are_sent_to_one_host(source: Any, monkeypatch: py
     assert ran.failed_hosts == ()
 
 
-def test_who_has_it_is_known_before_the_first_host_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_hosts_are_known_before_the_first_host_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that serves comes to its steps when one where nothing serves begins to fetch; `-y` asks nobody before."""
     noted = dict[str, bool]()
     monkeypatch.setattr(peers.Board, "note", lambda self, name, weights, has_it: noted.setdefault(name, has_it))

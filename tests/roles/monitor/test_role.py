@@ -1,4 +1,4 @@
-"""What the monitor role does on hosts in every state: bare, done, half done; and the files that it writes."""
+"""The monitor role on hosts in every state: bare, finished, half finished; and the files that it writes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def running(*names: str) -> list[str]:
 
 
 def files(mine: MonitorSlice = MINE, alerts: str = config.alerts() + config.NO_RECEIVERS) -> list[str]:
-    """What is checked before it is written, as on a host that is done."""
+    """The fact's lines about the checked files of a finished host."""
     texts = {RULES: config.rules(mine), CONFIG: config.prometheus(mine), ALERTS: alerts}
     return [f"file\t{path}\t{sha256(text.encode()).hexdigest()}" for path, text in texts.items()]
 
@@ -80,7 +80,7 @@ def test_nothing_of_a_package_starts_before_our_units_do() -> None:
     assert not any(f" {unit}" in text for text in commands[1:] for unit in PACKAGES.values())
 
 
-def test_a_host_that_is_done_gets_nothing() -> None:
+def test_a_finished_host_gets_no_commands() -> None:
     assert play(*DONE).commands == ()
 
 
@@ -114,7 +114,7 @@ def test_receivers_are_sent_on_standard_input_and_shown_nowhere(monkeypatch: pyt
     assert len(sent) == 1
     assert "amtool check-config" in sent[0].command
     assert "chmod 0640" in sent[0].command
-    assert not [text for text in (*ran.commands, *ran.told) if "7d1f" in text]
+    assert not [text for text in (*ran.commands, *ran.log) if "7d1f" in text]
 
 
 def test_the_same_receivers_are_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_programs_answer_on_loopback_until_somebody_is_let_in() -> None:
 
 def test_every_target_of_the_plan_is_read_once_and_under_its_own_names() -> None:
     jobs = yaml.safe_load(config.prometheus(MINE))["scrape_configs"]
-    named = [(job["job_name"], *sorted(each["labels"].items())) for job in jobs for each in job["static_configs"]]
+    named = [(job["job_name"], *sorted(group["labels"].items())) for job in jobs for group in job["static_configs"]]
     assert len(named) == len(MINE.targets)
     assert len({str(labels) for labels in named}) == len(named)
 

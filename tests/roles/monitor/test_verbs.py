@@ -26,7 +26,7 @@ PLAN = replace(
 
 def ran(verb: str, dry: bool = False) -> Ran:
     """A verb on both hosts; what a check refuses, because nothing that ran left anything there, is passed over."""
-    answers = {"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22", **serving.told()}
+    answers = {"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22", **serving.host_answers()}
     with (
         mock.patch("deploy.io.inventory.planned", lambda *_: PLAN),
         mock.patch.object(Refuse, "_fail", lambda *_: True),
@@ -39,7 +39,7 @@ def ran(verb: str, dry: bool = False) -> Ran:
 
 @pytest.fixture(scope="module")
 def deployed() -> Ran:
-    """deploy.py to its end."""
+    """A whole run of deploy.py."""
     return ran("deploy.py")
 
 
@@ -54,7 +54,7 @@ def test_a_monitor_gets_what_it_runs_and_nothing_that_serves(deployed: Ran) -> N
 def test_a_monitor_learns_of_hosts_behind_the_last_gate_and_a_host_shows_itself_there(deployed: Ran) -> None:
     for name, last in (("eyes", "Monitor | Run them"), ("host", "Exporters | Run them")):
         names = deployed.on(name).operations
-        gates = [place for place, each in enumerate(names) if each.startswith("Gate | ")]
+        gates = [place for place, operation in enumerate(names) if operation.startswith("Gate | ")]
         assert names.index(last) > max(gates)
 
 

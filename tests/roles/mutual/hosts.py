@@ -28,7 +28,7 @@ def pem_of(folder: Path, use: Use, name: str, address: str) -> str:
     """Private key and certificate of a host, as they lie there."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "enginehouse")])
-    asked = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    signing_request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    request = asked.public_bytes(Encoding.PEM).decode()
+    request = signing_request.public_bytes(Encoding.PEM).decode()
     return text + signed(made(folder, now()), request, use, name, address, now())

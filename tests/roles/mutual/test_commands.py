@@ -18,9 +18,9 @@ from roles._shipping.certificates import Certified, ask_certificate, installed, 
 SELF = f"{pwd.getpwuid(os.getuid()).pw_name}:{grp.getgrgid(os.getgid()).gr_name}"
 
 
-def shell(command: str, given: str = "") -> str:
-    """What it prints."""
-    return subprocess.run(["sh", "-c", command], input=given, capture_output=True, text=True, check=True).stdout
+def shell(command: str, stdin: str = "") -> str:
+    """The command's output."""
+    return subprocess.run(["sh", "-c", command], input=stdin, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_host_makes_its_key_and_gets_a_certificate_for_it(tmp_path: Path) -> None:

@@ -108,10 +108,10 @@ async def embeds(channel: Channel) -> bool:
     return "embeddings" in answer
 
 
-async def refused(asked: Callable[[], Awaitable[object]]) -> str:
+async def refused(call: Callable[[], Awaitable[object]]) -> str:
     """The code of the error."""
     with pytest.raises(UpstreamError) as failure:
-        await asked()
+        await call()
     return failure.value.code
 
 
@@ -127,7 +127,7 @@ async def test_a_gateway_of_the_fleet_gets_answers_and_streams(tmp_path: Path) -
 
 
 @in_loop
-async def test_nobody_else_comes_in(tmp_path: Path) -> None:
+async def test_only_a_gateway_of_the_fleet_is_let_in(tmp_path: Path) -> None:
     """Without a certificate, with one of another authority, of another use, in another host's name."""
     async with back_up(tmp_path) as back:
         bare, stranger = Channel(f"{ADDRESS}:{back.port}"), back.channel(authority="stranger")
@@ -205,14 +205,14 @@ async def test_the_host_says_through_the_same_port_whether_it_may_be_asked(tmp_p
     async with back_up(tmp_path) as back:
         context = identity(back.certificate(), back.authority / "authority.pem").context
         url = f"https://{ADDRESS}:{back.port}/ready/main"
-        told = []
+        answers = []
         for back.status in (200, 503):
-            told.append(await says_ready(url, context=context))
-        told.append(await says_ready(url.replace("main", "other"), context=context))
+            answers.append(await says_ready(url, context=context))
+        answers.append(await says_ready(url.replace("main", "other"), context=context))
         assert back.traffic
         back.traffic.close()
-        told.append(await says_ready(url, context=context))
-        assert told == [True, False, None, None], "what nobody says now is as it was"
+        answers.append(await says_ready(url, context=context))
+        assert answers == [True, False, None, None], "what nobody says now is as it was"
 
 
 @in_loop

@@ -1,4 +1,4 @@
-"""What the role does on hosts in every state: bare, done, half done, renewed, taken off; and what it refuses."""
+"""The mutual role on hosts in every state: bare, finished, half finished, renewed, removed; and its refusals."""
 
 from __future__ import annotations
 
@@ -37,15 +37,19 @@ RUNS = [f"unit\tId={UNIT_NAME}", "unit\tLoadState=loaded", "unit\tActiveState=ac
 
 @pytest.fixture(autouse=True)
 def authority(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where this machine keeps an authority; there is none yet."""
+    """The folder of this machine's authority, which does not exist yet."""
     monkeypatch.setattr(certificates, "authority_folder", lambda host: tmp_path / "authority")
     return tmp_path / "authority"
 
 
 def request() -> str:
-    """What a host's openssl prints."""
-    asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
-    return asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    """A signing request as a host's openssl prints it."""
+    signing_request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    return (
+        signing_request.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+        .public_bytes(Encoding.PEM)
+        .decode()
+    )
 
 
 def certificate(pem: str, mode: str = "600 root:root") -> list[str]:
@@ -107,7 +111,7 @@ def test_only_looking_makes_no_authority(authority: Path) -> None:
     assert not authority.exists()
 
 
-def test_a_host_that_is_done_gets_nothing(authority: Path) -> None:
+def test_a_finished_host_gets_no_commands(authority: Path) -> None:
     ran = play(*done(authority))
     assert (ran.commands, ran.would_change, ran.failed_hosts) == ((), (), ())
 
@@ -132,14 +136,14 @@ def test_a_host_of_another_authority_is_left_as_it_is(authority: Path, tmp_path:
     """The machine that made the other one may still have it: two authorities would keep gateways and hosts apart."""
     ran = play(*done(tmp_path / "other"))
     assert ran.failed_hosts and not authority.exists()
-    assert any("is of another authority than the one in" in line for line in ran.told)
+    assert any("is of another authority than the one in" in line for line in ran.log)
 
 
 def test_files_of_an_authority_that_do_not_fit_sign_nothing(authority: Path) -> None:
     seen = done(authority)
     (authority / KEY).write_text("half a key\n")
     ran = play(*seen)
-    assert ran.failed_hosts and any("cannot sign" in line for line in ran.told)
+    assert ran.failed_hosts and any("cannot sign" in line for line in ran.log)
 
 
 def test_a_host_that_no_gateway_comes_to_has_nothing_of_it() -> None:
@@ -177,18 +181,18 @@ def test_a_gateway_has_a_certificate_before_its_settings_name_it(authority: Path
 
 def test_a_gateway_s_settings_name_what_others_are_asked_with() -> None:
     assert FRONT.gateway
-    told = settings(FRONT, FRONT.gateway)
-    assert told["servers"] == {
+    written = settings(FRONT, FRONT.gateway)
+    assert written["servers"] == {
         "front/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.1:8003/ready/main"},
         "back/main": {"grpc": "10.0.0.2:8009", "ready_url": "https://10.0.0.2:8009/ready/main", "mutual": "main"},
     }
-    assert told["mutual"] == {"certificate": gateway_defaults.CERTIFICATE, "authority": gateway_defaults.AUTHORITY}
-    assert told["models"]["nomic"]["servers"] == ["back/main"]
-    assert settings_of(told).servers["back/main"].mutual == "main"
+    assert written["mutual"] == {"certificate": gateway_defaults.CERTIFICATE, "authority": gateway_defaults.AUTHORITY}
+    assert written["models"]["nomic"]["servers"] == ["back/main"]
+    assert settings_of(written).servers["back/main"].mutual == "main"
 
 
 def test_the_doctor_asks_for_the_certificate_of_a_gateway_that_asks_others_alone() -> None:
-    """Nobody renews one that such a gateway has left behind: it would be called broken for ever."""
-    asked = [questions(mine)["certificates"] for mine in (FRONT, BACK, a_slice())]
-    assert ["gateway/mutual.pem" in shell for shell in asked] == [True, False, False]
-    assert all("mutual/host.pem" in shell for shell in asked)
+    """No run renews a certificate that such a gateway left behind: the doctor would call it broken for ever."""
+    questions_about_certificates = [questions(mine)["certificates"] for mine in (FRONT, BACK, a_slice())]
+    assert ["gateway/mutual.pem" in shell for shell in questions_about_certificates] == [True, False, False]
+    assert all("mutual/host.pem" in shell for shell in questions_about_certificates)

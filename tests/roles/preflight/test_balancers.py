@@ -1,4 +1,4 @@
-"""What is found on a balancer's host before the first change."""
+"""Preflight findings on a balancer's host."""
 
 from __future__ import annotations
 

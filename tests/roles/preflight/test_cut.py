@@ -17,7 +17,7 @@ CUT = {
 
 
 @pytest.mark.parametrize(
-    ("manage", "profiles", "cut", "found"),
+    ("manage", "profiles", "cut", "expected"),
     [
         (False, (), CUT, ["mig-not-managed"]),
         (False, ("7g.80gb",), WHOLE, ["mig-not-managed"]),
@@ -29,19 +29,19 @@ CUT = {
     ],
 )
 def test_gpus_of_somebody_else_have_to_be_cut_as_declared(
-    manage: bool, profiles: tuple[str, ...], cut: dict[str, str], found: list[str]
+    manage: bool, profiles: tuple[str, ...], cut: dict[str, str], expected: list[str]
 ) -> None:
-    """Where the driver is managed, the role mig cuts later."""
+    """If the driver is managed, the MIG role cuts the GPUs later in the run."""
     mine = a_slice("debian-12", machine={"mig": profiles}, driver={"manage": manage}, mig=profiles)
-    assert kinds(mine, loaded="580.178.04", **cut) == found
+    assert kinds(mine, loaded="580.178.04", **cut) == expected
 
 
 def test_a_cut_that_is_not_ours_is_refused_before_the_first_change_under_the_hosts_name() -> None:
     mine = a_slice("debian-12", driver={"manage": False})
     ran = confirmed(story=lambda: preflight.confirm(mine), loaded="580.178.04", **CUT)
     problem = "host: the GPUs are not cut as declared, and a driver that is not managed is left as it is"
-    assert (ran.failed_hosts, f"[@fake/host] {problem}" in ran.told) == (("host",), True)
-    assert "[@fake/host]   state   preflight; no host was changed" in ran.told
+    assert (ran.failed_hosts, f"[@fake/host] {problem}" in ran.log) == (("host",), True)
+    assert "[@fake/host]   state   preflight; no host was changed" in ran.log
 
 
 def test_modes_and_instances_are_asked_only_where_the_driver_is_not_managed() -> None:

@@ -20,15 +20,15 @@ DISTRIBUTION = Docker(source="distribution")
 
 
 def findings(mine: Slice, packages: dict[str, str] | None = None, **values: str) -> list[Refusal]:
-    """What is found on a host with these packages and answers."""
+    """Findings on a host with these packages and answers."""
     installed = {name: Installed(version) for name, version in (packages or {}).items()}
     seen = HostFacts(packages=installed, values={name.replace("_", "-"): value for name, value in values.items()})
     return list(foreign_docker(seen, mine))
 
 
 def test_on_debian_12_its_own_docker_is_never_offered() -> None:
-    (found,) = findings(a_slice("debian-12"), {"docker.io": "20.10.24+dfsg1-1+deb12u1"})
-    assert str(found) == (
+    (finding,) = findings(a_slice("debian-12"), {"docker.io": "20.10.24+dfsg1-1+deb12u1"})
+    assert str(finding) == (
         "host: another Docker is installed: docker.io\n"
         "  found   docker.io 20.10.24+dfsg1-1+deb12u1\n"
         "  wanted  docker-ce, or no Docker yet\n"
@@ -60,8 +60,8 @@ def test_on_debian_12_its_own_docker_is_never_offered() -> None:
     ],
 )
 def test_elsewhere_it_is_offered_where_it_can_attach_a_gpu(os: str, version: str, offered: str) -> None:
-    (found,) = findings(a_slice(os), {"docker.io": version})
-    assert found.attempt.startswith(offered)
+    (finding,) = findings(a_slice(os), {"docker.io": version})
+    assert finding.attempt.startswith(offered)
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_elsewhere_it_is_offered_where_it_can_attach_a_gpu(os: str, version: str
     ids=lambda value: str(value),
 )
 def test_every_other_docker_is_found(packages: dict[str, str], values: dict[str, str], what: str, offered: str) -> None:
-    (found,) = findings(a_slice("ubuntu-24.04"), packages, **values)
-    assert (found.problem, found.kind) == (f"host: another Docker is installed: {what}", "foreign-docker")
-    assert found.attempt.startswith(offered)
+    (finding,) = findings(a_slice("ubuntu-24.04"), packages, **values)
+    assert (finding.problem, finding.kind) == (f"host: another Docker is installed: {what}", "foreign-docker")
+    assert finding.attempt.startswith(offered)
 
 
 def test_dockers_own_package_is_foreign_where_the_distributions_is_wanted() -> None:
-    (found,) = findings(a_slice("debian-13", docker=DISTRIBUTION), {"docker-ce": "5:29.1.3-1~debian.13~trixie"})
-    assert found.attempt.startswith(
+    (finding,) = findings(a_slice("debian-13", docker=DISTRIBUTION), {"docker-ce": "5:29.1.3-1~debian.13~trixie"})
+    assert finding.attempt.startswith(
         'docker = Docker(source="docker") keeps it; or apt-get purge docker-ce docker-ce-cli'
     )
 
@@ -96,11 +96,11 @@ def test_a_host_that_has_the_wanted_one_is_left_alone(source: Docker, package: s
 
 def test_it_is_one_of_preflights_findings() -> None:
     seen = HostFacts(packages={"docker.io": Installed("29.1.3")})
-    assert "foreign-docker" in [found.kind for found in judge(seen, a_slice("ubuntu-24.04"), Defaults(), 0)]
+    assert "foreign-docker" in [finding.kind for finding in judge(seen, a_slice("ubuntu-24.04"), Defaults(), 0)]
 
 
-@pytest.mark.parametrize(("owner", "found"), [("exit 1", True), ("echo docker-ce: $1", False)])
-def test_a_dockerd_of_no_package_is_told_from_one_of_a_package(tmp_path: Path, owner: str, found: bool) -> None:
+@pytest.mark.parametrize(("owner", "is_stray"), [("exit 1", True), ("echo docker-ce: $1", False)])
+def test_a_dockerd_of_no_package_is_told_from_one_of_a_package(tmp_path: Path, owner: str, is_stray: bool) -> None:
     """The question as a host's shell runs it."""
     for name, lines in {"dockerd": "", "dpkg": owner, "dpkg-query": "exit 1"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
@@ -108,4 +108,4 @@ def test_a_dockerd_of_no_package_is_told_from_one_of_a_package(tmp_path: Path, o
     path = f"{tmp_path}:/usr/bin:/bin"
     shell = subprocess.run(["bash", "-c", script(*questions())], env={"PATH": path}, capture_output=True, text=True)
     seen = HostFacts.parse(shell.stdout.splitlines())
-    assert seen.value("stray-docker") == (str(tmp_path / "dockerd") if found else "")
+    assert seen.value("stray-docker") == (str(tmp_path / "dockerd") if is_stray else "")

@@ -1,4 +1,4 @@
-"""What preflight finds on machines that are not the declared one; facts are scripted as the host prints them."""
+"""Preflight findings on machines that differ from the declared one; facts are scripted as the host prints them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GOOD = {
 def kinds(mine: Slice | None = None, **changes: str) -> list[str]:
     """Kinds of everything found on a good machine with some answers changed; an empty answer is no answer."""
     values = {name: value for name, value in {**GOOD, **changes}.items() if value}
-    return [found.kind for found in judge(HostFacts(values=values), mine or a_slice("debian-12"), Defaults(), NOW)]
+    return [finding.kind for finding in judge(HostFacts(values=values), mine or a_slice("debian-12"), Defaults(), NOW)]
 
 
 def test_the_declared_machine_has_no_findings() -> None:
@@ -103,17 +103,17 @@ def test_what_is_no_hindrance_is_no_finding(changes: dict[str, str]) -> None:
 
 def test_what_a_slow_disk_could_not_count_in_time_is_no_lack_of_room() -> None:
     small = {"room": "/dev/vda1 90000 80000 10000 90% /", "docker-room": ""}
-    assert [kinds(**small, **{"used-mib": told}) for told in ("unknown", "")] == [[], ["disk"]]
+    assert [kinds(**small, **{"used-mib": used_mib}) for used_mib in ("unknown", "")] == [[], ["disk"]]
 
 
 @pytest.mark.parametrize("image", [{"image": "present"}, {"pulling": "enginehouse-pull@1.service loaded activating"}])
-@pytest.mark.parametrize(("free_mib", "found"), [(30_000, []), (29_000, ["disk"])])
+@pytest.mark.parametrize(("free_mib", "expected"), [(30_000, []), (29_000, ["disk"])])
 def test_room_for_an_image_that_came_already_is_not_asked_again(
-    image: dict[str, str], free_mib: int, found: list[str]
+    image: dict[str, str], free_mib: int, expected: list[str]
 ) -> None:
     mine = a_slice("debian-12", disk_needed_mib=150_001)
     room = {"room": f"/dev/vda1 990000 900000 {free_mib} 99% /", "docker-room": ""}
-    assert kinds(mine, **room, **image) == found
+    assert kinds(mine, **room, **image) == expected
 
 
 def test_all_findings_come_together() -> None:
@@ -134,7 +134,7 @@ def test_an_ubuntu_kernel_of_another_flavour_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flavour", "kernel", "found"),
+    ("flavour", "kernel", "expected"),
     [
         ("generic", "6.14.0-33-generic", ["kernel"]),
         ("generic-hwe-24.04", "6.14.0-33-generic", []),
@@ -142,9 +142,9 @@ def test_an_ubuntu_kernel_of_another_flavour_is_found() -> None:
         ("aws", "6.14.0-1015-aws", []),
     ],
 )
-def test_an_enablement_kernel_has_to_be_declared(flavour: str, kernel: str, found: list[str]) -> None:
+def test_an_enablement_kernel_has_to_be_declared(flavour: str, kernel: str, expected: list[str]) -> None:
     mine = a_slice("ubuntu-24.04", machine={"kernel_flavour": flavour})
-    assert kinds(mine, os="ubuntu-24.04", kernel=kernel) == found
+    assert kinds(mine, os="ubuntu-24.04", kernel=kernel) == expected
 
 
 def test_an_enablement_kernel_with_its_driver_is_no_finding() -> None:
@@ -164,8 +164,8 @@ def test_a_proxy_that_is_not_known_can_be_allowed_for() -> None:
 
 def test_a_message_names_the_host_what_was_seen_and_what_to_do() -> None:
     seen = HostFacts(values={**GOOD, "pci": "0000:01:00.0 10de:20b5 0x030200"})
-    (found,) = judge(seen, a_slice("debian-12"), Defaults(), NOW)
-    assert str(found) == (
+    (finding,) = judge(seen, a_slice("debian-12"), Defaults(), NOW)
+    assert str(finding) == (
         "host: this machine has another GPU\n"
         "  found   10de:20b5\n"
         "  wanted  10de:2330 (h100-80, SM 90)\n"
@@ -246,7 +246,7 @@ def test_a_finding_fails_the_host() -> None:
 
 
 def test_a_finding_is_shown_by_dry() -> None:
-    assert any("the number of GPUs differs" in line for line in confirmed(pci="").told)
+    assert any("the number of GPUs differs" in line for line in confirmed(pci="").log)
 
 
 def test_the_login_is_asked_without_sudo() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from host import blobs, fetch, loopback
-from tests.roles.web import Answer, Asked, Web, serving
+from tests.roles.web import Answer, Request, Web, serving
 
 LAYER = bytes(range(256)) * 4096
 CONFIG = b'{"os": "linux"}'
@@ -23,7 +23,6 @@ KEY = "nvapi-1"
 
 
 def name_of(content: bytes) -> str:
-    """Its sha256."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -36,7 +35,7 @@ def part(content: bytes, **more: Any) -> dict[str, Any]:
 MANIFEST = json.dumps({"config": part(CONFIG), "layers": [part(LAYER)]}, indent=3).encode() + b"\n "
 ARM = part(b"{}", platform={"os": "linux", "architecture": "arm64"})
 INDEX = json.dumps({"manifests": [ARM, part(MANIFEST, platform=blobs.PLATFORM)]}, indent=5).encode()
-ALL = {name_of(each): each for each in (INDEX, MANIFEST, CONFIG, LAYER)}
+ALL = {name_of(blob): blob for blob in (INDEX, MANIFEST, CONFIG, LAYER)}
 DIGEST = f"sha256:{name_of(INDEX)}"
 
 
@@ -48,20 +47,20 @@ class Registry:
         self.cut = 0
         """How many bytes a layer's first answer has."""
 
-    def __call__(self, asked: Asked) -> Answer:
-        login = asked.headers.get("Authorization", "")
-        if asked.path.startswith("/token"):
+    def __call__(self, request: Request) -> Answer:
+        login = request.headers.get("Authorization", "")
+        if request.path.startswith("/token"):
             self.tokens += 1
             is_right = login == f"Basic {base64.b64encode(f'me:{self.key}'.encode()).decode()}"
             return (200, {}, b'{"token": "t"}') if is_right else (401, {}, b"")
         if self.key and login != ("Bearer t" if self.bearer else f"Basic {base64.b64encode(b'me:nvapi-1').decode()}"):
-            how = f'Bearer realm="http://{asked.headers["Host"]}/token",service="here"' if self.bearer else "Basic x"
+            how = f'Bearer realm="http://{request.headers["Host"]}/token",service="here"' if self.bearer else "Basic x"
             return 401, {"WWW-Authenticate": how}, b""
-        name = asked.path.rpartition("sha256:")[2]
+        name = request.path.rpartition("sha256:")[2]
         content = self.wrong.get(name, ALL.get(name))
         if content is None:
             return 404, {}, b""
-        start = int(asked.headers.get("Range", "bytes=0-")[6:-1])
+        start = int(request.headers.get("Range", "bytes=0-")[6:-1])
         if name == name_of(LAYER) and self.cut:
             content, self.cut = content[: self.cut], 0
             return 200, {}, content
@@ -109,23 +108,26 @@ def test_a_layer_that_broke_off_is_continued(tmp_path: Path) -> None:
     registry = Registry()
     registry.cut = 1000
     _, web = kept(registry, tmp_path)
-    assert [asked.headers.get("Range") for asked in web.asked if name_of(LAYER) in asked.path] == [None, "bytes=1000-"]
+    assert [request.headers.get("Range") for request in web.requests if name_of(LAYER) in request.path] == [
+        None,
+        "bytes=1000-",
+    ]
 
 
-def test_what_is_here_is_not_asked_for(tmp_path: Path) -> None:
+def test_blobs_already_here_are_not_requested(tmp_path: Path) -> None:
     staging = tmp_path / ".image.partial"
     staging.mkdir()
     (staging / name_of(LAYER)).write_bytes(LAYER)
     _, first = kept(Registry(), tmp_path)
     _, second = kept(Registry(), tmp_path)
-    assert (any(name_of(LAYER) in asked.path for asked in first.asked), second.asked) == (False, [])
+    assert (any(name_of(LAYER) in request.path for request in first.requests), second.requests) == (False, [])
 
 
 @pytest.mark.parametrize("bearer", [False, True])
 def test_a_key_is_given_where_it_is_asked_for(bearer: bool, tmp_path: Path) -> None:
     _, web = kept(Registry(KEY, bearer), tmp_path, KEY)
-    assert "Authorization" not in web.asked[0].headers
-    assert not any(KEY in asked.path for asked in web.asked)
+    assert "Authorization" not in web.requests[0].headers
+    assert not any(KEY in request.path for request in web.requests)
 
 
 def test_a_key_goes_to_no_realm_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,18 +142,18 @@ def test_a_wrong_key_is_said_with_its_status(tmp_path: Path) -> None:
 
 
 def test_a_redirect_to_another_host_does_not_take_the_key_along(tmp_path: Path) -> None:
-    with serving(lambda asked: (200, {}, ALL[asked.path[1:]])) as elsewhere:
+    with serving(lambda request: (200, {}, ALL[request.path[1:]])) as elsewhere:
 
-        def sent_away(asked: Asked) -> Answer:
-            found = Registry(KEY)(asked)
-            name = asked.path.rpartition("sha256:")[2]
-            is_layer = found[0] == 200 and name == name_of(LAYER)
-            return (307, {"Location": f"http://{elsewhere.address}/{name}"}, b"") if is_layer else found
+        def sent_away(request: Request) -> Answer:
+            answer = Registry(KEY)(request)
+            name = request.path.rpartition("sha256:")[2]
+            is_layer = answer[0] == 200 and name == name_of(LAYER)
+            return (307, {"Location": f"http://{elsewhere.address}/{name}"}, b"") if is_layer else answer
 
         with serving(sent_away) as web:
             origin = blobs.Origin(f"{web.address}/nvidia/triton@{DIGEST}", "me", KEY)
             blobs.keep(origin, DIGEST, tmp_path / "image")
-    assert ["Authorization" in asked.headers for asked in elsewhere.asked] == [False]
+    assert ["Authorization" in request.headers for request in elsewhere.requests] == [False]
 
 
 def test_an_image_for_other_machines_is_refused() -> None:
@@ -174,9 +176,9 @@ def test_where_a_reference_is_asked_for(reference: str, root: str) -> None:
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    """Where the image's blobs are to be had on loopback."""
-    with loopback.serving(kept(Registry(), tmp_path)[0], 0) as found:
-        yield found
+    """The loopback port that serves the image's blobs."""
+    with loopback.serving(kept(Registry(), tmp_path)[0], 0) as blobs_port:
+        yield blobs_port
 
 
 def got(port: int, path: str, method: str = "GET") -> Any:
@@ -209,7 +211,7 @@ def test_loopback_gives_nothing_else(path: str, port: int) -> None:
         got(port, path)
 
 
-def test_who_begins_with_tls_is_answered_in_http(port: int) -> None:
+def test_a_client_that_begins_with_tls_is_answered_in_http(port: int) -> None:
     """Docker's client goes on without TLS where the answer begins so (Go: tls.RecordHeaderError)."""
     with socket.create_connection(("127.0.0.1", port), timeout=300) as line:
         line.sendall(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\x00\x0a\x00\x01")

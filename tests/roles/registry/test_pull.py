@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from host import pull
-from tests.roles.web import Answer, Asked, Web, serving
+from tests.roles.web import Answer, Request, Web, serving
 
 IMAGE = json.dumps({"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/tritonserver@sha256:2"]}).encode()
 DONE = b'{"status": "Download complete", "id": "a"}\n{"status": "Pull complete", "id": "a"}\n'
@@ -23,14 +23,14 @@ def call(
     answers: list[Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str = "", **more: Any
 ) -> tuple[int, Web]:
     """Exit status, and what the engine was asked; its answers to the pull come in order, the last one for ever."""
-    told = {"reference": "nvcr.io/nvidia/tritonserver:26.07", "registry": "nvcr.io", "username": "$oauthtoken"}
-    told |= {"key_file": str(tmp_path / "key"), "key_source": "NGC_API_KEY in the shell that runs pyinfra"}
-    (tmp_path / "settings.json").write_text(json.dumps(told | {"record": str(tmp_path / "record.json")} | more))
+    settings = {"reference": "nvcr.io/nvidia/tritonserver:26.07", "registry": "nvcr.io", "username": "$oauthtoken"}
+    settings |= {"key_file": str(tmp_path / "key"), "key_source": "NGC_API_KEY in the shell that runs pyinfra"}
+    (tmp_path / "settings.json").write_text(json.dumps(settings | {"record": str(tmp_path / "record.json")} | more))
     if key:
         (tmp_path / "key").write_text(key + "\n")
 
-    def answer(asked: Asked) -> Answer:
-        return (answers.pop(0) if len(answers) > 1 else answers[0]) if asked.method == "POST" else (200, {}, IMAGE)
+    def answer(request: Request) -> Answer:
+        return (answers.pop(0) if len(answers) > 1 else answers[0]) if request.method == "POST" else (200, {}, IMAGE)
 
     monkeypatch.setattr(pull.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "docker.sock"))
@@ -72,8 +72,8 @@ def test_a_pull_that_was_refused_leaves_no_mark(tmp_path: Path, monkeypatch: pyt
 
 def test_name_and_tag_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, engine = call([(200, {}, DONE)], tmp_path, monkeypatch)
-    asked = parse_qs(urlsplit(engine.asked[0].path).query)
-    assert (asked["fromImage"], asked["tag"]) == (["nvcr.io/nvidia/tritonserver"], ["26.07"])
+    query = parse_qs(urlsplit(engine.requests[0].path).query)
+    assert (query["fromImage"], query["tag"]) == (["nvcr.io/nvidia/tritonserver"], ["26.07"])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_port_is_no_tag(reference: str, parts: tuple[str, str]) -> None:
 
 def test_the_key_is_sent_to_the_engine_and_gone_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, engine = call([(200, {}, DONE)], tmp_path, monkeypatch, key="nvapi-1")
-    sent = json.loads(base64.urlsafe_b64decode(engine.asked[0].headers["X-Registry-Auth"]))
+    sent = json.loads(base64.urlsafe_b64decode(engine.requests[0].headers["X-Registry-Auth"]))
     assert (sent["username"], sent["password"], (tmp_path / "key").exists()) == ("$oauthtoken", "nvapi-1", False)
 
 
@@ -117,7 +117,7 @@ def test_a_key_without_access_is_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, engine = call([refusal("denied: requested access is denied")], tmp_path, monkeypatch, key="nvapi-1")
-    assert (status, len(engine.asked)) == (1, 1)
+    assert (status, len(engine.requests)) == (1, 1)
     assert capsys.readouterr().err.startswith("nvcr.io knows the key and denies this image (403)")
 
 
@@ -126,7 +126,7 @@ def test_a_layer_the_engine_has_asked_for_five_times_is_asked_for_once_more(
 ) -> None:
     cut = (200, {}, b'{"error": "unexpected EOF"}\n')
     status, engine = call([cut, cut, cut], tmp_path, monkeypatch)
-    assert (status, len(engine.asked)) == (1, 2)
+    assert (status, len(engine.requests)) == (1, 2)
 
 
 def test_an_error_in_the_middle_of_a_pull_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,9 +141,9 @@ def test_progress_counts_bytes_of_all_layers() -> None:
     assert str(progress) == "5 of 8 MiB, 1 of 2 layers unpacked"
 
 
-@pytest.mark.parametrize("said", ["sha256:ab401cd: unexpected EOF", "layer 7a403e: connection reset by peer"])
-def test_digits_inside_a_digest_are_no_status(said: str) -> None:
-    assert (pull.judge(said), pull.Refused(said).may_pass) == (0, True)
+@pytest.mark.parametrize("message", ["sha256:ab401cd: unexpected EOF", "layer 7a403e: connection reset by peer"])
+def test_digits_inside_a_digest_are_no_status(message: str) -> None:
+    assert (pull.judge(message), pull.Refused(message).may_pass) == (0, True)
 
 
 def test_an_engine_that_does_not_answer_is_said_in_words(
@@ -177,8 +177,8 @@ def shared(tmp_path: Path, port: int = 0) -> dict[str, Any]:
     blobs.mkdir(parents=True)
     (blobs / name).write_bytes(b"{}")
     (blobs / "manifest.sha256").write_text(f"{name}  {name}\n")
-    told = {"origin": "registry.invalid/a/b", "port": port, "blobs": str(blobs), "ca_file": ""}
-    return {"reference": f"127.0.0.1:7399/a/b@sha256:{name}", "shared": told}
+    sharing = {"origin": "registry.invalid/a/b", "port": port, "blobs": str(blobs), "ca_file": ""}
+    return {"reference": f"127.0.0.1:7399/a/b@sha256:{name}", "shared": sharing}
 
 
 def test_a_shared_image_is_pulled_from_loopback_without_the_key_or_its_registry(
@@ -186,8 +186,8 @@ def test_a_shared_image_is_pulled_from_loopback_without_the_key_or_its_registry(
 ) -> None:
     more = shared(tmp_path)
     status, engine = call([(200, {}, DONE)], tmp_path, monkeypatch, key="nvapi-1", **more)
-    asked = parse_qs(urlsplit(engine.asked[0].path).query)
-    assert (status, asked["fromImage"], "X-Registry-Auth" in engine.asked[0].headers) == (
+    query = parse_qs(urlsplit(engine.requests[0].path).query)
+    assert (status, query["fromImage"], "X-Registry-Auth" in engine.requests[0].headers) == (
         0,
         ["127.0.0.1:7399/a/b"],
         False,

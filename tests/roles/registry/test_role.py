@@ -28,7 +28,7 @@ HERE, GOING = "image=sha256:1\nActiveState=inactive", "ActiveState=activating\nS
 
 
 def placed(mine: Slice) -> str:
-    """What a host says whose program, unit and settings are right."""
+    """The answer of a host whose program, unit and settings are right."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine))
 
 
@@ -100,7 +100,9 @@ def test_the_key_goes_to_a_file_in_memory_and_the_unit_starts_in_the_same_comman
 def test_the_key_is_in_no_command_no_label_and_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NGC_API_KEY", "nvapi-1")
     ran = play(WITH_KEY, "")
-    assert "nvapi-1" not in repr((ran.commands, ran.operations, ran.told, [each.command for each in ran.shell["host"]]))
+    assert "nvapi-1" not in repr(
+        (ran.commands, ran.operations, ran.log, [heard.command for heard in ran.shell["host"]])
+    )
     assert not any("nvapi-1" in text.content for text in texts(WITH_KEY))
 
 
@@ -108,7 +110,7 @@ def test_an_empty_key_fails_the_host_and_names_its_source(monkeypatch: pytest.Mo
     monkeypatch.delenv("NGC_API_KEY", raising=False)
     ran = play(WITH_KEY, "")
     assert ran.failed_hosts == ("host",)
-    assert "[@fake/host] a secret is empty: NGC_API_KEY in the shell that runs pyinfra" in ran.told
+    assert "[@fake/host] a secret is empty: NGC_API_KEY in the shell that runs pyinfra" in ran.log
 
 
 def test_a_host_that_has_the_image_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,5 +154,5 @@ def test_a_failed_pull_tells_the_units_last_words() -> None:
         "systemctl show": "ActiveState=failed\nResult=exit-code",
     }
     ran = run(lambda: registry.finish(ANONYMOUS), answers=answers)
-    assert "[@fake/host] nvcr.io rejected the key (401, unauthorized)" in ran.told
+    assert "[@fake/host] nvcr.io rejected the key (401, unauthorized)" in ran.log
     assert any("rm -rf /run/enginehouse/registry/" in str(heard) for heard in ran.shell.values())

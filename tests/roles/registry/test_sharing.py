@@ -30,36 +30,36 @@ CAME = "ActiveState=active\nResult=success\npublished=1"
 
 
 def mine_of(name: str) -> Slice:
-    """One of three hosts that share the image."""
-    places = {other: f"10.0.0.{number}:7400" for number, other in enumerate(NAMES, 1)}
+    """The slice of a host that shares the image with two others."""
+    places = {host: f"10.0.0.{number}:7400" for number, host in enumerate(NAMES, 1)}
     here = places.pop(name)
-    others = tuple(PeerSlice(host=f"@fake/{other}", place=place) for other, place in places.items())
+    others = tuple(PeerSlice(host=f"@fake/{host}", place=place) for host, place in places.items())
     shared = SharedSlice(model=KEY[0], revision=KEY[1], port=7400, here=here, peers=others)
     sharing = SharingSlice(address=here[:-5], files=(shared,))
     return a_slice(host=f"@fake/{name}", image=SHARED, sharing=sharing, weights=())
 
 
 class Host:
-    """What one host answers: it has nothing until its pull has run, or the blobs have come."""
+    """A host's answers: it has no image until its pull has run, or the blobs have come."""
 
-    def __init__(self, told: str = NOTHING, awaited: str = CAME) -> None:
-        self.told, self.awaited = told, awaited
+    def __init__(self, inspected: str = NOTHING, awaited: str = CAME) -> None:
+        self.inspected, self.awaited = inspected, awaited
         placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine_of("a")))
         self.answers: dict[Any, Any] = {
             re.compile(f"systemctl start --no-block {PULL}"): self._pulled,
             "%n %a %U": placed,
-            "docker image inspect": lambda command: self.told,
+            "docker image inspect": lambda command: self.inspected,
             "echo offer=": f"offer={json.dumps(OFFER)}\nActiveState=active\nResult=success",
             "echo published=": self._awaited,
             "systemctl show": "ActiveState=inactive\nResult=success",
         }
 
     def _pulled(self, command: str) -> str:
-        self.told = ALL
+        self.inspected = ALL
         return ""
 
     def _awaited(self, command: str) -> str:
-        self.told = f"{NOTHING}\nblobs=1" if self.awaited == CAME else NOTHING
+        self.inspected = f"{NOTHING}\nblobs=1" if self.awaited == CAME else NOTHING
         return self.awaited
 
 
@@ -73,7 +73,7 @@ def play(**hosts: Host) -> Ran:
         registry.begin(mine)
         registry.finish(mine)
 
-    return run(story, answers={name: each.answers for name, each in hosts.items()}, hosts=NAMES)
+    return run(story, answers={name: host.answers for name, host in hosts.items()}, hosts=NAMES)
 
 
 @pytest.fixture(autouse=True)
@@ -82,9 +82,9 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def heard(ran: Ran, name: str, words: str) -> list[str]:
-    """What a host was told while the run executed, as far as it has these words; standard input behind the command."""
-    told = (f"{each.command}\n{each.stdin}" for each in ran.shell[name] if each.executing)
-    return [text for text in told if words in text]
+    """Executed commands of a host that contain `words`, each with its standard input."""
+    texts_of_commands = (f"{call.command}\n{call.stdin}" for call in ran.shell[name] if call.executing)
+    return [text for text in texts_of_commands if words in text]
 
 
 def order(ran: Ran, name: str) -> list[str]:
@@ -109,12 +109,12 @@ def test_the_pull_knows_origin_and_blobs() -> None:
     assert settings["shared"] == {"origin": SHARED.origin_reference, "port": 7399, "blobs": BLOBS, "ca_file": ""}
 
 
-def test_where_all_have_it_nothing_is_done() -> None:
+def test_nothing_is_done_if_every_host_has_the_image() -> None:
     ran = play(**{name: Host(ALL) for name in NAMES})
     assert (ran.changed, ran.would_change, ran.failed_hosts) == ((), (), ())
 
 
-def test_on_bare_hosts_one_asks_the_registry_and_the_others_that_host() -> None:
+def test_on_bare_hosts_a_single_host_pulls_from_the_registry_and_the_others_from_it() -> None:
     ran = play(**{name: Host() for name in NAMES})
     assert ran.failed_hosts == ()
     assert {name: order(ran, name) for name in NAMES} == {
@@ -122,7 +122,7 @@ def test_on_bare_hosts_one_asks_the_registry_and_the_others_that_host() -> None:
     }
 
 
-def test_who_lacks_it_gets_its_blobs_and_pulls_them_from_loopback() -> None:
+def test_a_host_without_the_image_gets_its_blobs_and_pulls_them_from_loopback() -> None:
     ran = play(a=Host(ALL), b=Host(), c=Host(ALL))
     assert (order(ran, "b"), ran.failed_hosts) == (["share", "pull"], ())
     (text,) = heard(ran, "b", f"cat > /run/enginehouse/share/{KEY[0]}.json")
@@ -136,6 +136,6 @@ def test_what_the_others_do_not_deliver_is_asked_of_the_registry() -> None:
     assert (order(ran, "b"), ran.failed_hosts) == (["share", "pull"], ())
 
 
-def test_who_has_the_blobs_and_lost_the_image_asks_nobody() -> None:
+def test_a_host_that_lost_the_image_but_has_its_blobs_needs_no_other_host() -> None:
     ran = play(a=Host(ALL), b=Host(f"{NOTHING}\nblobs=1"), c=Host(ALL))
     assert (order(ran, "b"), ran.failed_hosts) == (["pull"], ())

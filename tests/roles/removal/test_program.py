@@ -58,12 +58,18 @@ class Host:
 
     def remember(self, packages: Sequence[str] = ("base-files",), **files: str) -> None:
         """The record of the host before the first deploy."""
-        told = {"packages": "\n".join(packages), "holds": "", "users": "root", "groups": "root", "paths": ""} | files
-        for name, content in told.items():
+        host_state = {
+            "packages": "\n".join(packages),
+            "holds": "",
+            "users": "root",
+            "groups": "root",
+            "paths": "",
+        } | files
+        for name, content in host_state.items():
             self.write(f"etc/enginehouse/before/{name.replace('_', '.')}", content)
 
     def call(self, verb: str = "remove") -> list[str]:
-        """What the program says."""
+        """The program's lines of output."""
         environment = {"PATH": f"{self.root}/bin:/usr/bin:/bin", "ENGINEHOUSE_PREFIX": str(self.root)}
         command = [sys.executable, "-B", "-", verb]
         ran = subprocess.run(
@@ -78,7 +84,7 @@ class Host:
         return ran.stdout.splitlines()
 
     @property
-    def told(self) -> list[str]:
+    def acted(self) -> list[str]:
         """Every command that changes something."""
         asks = (
             "list-units",
@@ -110,7 +116,7 @@ def test_rules_and_the_chain_of_ours_go_and_no_others(host: Host) -> None:
     rules = host.write("state/rules", "\n".join(listed) + "\n")
     host.program("iptables", f'echo "iptables $*" >>"$STATE/told"; [ "$2" != -S ] || cat {rules}')
     host.call()
-    assert [line for line in host.told if "iptables" in line] == [
+    assert [line for line in host.acted if "iptables" in line] == [
         "iptables -w -D OUTPUT -p tcp -m comment --comment enginehouse: no way in -j ENGINEHOUSE-LOCAL",
         "iptables -w -F ENGINEHOUSE-LOCAL",
         "iptables -w -X ENGINEHOUSE-LOCAL",
@@ -119,7 +125,7 @@ def test_rules_and_the_chain_of_ours_go_and_no_others(host: Host) -> None:
 
 def test_a_host_without_us_is_left_alone(host: Host) -> None:
     host.write("etc/docker/daemon.json", '{"debug": true}')
-    assert (host.call(), host.told) == ([], [])
+    assert (host.call(), host.acted) == ([], [])
 
 
 def test_files_of_ours_go_and_others_beside_them_stay(host: Host) -> None:
@@ -138,14 +144,14 @@ def test_the_user_of_the_traffic_service_goes_after_what_runs_as_it(host: Host) 
     host.program("getent", 'test "$*" = "passwd enginehouse-traffic" && echo "enginehouse-traffic:x:998:998::/:"')
     host.write("state/units", "enginehouse-traffic.service loaded active running x\n")
     assert host.call() == ["units: enginehouse-traffic.service", "user: enginehouse-traffic"]
-    assert host.told == ["systemctl stop enginehouse-traffic.service", "userdel enginehouse-traffic"]
+    assert host.acted == ["systemctl stop enginehouse-traffic.service", "userdel enginehouse-traffic"]
 
 
 @pytest.mark.parametrize("user", ["enginehouse-fetch", "enginehouse-share"])
 def test_the_users_that_receive_files_go(host: Host, user: str) -> None:
     host.program("getent", f'test "$*" = "passwd {user}" && echo "{user}:x:996:996::/:"')
     assert host.call() == [f"user: {user}"]
-    assert host.told == [f"userdel {user}"]
+    assert host.acted == [f"userdel {user}"]
 
 
 def test_the_user_of_the_gateway_goes_with_its_processes(host: Host) -> None:
@@ -153,7 +159,9 @@ def test_the_user_of_the_gateway_goes_with_its_processes(host: Host) -> None:
     host.write("state/units", "enginehouse-gateway@0.service loaded active running x\n")
     host.write("usr/local/lib/enginehouse/gateway/versions/1/gateway/app.py")
     host.call()
-    assert host.told[0] == "systemctl stop enginehouse-gateway@0.service" and "userdel enginehouse-gateway" in host.told
+    assert (
+        host.acted[0] == "systemctl stop enginehouse-gateway@0.service" and "userdel enginehouse-gateway" in host.acted
+    )
     assert not (host.root / "usr/local/lib/enginehouse/gateway").exists()
 
 
@@ -164,7 +172,7 @@ def test_units_are_stopped_timers_first_and_not_found_ones_ignored(host: Host) -
         "enginehouse-undo.service not-found inactive dead x\n",
     )
     host.call()
-    assert host.told == ["systemctl stop enginehouse-watch@main.timer triton@main.service"]
+    assert host.acted == ["systemctl stop enginehouse-watch@main.timer triton@main.service"]
 
 
 def test_a_server_that_a_stopped_swap_starts_again_is_stopped_too(host: Host) -> None:
@@ -174,23 +182,23 @@ def test_a_server_that_a_stopped_swap_starts_again_is_stopped_too(host: Host) ->
         "enginehouse-swap@main.service loaded activating start x\ntriton@main.service loaded activating start x\n",
     )
     host.call()
-    assert host.told == ["systemctl stop enginehouse-swap@main.service triton@main.service"] * 2
+    assert host.acted == ["systemctl stop enginehouse-swap@main.service triton@main.service"] * 2
 
 
 def test_listing_touches_nothing(host: Host) -> None:
     host.remember()
     host.write("usr/local/lib/enginehouse/swap.py")
     host.write("state/installed", "ii  base-files\nii  docker-ce\n")
-    said = host.call("list")
-    assert [line.split(":")[0].split(" (")[0] for line in said] == ["files", "packages", "groups", "settings"]
-    assert (host.told, (host.root / "usr/local/lib/enginehouse/swap.py").exists()) == ([], True)
+    printed = host.call("list")
+    assert [line.split(":")[0].split(" (")[0] for line in printed] == ["files", "packages", "groups", "settings"]
+    assert (host.acted, (host.root / "usr/local/lib/enginehouse/swap.py").exists()) == ([], True)
 
 
 def test_only_packages_that_were_not_there_go(host: Host) -> None:
     host.remember(["base-files", "docker-ce"])
     host.write("state/installed", "ii  base-files\nii  docker-ce\nhi  nvidia-driver-cuda\nii  theirs\n")
     host.call()
-    purged = [line for line in host.told if "purge" in line]
+    purged = [line for line in host.acted if "purge" in line]
     assert [line.split("purge ")[1] for line in purged] == ["--allow-change-held-packages nvidia-driver-cuda"]
 
 
@@ -199,7 +207,7 @@ def test_units_that_packages_enabled_are_disabled_before_they_go(host: Host) -> 
     host.write("state/installed", "ii  base-files\nii  docker-ce\n")
     host.program("dpkg", "echo /usr/lib/systemd/system/docker.socket; echo /usr/bin/dockerd")
     host.call()
-    assert host.told[0] == "systemctl disable docker.socket"
+    assert host.acted[0] == "systemctl disable docker.socket"
 
 
 def test_the_units_of_a_package_that_we_masked_are_free_again(host: Host) -> None:
@@ -213,7 +221,7 @@ def test_the_units_of_a_package_that_we_masked_are_free_again(host: Host) -> Non
     host.write("etc/systemd/system/prometheus-own.service")
     host.call()
     assert sorted(path.name for path in folder.iterdir()) == ["prometheus-own.service", "theirs.service"]
-    assert any("purge" in line and "prometheus-node-exporter" in line for line in host.told)
+    assert any("purge" in line and "prometheus-node-exporter" in line for line in host.acted)
 
 
 def test_a_family_something_of_others_needs_stays(host: Host) -> None:
@@ -221,7 +229,7 @@ def test_a_family_something_of_others_needs_stays(host: Host) -> None:
     host.write("state/installed", "ii  base-files\nii  docker-ce\nii  compose\n")
     host.write("state/would-go", "Purg docker-ce [1]\nPurg compose [2]\n")
     assert "stays: Docker (docker-ce), because of compose" in host.call()
-    assert not any("purge" in line for line in host.told)
+    assert not any("purge" in line for line in host.acted)
 
 
 def test_docker_stays_while_containers_of_others_exist(host: Host) -> None:
@@ -237,7 +245,7 @@ def test_what_came_with_a_package_goes_with_it_and_what_was_idle_before_stays(ho
     host.write("state/unneeded", "Remv idle [1]\n")
     host.program("apt-get", APT.replace("  *purge*)", '  *purge*) echo "Remv libpopt0 [1]" >>"$STATE/unneeded";'))
     host.call()
-    purged = [line.split("packages ")[1] for line in host.told if "purge" in line]
+    purged = [line.split("packages ")[1] for line in host.acted if "purge" in line]
     assert purged[0] == "rsync"
     assert set(purged[1:]) == {"libpopt0"}
 
@@ -246,8 +254,8 @@ def test_without_a_record_packages_and_daemon_json_stay(host: Host) -> None:
     host.write("var/lib/enginehouse/history.jsonl")
     host.write("state/installed", "ii  docker-ce\n")
     host.write("etc/docker/daemon.json", '{"features": {"cdi": true}}')
-    said = host.call()
-    assert "stays: every package; what was here before the first deploy is not recorded" in said
+    printed = host.call()
+    assert "stays: every package; what was here before the first deploy is not recorded" in printed
     assert (host.root / "etc/docker/daemon.json").read_text() == '{"features": {"cdi": true}}'
 
 
@@ -255,7 +263,7 @@ def test_holds_of_ours_are_lifted_and_theirs_stay(host: Host) -> None:
     host.remember(holds="linux-generic")
     host.write("state/holds", "linux-generic\ndocker-ce\n")
     host.call()
-    assert "apt-mark unhold docker-ce" in host.told
+    assert "apt-mark unhold docker-ce" in host.acted
 
 
 def test_a_source_that_was_set_aside_comes_back(host: Host) -> None:
@@ -364,7 +372,7 @@ def test_the_data_disk_is_unmounted_and_its_line_goes(host: Host) -> None:
     table.write_bytes(others + DISK.format("/var/lib/enginehouse").encode() + b"\n")
     host.write("var/lib/enginehouse/docker/layer")
     assert any(line.startswith("disk: /var/lib/enginehouse is emptied") for line in host.call())
-    assert (table.read_bytes(), "umount /var/lib/enginehouse" in host.told) == (others, True)
+    assert (table.read_bytes(), "umount /var/lib/enginehouse" in host.acted) == (others, True)
     assert not (host.root / "var/lib/enginehouse/docker").exists()
 
 
@@ -372,5 +380,5 @@ def test_the_data_disk_is_unmounted_and_its_line_goes(host: Host) -> None:
 def test_a_disk_whose_line_is_not_ours_stays_with_all_it_has(host: Host, line: str) -> None:
     table, theirs = host.write("etc/fstab", f"{line}\n"), host.write("srv/docker/layer")
     host.write("usr/local/lib/enginehouse/adopt-disk")
-    assert not any(said.startswith("disk:") for said in host.call())
-    assert (table.read_text(), theirs.exists(), "umount" in " ".join(host.told)) == (f"{line}\n", True, False)
+    assert not any(sentence.startswith("disk:") for sentence in host.call())
+    assert (table.read_text(), theirs.exists(), "umount" in " ".join(host.acted)) == (f"{line}\n", True, False)

@@ -11,9 +11,9 @@ FOUND = "units: triton@main.service\ndata: /var/lib/enginehouse (3.1 GiB: releas
 STAYS = "stays: every package; what was here before the first deploy is not recorded"
 
 
-def play(found: str, agreed: bool, **options: Any) -> Ran:
+def play(listed: str, agreed: bool, **options: Any) -> Ran:
     """`remove.py` on a host where the program finds this."""
-    return run(lambda: removal.apply(agreed), answers={"python3 -B - list": found}, **options)
+    return run(lambda: removal.apply(agreed), answers={"python3 -B - list": listed}, **options)
 
 
 def test_a_host_is_remembered_before_anything_is_installed() -> None:
@@ -26,10 +26,10 @@ def test_a_host_is_remembered_once() -> None:
     assert (ran.changed, ran.would_change) == ((), ())
 
 
-def test_without_the_word_nothing_is_touched_and_all_is_said() -> None:
+def test_without_agreement_nothing_is_touched_and_everything_is_listed() -> None:
     ran = play(FOUND, agreed=False)
     assert (ran.changed, ran.would_change) == ((), ())
-    assert [line.split("] ")[-1] for line in ran.told if "go" in line or "touched" in line] == [
+    assert [line.split("] ")[-1] for line in ran.log if "go" in line or "touched" in line] == [
         "would go: units: triton@main.service",
         "would go: data: /var/lib/enginehouse (3.1 GiB: releases)",
         "nothing was touched; `--data remove=yes` takes it off",

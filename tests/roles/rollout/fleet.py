@@ -33,7 +33,6 @@ class Release(FactBase[str]):
         return "which release"
 
     def process(self, output: list[str]) -> str:
-        """Its name."""
         return output[0] if output else ""
 
 
@@ -43,7 +42,7 @@ class Killed(Exception):
 
 @dataclass
 class FakeServing:
-    """One host: what it serves, whether it does, and at which steps it fails ("stage", "swap", "back", a finding)."""
+    """A host: its release, its state, and the steps at which it fails ("stage", "swap", "back", a finding)."""
 
     release: str = "old"
     active: str = "active"
@@ -70,8 +69,8 @@ class FakeServing:
 
         def tell(command: str) -> Answer:
             asks = "--ask" in command and "question failed" in self.fails
-            told = {"server": "main", "release": self.release, "active": self.active, "swap": self.swap}
-            return json.dumps({**told, "invocation": str(self.starts), "problem": "it sings" if asks else ""})
+            state = {"server": "main", "release": self.release, "active": self.active, "swap": self.swap}
+            return json.dumps({**state, "invocation": str(self.starts), "problem": "it sings" if asks else ""})
 
         return {"stage": stage, "swap new": bring, "back old": bring, "host tell": tell, "which release": self._release}
 
@@ -95,19 +94,19 @@ class FakeFleet:
         return cls({name: FakeServing() for name in pools}, a_plan(*slices, rollout=chosen))
 
     def run(self, only: Sequence[str] = (), killed_before: int = -1, **more: Any) -> Ran | None:
-        """What pyinfra did with these hosts (all, where none is named); None where it was killed."""
+        """The outcome of a run on the hosts `only` (empty: all hosts); None if the run was killed."""
         self.log.clear()
         names = [name for name in self.hosts if not only or name in only]
         plan = self.plan.only(f"@fake/{name}" for name in names)
         answers = {name: {**more.get("also", {}), **self.hosts[name].answers(name, self.log)} for name in names}
         began, real = iter(range(10_000)), pyinfra_operations._run_single_op
 
-        def one(*arguments: Any) -> None:
+        def run_or_die(*arguments: Any) -> None:
             if next(began) == killed_before:
                 raise Killed
             real(*arguments)
 
-        with mock.patch.object(pyinfra_operations, "_run_single_op", one):
+        with mock.patch.object(pyinfra_operations, "_run_single_op", run_or_die):
             try:
                 data = {"rollout_settings": {"room_seconds": 0}}
                 return run(lambda: story(plan), hosts=names, answers=answers, detect_changes=False, data=data)

@@ -27,9 +27,9 @@ def drawn(seed: int) -> tuple[FakeFleet, random.Random]:
     )
     pools = draw.sample(["", "chat", "rank"], draw.randint(1, 3))
     fleet = FakeFleet.of({f"h{number:02}": draw.choice(pools) for number in range(draw.randint(4, 14))}, chosen)
-    for each in fleet.hosts.values():
+    for host in fleet.hosts.values():
         if draw.random() < 0.12:
-            each.fails = tuple(draw.sample(["stage", "swap", "swap", "back", *FINDINGS, *FINDINGS], 1))
+            host.fails = tuple(draw.sample(["stage", "swap", "swap", "back", *FINDINGS, *FINDINGS], 1))
     return fleet, draw
 
 
@@ -53,10 +53,10 @@ class Alone:
         return isinstance(self.machine.decide(), Stop) and self._judged
 
     def _operations(self) -> Iterator[None]:
-        """One operation of pyinfra each: nothing is done before the first, and the last ends the last wave."""
+        """A yield for each operation of pyinfra: the run begins with the first, and the last ends the last wave."""
         run, self._judged = self.machine, False
         yield  # Gate | Every host is what the plan believes
-        staged = [(name, "lost" if "stage" in each.fails else "staged") for name, each in self.hosts.items()]
+        staged = [(name, "lost" if "stage" in host.fails else "staged") for name, host in self.hosts.items()]
         yield  # Stage
         for name, event in staged:
             run.hear(event, name)
@@ -91,8 +91,11 @@ class Alone:
         for name in wave:
             if self.machine.states[name] == "lost":
                 continue
-            found = [each for each in self.hosts[name].fails if each in FINDINGS and name in self.acted]
-            for event in (*(("swapped", "proven", "admitted") if name in self.acted else ()), *(found or ["passed"])):
+            findings = [finding for finding in self.hosts[name].fails if finding in FINDINGS and name in self.acted]
+            for event in (
+                *(("swapped", "proven", "admitted") if name in self.acted else ()),
+                *(findings or ["passed"]),
+            ):
                 self.machine.hear(event, name)
 
     def _take_back(self, wave: tuple[str, ...]) -> None:
@@ -117,14 +120,14 @@ def test_pyinfra_does_what_the_machine_decides(seed: int) -> None:
         ran = fleet.run(killed_before=killed_before)
         alone.play(killed_before)
         assert steps(fleet, fleet.log) == steps(fleet, alone.log)
-        assert {name: each.release for name, each in fleet.hosts.items()} == {
-            name.removeprefix("@fake/"): each.release for name, each in alone.hosts.items()
+        assert {name: host.release for name, host in fleet.hosts.items()} == {
+            name.removeprefix("@fake/"): host.release for name, host in alone.hosts.items()
         }
         if ran:
             assert (ran.stopped != "") == isinstance(alone.machine.decide(), Stop)
-            assert told(ran.told) == (alone.machine.end().lost if ran.stopped else ())
-        for each in fleet.hosts.values():  # mended, and run again
-            each.fails, each.active = (), "active"
+            assert lost_hosts(ran.log) == (alone.machine.end().lost if ran.stopped else ())
+        for host in fleet.hosts.values():  # mended, and run again
+            host.fails, host.active = (), "active"
 
 
 def steps(fleet: FakeFleet, log: list[tuple[str, str]]) -> list[tuple[str, int, tuple[str, ...]]]:
@@ -138,7 +141,7 @@ def steps(fleet: FakeFleet, log: list[tuple[str, str]]) -> list[tuple[str, int, 
     return [(verb, wave, tuple(sorted(names))) for verb, wave, names in grouped]
 
 
-def told(lines: tuple[str, ...]) -> tuple[str, ...]:
+def lost_hosts(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The lost hosts as a gate's message names them."""
     named = [line.split("  lost", 1)[1] for line in lines if "  lost " in line]
     return tuple(named[-1].strip().split(", ")) if named else ()

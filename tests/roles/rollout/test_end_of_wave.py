@@ -32,16 +32,16 @@ def fleet(chosen: Rollout = ONE_BY_ONE, **changes: Any) -> FakeFleet:
 
 
 def run(made: FakeFleet, **more: Any) -> Ran:
-    """What pyinfra did."""
+    """The outcome of a run that was not killed."""
     ran = made.run(**more)
     assert ran is not None
     return ran
 
 
-def said(ran: Ran, host: str) -> list[str]:
+def lines_of(ran: Ran, host: str) -> list[str]:
     """The lines under one host's name, without it."""
     prefix = f"[@fake/{host}]"
-    return [" ".join(line.removeprefix(prefix).split()) for line in ran.told if line.startswith(prefix)]
+    return [" ".join(line.removeprefix(prefix).split()) for line in ran.log if line.startswith(prefix)]
 
 
 def swapped(made: FakeFleet) -> list[str]:
@@ -66,29 +66,29 @@ def test_hosts_go_one_wave_after_the_other_while_every_gate_is_passed() -> None:
 
 def test_a_run_with_nothing_to_do_drains_nobody_and_asks_no_model() -> None:
     made = fleet()
-    for each in made.hosts.values():
-        each.release = "new"
+    for host in made.hosts.values():
+        host.release = "new"
     ran = run(made)
     assert (swapped(made), [step.name for step in ran.steps if step.commands and step.name != "Stage"]) == ([], [])
     assert not [heard for heard in ran.shell["one"] if "--ask" in heard.command]
 
 
 @pytest.mark.parametrize(
-    ("fails", "found"),
+    ("fails", "finding"),
     [
         ("not ready", "@fake/one is not ready (main is failed)"),
         ("question failed", "@fake/one fails its question (main: it sings)"),
         ("slower", "@fake/one is slower (main: rank answers in 2.00 s, and before in 1.00 s (20 % more may be))"),
     ],
 )
-def test_a_canary_that_does_not_serve_as_it_should_leaves_later_waves_untouched(fails: str, found: str) -> None:
+def test_a_canary_that_does_not_serve_as_it_should_leaves_later_waves_untouched(fails: str, finding: str) -> None:
     """The message says what was found and where."""
     made = fleet()
     made.hosts["one"].fails = (fails,)
     ran = run(made)
     assert (swapped(made), ran.stopped, ran.failed_hosts) == (["one"], "No hosts remaining!", ("one", "three", "two"))
-    assert "the gate stays shut: 1 of 1 hosts did not pass" in said(ran, "two")
-    assert f"found {found}" in said(ran, "two")
+    assert "the gate stays shut: 1 of 1 hosts did not pass" in lines_of(ran, "two")
+    assert f"found {finding}" in lines_of(ran, "two")
 
 
 def test_a_swap_that_fails_is_a_lost_host() -> None:
@@ -97,7 +97,7 @@ def test_a_swap_that_fails_is_a_lost_host() -> None:
     made.hosts["one"].fails = ("swap",)
     ran = run(made)
     assert (swapped(made), made.hosts["one"].release) == (["one"], "old")
-    assert "the gate stays shut: 1 of 1 hosts are lost" in said(ran, "two")
+    assert "the gate stays shut: 1 of 1 hosts are lost" in lines_of(ran, "two")
 
 
 def test_nothing_is_drained_where_a_host_could_not_be_staged() -> None:
@@ -106,7 +106,7 @@ def test_nothing_is_drained_where_a_host_could_not_be_staged() -> None:
     made.hosts["two"].fails = ("stage",)
     ran = run(made)
     assert (swapped(made), ran.stopped) == ([], "No hosts remaining!")
-    assert "no host was drained; every host that served serves what it served" in str(ran.told)
+    assert "no host was drained; every host that served serves what it served" in str(ran.log)
 
 
 def test_a_run_goes_on_without_as_many_hosts_as_may_be_lost() -> None:
@@ -120,7 +120,7 @@ def test_a_failed_host_goes_back_to_what_it_served() -> None:
     made.hosts["one"].fails = ("question failed",)
     ran = run(made)
     assert made.log == [("swap", "@fake/one"), ("back", "@fake/one")]
-    assert "back @fake/one: what served before this run serves again" in said(ran, "two")
+    assert "back @fake/one: what served before this run serves again" in lines_of(ran, "two")
 
 
 def test_every_wave_goes_back_the_last_one_first() -> None:
@@ -128,7 +128,7 @@ def test_every_wave_goes_back_the_last_one_first() -> None:
     made.hosts["two"].fails = ("question failed",)
     run(made)
     assert [name for verb, name in made.log if verb == "back"] == ["@fake/two", "@fake/three", "@fake/one"]
-    assert {each.release for each in made.hosts.values()} == {"old"}
+    assert {host.release for host in made.hosts.values()} == {"old"}
 
 
 def test_a_host_that_served_nothing_before_stays() -> None:
@@ -136,7 +136,7 @@ def test_a_host_that_served_nothing_before_stays() -> None:
     made.hosts["one"].release, made.hosts["one"].fails = "", ("question failed",)
     ran = run(made)
     assert made.log == [("swap", "@fake/one")]
-    assert "stays  @fake/one: lost, without room in the pool, or nothing served there before" in str(ran.told)
+    assert "stays  @fake/one: lost, without room in the pool, or nothing served there before" in str(ran.log)
 
 
 def test_a_gate_waits_after_a_change_and_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +155,8 @@ def test_a_host_is_not_drained_while_its_pool_has_no_room() -> None:
     made = fleet(traffic=SEEN)
     ran = run(made, only=("one", "two"), also=seen("one", "two"))
     assert (swapped(made), ran.stopped) == ([], "No hosts remaining!")
-    assert "pool chat has no room: with this wave more than 1 would be out" in said(ran, "one")
-    assert "out @fake/three" in said(ran, "one")
+    assert "pool chat has no room: with this wave more than 1 would be out" in lines_of(ran, "one")
+    assert "out @fake/three" in lines_of(ran, "one")
 
 
 def test_a_host_that_is_out_needs_no_room() -> None:
@@ -166,7 +166,7 @@ def test_a_host_that_is_out_needs_no_room() -> None:
 
 
 def test_a_host_waits_until_its_pool_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the wave before are seen ready a moment after they serve."""
+    """The balancer sees hosts of the previous wave ready a moment after they serve."""
     monkeypatch.setattr(rollout.following.time, "monotonic", lambda: -1.0)
     monkeypatch.setattr(rollout.following, "AGAIN_SECONDS", 0)
     made = fleet(traffic=SEEN)
@@ -178,7 +178,7 @@ def test_a_host_waits_until_its_pool_has_room(monkeypatch: pytest.MonkeyPatch) -
 def test_a_host_with_nothing_to_do_does_not_ask_for_room() -> None:
     """A fleet of which somebody is out can be deployed to again."""
     made = fleet(traffic=SEEN)
-    for each in made.hosts.values():
-        each.release = "new"
+    for host in made.hosts.values():
+        host.release = "new"
     ran = run(made, also=seen())
     assert (ran.stopped, [heard for heard in ran.shell["one"] if "curl" in heard.command]) == ("", [])

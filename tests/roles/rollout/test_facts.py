@@ -1,4 +1,4 @@
-"""What hosts and balancers print, and what a gate makes of it."""
+"""Facts of hosts and balancers, and the gate's reading of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def up(proxy: str, line: str, value: int) -> str:
 
 
 def ready(*lines: str) -> dict[str, bool]:
-    """What these lines of one balancer say."""
+    """Readiness by host, from the lines of a balancer."""
     return ready_hosts(["balancer=edge", *lines], POOLS)
 
 
@@ -51,8 +51,8 @@ def test_two_balancers_have_to_agree_that_a_host_is_ready() -> None:
 
 
 def test_each_balancer_is_asked_for_what_is_up() -> None:
-    asked = readiness_command([SeenBySlice(name="edge", metrics="http://10.0.0.5:8405/metrics")])
-    assert "--max-time 5 http://10.0.0.5:8405/metrics" in asked and "echo balancer=edge" in asked
+    script = readiness_command([SeenBySlice(name="edge", metrics="http://10.0.0.5:8405/metrics")])
+    assert "--max-time 5 http://10.0.0.5:8405/metrics" in script and "echo balancer=edge" in script
 
 
 def test_a_host_without_our_programs_has_no_looks() -> None:

@@ -81,4 +81,4 @@ def test_a_gate_before_the_first_change_says_that_nothing_was_changed() -> None:
         hosts=HOSTS,
         unreachable=("two",),
     )
-    assert "before the first change; every host serves what it served" in str(ran.told)
+    assert "before the first change; every host serves what it served" in str(ran.log)

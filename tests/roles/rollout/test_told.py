@@ -1,4 +1,4 @@
-"""What a rollout tells whoever watches it: who is in which wave, and how far each host has come."""
+"""Events of a rollout for a display: the hosts of each wave, and the stage of each host."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def heard() -> Iterator[list[dict[str, Any]]]:
     events.told.setLevel(logging.NOTSET)
 
 
-def test_the_waves_and_every_step_of_a_host_are_told(heard: list[dict[str, Any]]) -> None:
-    """One that had nothing to do passes; how long its last swap took is known before the first is drained."""
+def test_the_waves_and_every_stage_of_a_host_are_reported(heard: list[dict[str, Any]]) -> None:
+    """A host without work passes; the length of its last swap is known before the first host is drained."""
     fleet = FakeFleet.of({"a": "chat", "b": "chat"}, Rollout())
     fleet.hosts["a"].swap = {"seconds": 118.5}
     fleet.hosts["b"].release = "new"
     fleet.run()
     assert heard[0] == {"host": "", "waves": (("@fake/a",), ("@fake/b",))}
-    of = {name: [each for each in heard if each["host"] == name] for name in ("@fake/a", "@fake/b")}
-    assert [each.get("stage", each.get("last_swap_seconds")) for each in of["@fake/a"]] == [
+    of = {name: [event for event in heard if event["host"] == name] for name in ("@fake/a", "@fake/b")}
+    assert [event.get("stage", event.get("last_swap_seconds")) for event in of["@fake/a"]] == [
         "staged", 118.5, "drained", "swapped", "proven", "admitted", "passed",
     ]  # fmt: skip
-    assert [each.get("stage", each.get("last_swap_seconds")) for each in of["@fake/b"]] == ["staged", 0, "passed"]
+    assert [event.get("stage", event.get("last_swap_seconds")) for event in of["@fake/b"]] == ["staged", 0, "passed"]
 
 
 def test_a_host_that_goes_back_tells_so(heard: list[dict[str, Any]]) -> None:
     fleet = FakeFleet.of({"a": "chat", "b": "chat"}, Rollout(on_failure="wave"))
     fleet.hosts["a"].fails = ("question failed",)
     fleet.run()
-    stages = [each["stage"] for each in heard if each["host"] == "@fake/a" and "stage" in each]
+    stages = [event["stage"] for event in heard if event["host"] == "@fake/a" and "stage" in event]
     assert stages[-3:] == ["question failed", "drained", "put back"]

@@ -1,4 +1,4 @@
-"""What a host says to balancers, over real sockets and with a systemd of one file."""
+"""A host's answers to balancers, over real sockets; a file stands in for systemd."""
 
 from __future__ import annotations
 
@@ -66,10 +66,11 @@ class Host:
         (self.root / "traffic.json").write_text(json.dumps(self.wanted))
 
     def systemd(self, **states: tuple[str, str]) -> None:
-        """What systemd says from now on: state and invocation of each server."""
-        told = {"main": ("active", "first"), "two": ("active", "first"), **states}
+        """Sets the state and invocation of each server that systemd shows from now on."""
+        states_of_units = {"main": ("active", "first"), "two": ("active", "first"), **states}
         blocks = [
-            UNIT.format(name=name, state=pair[0], invocation=pair[1], at=5_000_000) for name, pair in told.items()
+            UNIT.format(name=name, state=pair[0], invocation=pair[1], at=5_000_000)
+            for name, pair in states_of_units.items()
         ]
         new = self.units.with_suffix(".new")
         new.write_text("\n".join(blocks))
@@ -78,8 +79,8 @@ class Host:
     def start(self) -> None:
         """The service runs, and has said to systemd that it answers."""
         self.service = self.started("serve")
-        told = self.notified.recv(4096).decode()
-        assert told.startswith("READY=1\n"), told
+        notification = self.notified.recv(4096).decode()
+        assert notification.startswith("READY=1\n"), notification
 
     def started(self, *words: str, **environment: str) -> subprocess.Popen[str]:
         """The program, as a unit or a person starts it."""
@@ -100,7 +101,7 @@ class Host:
             self.service.communicate(timeout=300)
 
     def agent(self, question: str = "main\n") -> str:
-        """What HAProxy hears."""
+        """The agent's answer to HAProxy."""
         with socket.create_connection(("127.0.0.1", self.agent_port), timeout=300) as line:
             line.sendall(question.encode())
             return line.makefile().read()
@@ -181,18 +182,18 @@ def test_a_systemd_that_tells_nothing_changes_nothing(host: Host) -> None:
 
 def test_ready_says_state_since_until_and_models(host: Host) -> None:
     host.start()
-    code, told = host.get("/ready/main")
-    assert (code, told["state"], told["until"], told["models"]) == (200, "ready", None, ["chat"])
+    code, answer = host.get("/ready/main")
+    assert (code, answer["state"], answer["until"], answer["models"]) == (200, "ready", None, ["chat"])
     booted = time.time() - time.monotonic()
-    assert abs(datetime.fromisoformat(told["since"].replace("Z", "+00:00")).timestamp() - booted - 5) < 3
+    assert abs(datetime.fromisoformat(answer["since"].replace("Z", "+00:00")).timestamp() - booted - 5) < 3
 
 
 def test_the_whole_host_is_no_better_than_its_worst_server(host: Host) -> None:
     host.systemd(two=("failed", ""))
     host.start()
-    code, told = host.get("/ready")
-    assert (code, told["state"], told["models"]) == (503, "drain", ["chat", "embed"])
-    assert {name: each["state"] for name, each in told["servers"].items()} == {"main": "ready", "two": "drain"}
+    code, answer = host.get("/ready")
+    assert (code, answer["state"], answer["models"]) == (503, "drain", ["chat", "embed"])
+    assert {name: server["state"] for name, server in answer["servers"].items()} == {"main": "ready", "two": "drain"}
     assert (host.get("/ready/main")[0], host.get("/ready/two")[0]) == (200, 503)
 
 
@@ -226,8 +227,8 @@ def test_a_question_of_any_bytes_is_answered_or_hung_up_on(host: Host, sent: byt
 
 def test_an_operators_drain_ends_by_itself(host: Host) -> None:
     host.start()
-    code, said, _ = host.runs("hold", "2", "main")
-    assert (code, bool(re.fullmatch(r"main: drain until 2\S+Z; `host traffic admit main` ends it\n", said))) == (
+    code, output, _ = host.runs("hold", "2", "main")
+    assert (code, bool(re.fullmatch(r"main: drain until 2\S+Z; `host traffic admit main` ends it\n", output))) == (
         0,
         True,
     )
@@ -245,9 +246,9 @@ def test_an_operators_drain_of_all_servers_can_be_ended(host: Host) -> None:
 
 
 @pytest.mark.parametrize("words", [("hold",), ("hold", "soon"), ("hold", "8d"), ("hold", "0"), ("drained",), ()])
-def test_what_it_does_not_understand_it_says(host: Host, words: tuple[str, ...]) -> None:
-    code, _, said = host.runs(*words)
-    assert (code, "host traffic serve | drained SERVER | hold TIME [SERVER" in said) == (64, True)
+def test_unknown_words_are_answered_with_the_usage(host: Host, words: tuple[str, ...]) -> None:
+    code, _, errors = host.runs(*words)
+    assert (code, "host traffic serve | drained SERVER | hold TIME [SERVER" in errors) == (64, True)
 
 
 def test_a_server_of_another_host_is_not_held(host: Host) -> None:

@@ -1,4 +1,4 @@
-"""What a server's stop waits for, against HAProxy's exporter of a few lines."""
+"""The waits of a server's stop, against a stand-in of HAProxy's exporter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from host import places
 from host.traffic import main, stopping
-from tests.roles.web import Answer, Asked, serving
+from tests.roles.web import Answer, Request, serving
 
 LINES = ["chat_http/h1.main", "chat_grpc/h1.main"]
 
@@ -22,7 +22,7 @@ class Exporter:
     def __init__(self, *answers: tuple[str, int] | None) -> None:
         self.answers = list(answers)
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, request: Request) -> Answer:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer is None:
             return 500, {}, b""
@@ -30,9 +30,9 @@ class Exporter:
         lines = ['haproxy_server_status{proxy="chat_http",server="h2.main",state="UP"} 1']
         for place, count in zip(LINES, (sessions, 0), strict=True):
             proxy, server = place.split("/")
-            told = f'proxy="{proxy}",server="{server}"'
-            lines += [f'haproxy_server_status{{{told},state="{each}"}} {int(each == state)}' for each in STATES]
-            lines += [f"haproxy_server_current_sessions{{{told}}} {count}"]
+            labels = f'proxy="{proxy}",server="{server}"'
+            lines += [f'haproxy_server_status{{{labels},state="{label}"}} {int(label == state)}' for label in STATES]
+            lines += [f"haproxy_server_current_sessions{{{labels}}} {count}"]
         return 200, {}, "\n".join(lines).encode()
 
 
@@ -60,27 +60,29 @@ def test_a_stop_waits_until_each_balancer_has_heard_and_is_idle(
     stop: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = Exporter(("UP", 3), ("DRAIN", 3), ("DRAIN", 0)), Exporter(("UP", 0), ("UP", 0), ("DRAIN", 0))
-    with serving(first) as one, serving(second) as two:
-        assert stop(one.url, two.url) == 0
-        assert {asked.path for asked in one.asked} == {"/metrics?scope=server"}
-    said = capsys.readouterr().out
-    assert [bool(re.search(rf"edge-{n} heard it after \S+ s, and was idle after", said)) for n in (1, 2)] == [True] * 2
+    with serving(first) as first_edge, serving(second) as second_edge:
+        assert stop(first_edge.url, second_edge.url) == 0
+        assert {request.path for request in first_edge.requests} == {"/metrics?scope=server"}
+    output = capsys.readouterr().out
+    assert [bool(re.search(rf"edge-{n} heard it after \S+ s, and was idle after", output)) for n in (1, 2)] == [
+        True
+    ] * 2
     assert (len(first.answers), len(second.answers)) == (1, 1)  # each was asked to its last answer
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "warning"),
     [
         (("DRAIN", 2), "edge-1 still has requests in flight here (2) after 0.3 s"),
         (("UP", 0), "edge-1 has not heard that this server stops after 0.3 s"),
     ],
 )
 def test_a_stop_waits_no_longer_than_its_time(
-    stop: Callable[..., int], capsys: pytest.CaptureFixture[str], answer: tuple[str, int], said: str
+    stop: Callable[..., int], capsys: pytest.CaptureFixture[str], answer: tuple[str, int], warning: str
 ) -> None:
-    with serving(Exporter(answer)) as one:
-        assert stop(one.url, drain_seconds=0.3) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"<4>{said}"
+    with serving(Exporter(answer)) as edge:
+        assert stop(edge.url, drain_seconds=0.3) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"<4>{warning}"
 
 
 def test_a_balancer_that_cannot_be_asked_is_passed_over(
@@ -88,26 +90,26 @@ def test_a_balancer_that_cannot_be_asked_is_passed_over(
 ) -> None:
     with serving(Exporter(("DRAIN", 0))) as gone:
         pass
-    with serving(Exporter(("DRAIN", 0))) as one:
-        assert stop(gone.url, one.url, heard_seconds=3) == 0
-    said = capsys.readouterr().out
-    assert "<4>edge-1 cannot be asked for 3 s, so it is passed over: " in said
-    assert "edge-2 heard it" in said
+    with serving(Exporter(("DRAIN", 0))) as edge:
+        assert stop(gone.url, edge.url, heard_seconds=3) == 0
+    output = capsys.readouterr().out
+    assert "<4>edge-1 cannot be asked for 3 s, so it is passed over: " in output
+    assert "edge-2 heard it" in output
 
 
 def test_a_balancer_that_does_not_know_the_server_is_passed_over(
     stop: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving(lambda _: (200, {}, b"# nothing\n")) as one:
-        assert stop(one.url, heard_seconds=3) == 0
+    with serving(lambda _: (200, {}, b"# nothing\n")) as edge:
+        assert stop(edge.url, heard_seconds=3) == 0
     assert "it says nothing of chat_http/h1.main" in capsys.readouterr().out
 
 
 def test_a_balancer_that_answers_again_in_time_is_waited_for(
     stop: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving(Exporter(("DRAIN", 1), None, None, ("DRAIN", 0))) as one:
-        assert stop(one.url) == 0
+    with serving(Exporter(("DRAIN", 1), None, None, ("DRAIN", 0))) as edge:
+        assert stop(edge.url) == 0
     assert "edge-1 heard it" in capsys.readouterr().out
 
 

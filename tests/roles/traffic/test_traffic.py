@@ -90,9 +90,9 @@ def test_a_host_without_servers_gets_nothing() -> None:
 
 
 def test_the_settings_are_what_service_and_stop_agree_on() -> None:
-    told = json.loads(WANTED.content)
-    assert len(told.pop("programs")) == 64
-    assert told == {
+    written = json.loads(WANTED.content)
+    assert len(written.pop("programs")) == 64
+    assert written == {
         "address": "10.0.0.11",
         "agent_port": 8004,
         "ready_port": 8003,
@@ -114,8 +114,8 @@ def story(change: bool) -> Ran:
 
 
 def test_dry_says_that_nobody_is_drained_where_nothing_stops_a_server() -> None:
-    said = "nothing here stops a server, so nobody is drained"
-    assert [any(said in line for line in story(change).told) for change in (False, True)] == [True, False]
+    sentence = "nothing here stops a server, so nobody is drained"
+    assert [any(sentence in line for line in story(change).log) for change in (False, True)] == [True, False]
 
 
 def test_a_server_is_drained_before_its_container_is_stopped() -> None:
@@ -147,7 +147,7 @@ def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_w
     answers: list[bool] = []
 
     def wave() -> None:
-        answers.extend(any_changed([each]) for each in foundation.apply(mine, drained=True))
+        answers.extend(any_changed([operation]) for operation in foundation.apply(mine, drained=True))
 
     run(wave, answers={"list-units": ["triton@main.service loaded active"]}, detect_changes=False)
     assert len(answers) > 10

@@ -46,9 +46,9 @@ class Machines:
         """Hosts that the balancer sends requests to."""
         self.changed: list[str] = []
 
-    def serves(self, name: str, release: str, **told: Any) -> None:
+    def serves(self, name: str, release: str, **more: Any) -> None:
         """A swap that ended well."""
-        entry = {"server": "main", "from": self.current[name], "release": release, "result": "serves", **told}
+        entry = {"server": "main", "from": self.current[name], "release": release, "result": "serves", **more}
         self.history[name].append(json.dumps(entry))
         self.current[name] = release
 
@@ -60,7 +60,7 @@ class Machines:
     def swap(self, name: str) -> str:
         """The host does what it was told in wanted.json."""
         heard = state.inventory.get_host(f"@fake/{name}").connector.heard
-        wanted = json.loads(next(each.stdin for each in reversed(heard) if "wanted.json" in each.command))
+        wanted = json.loads(next(command.stdin for command in reversed(heard) if "wanted.json" in command.command))
         self.changed.append(name)
         if name not in self.does_not_serve:
             self.serves(name, wanted["release"], **{key: wanted[key] for key in ("run", "wave", "who", "plan", "back")})
@@ -70,22 +70,22 @@ class Machines:
         """How the server stands; since which start is the number of its swaps."""
         release, starts = self.current[name], str(len(self.history[name]))
         problem = self.wrong.get(release, "") if asks else ""
-        told = {"server": "main", "release": release, "active": "active", "invocation": starts, "problem": problem}
+        status = {"server": "main", "release": release, "active": "active", "invocation": starts, "problem": problem}
         came_from = json.loads(self.history[name][-1])["from"] if self.history[name] else ""
         swap = {"release": release, "from": came_from, "answers": {"rank": 9.0}, "answers_before": {"rank": 1.0}}
-        return json.dumps({**told, "swap": swap})
+        return json.dumps({**status, "swap": swap})
 
     def exporter(self) -> list[str]:
-        """What the balancer says of them."""
+        """Readiness of every host as the balancer's exporter prints it."""
         up = 'haproxy_server_status{{proxy="chat_{}",server="_fake_{}.main",state="UP"}} {}'
         ready = [(name, int(name in self.seen_ready)) for name in NAMES]
         return ["balancer=edge", *(up.format(way, *of_host) for of_host in ready for way in ("http", "grpc"))]
 
     def answers(self, name: str) -> dict[Any, Any]:
-        """What a host says and does."""
+        """A host's scripted answers and actions."""
 
         def serving(_: str) -> str:
-            here = "".join(f"release={each}\n" for each in sorted(self.releases))
+            here = "".join(f"release={release}\n" for release in sorted(self.releases))
             return f"{here}server=main\ncurrent={self.current[name]}\nprevious=\nactive=active\nenabled=enabled"
 
         return {
@@ -114,7 +114,7 @@ def planned_over(monkeypatch: pytest.MonkeyPatch, servers: Sequence[str] = ("mai
     monkeypatch.setattr(inventory, "planned", lambda *_: replace(plan, waves=waves))
 
 
-def typed(machines: Machines, asked: str = "", **how: Any) -> Ran:
+def typed(machines: Machines, run_id: str = "", **how: Any) -> Ran:
     """rollback.py, typed."""
     machines.changed.clear()
 
@@ -122,5 +122,5 @@ def typed(machines: Machines, asked: str = "", **how: Any) -> Ran:
         exec(VERB, {"__name__": "rollback"})
 
     answers = {name: machines.answers(name) for name in NAMES}
-    data = {"rollout_settings": {"room_seconds": 0}, **({"run": asked} if asked else {})}
+    data = {"rollout_settings": {"room_seconds": 0}, **({"run": run_id} if run_id else {})}
     return run(verb, hosts=NAMES, answers=answers, data=data, **how)

@@ -12,8 +12,8 @@ from deploy.models import llm_contract
 from tests.roles.triton.llm_slot import tensor
 
 WAIT_SECONDS = 300
-TYPES = {each.name: each.type.replace("STRING", "BYTES") for each in llm_contract.INPUTS} | {"stop": "BOOL"}
-EVERYTHING = {each.asked_by: True for each in llm_contract.OUTPUTS if each.asked_by.startswith("return_")}
+TYPES = {field.name: field.type.replace("STRING", "BYTES") for field in llm_contract.INPUTS} | {"stop": "BOOL"}
+EVERYTHING = {field.asked_by: True for field in llm_contract.OUTPUTS if field.asked_by.startswith("return_")}
 """Every output that a BOOL input asks for."""
 
 
@@ -28,17 +28,17 @@ def events_of(address: str, model: str, leaves_after: int = 0, **inputs: Any) ->
             result, error = answers.get(timeout=WAIT_SECONDS)
             if error:
                 raise error
-            said = result.get_response()
-            names = [output.name for output in said.outputs]
+            response = result.get_response()
+            names = [output.name for output in response.outputs]
             events += [{name: result.as_numpy(name).tolist() for name in names}] if names else []
-            if said.parameters["triton_final_response"].bool_param:
+            if response.parameters["triton_final_response"].bool_param:
                 break
         client.stop_stream(cancel_requests=bool(leaves_after))
         return events
 
 
 def tensors(inputs: dict[str, Any]) -> list[grpc.InferInput]:
-    """What the client sends."""
+    """The input tensors of a request."""
     made = []
     for name, value in inputs.items():
         array = np.atleast_1d(tensor(value))
@@ -48,5 +48,5 @@ def tensors(inputs: dict[str, Any]) -> list[grpc.InferInput]:
 
 
 def text(events: list[dict[str, Any]]) -> str:
-    """What all of them say."""
+    """The text of all events together."""
     return "".join(event["text_output"][0].decode() for event in events)

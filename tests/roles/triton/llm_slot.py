@@ -28,21 +28,20 @@ class Sender:
         self.queue: queue.Queue[tuple[Any, int]] = queue.Queue()
 
     def send(self, response: Any = None, flags: int = 0) -> None:
-        """Kept."""
         self.queue.put((response, flags))
 
     def events(self) -> list[Any]:
         """Every response up to the last one."""
-        found = []
+        responses = []
         while True:
             response, flags = self.queue.get(timeout=PATIENCE_SECONDS)
-            found += [response] if response is not None else []
+            responses += [response] if response is not None else []
             if flags:
-                return found
+                return responses
 
 
 class Request(fake_triton.Request):
-    """A request with these inputs; `leave` makes its client go."""
+    """A request with these inputs; `cancel` closes its client's stream."""
 
     def __init__(self, **inputs: Any) -> None:
         super().__init__({name: tensor(value) for name, value in inputs.items()})
@@ -50,18 +49,17 @@ class Request(fake_triton.Request):
         self.is_cancelled = lambda: self.left
 
     def get_response_sender(self) -> Sender:
-        """Always the same."""
         return self.sender
 
-    def leave(self) -> None:
-        """The client is gone."""
+    def cancel(self) -> None:
+        """Closes the client's stream."""
         self.left = True
 
 
 def tensor(value: Any) -> np.ndarray:
     """A value, or a list of values, as the array that Triton hands over."""
     values = value if isinstance(value, list) else [value]
-    encoded = [each.encode() if isinstance(each, str) else each for each in values]
+    encoded = [member.encode() if isinstance(member, str) else member for member in values]
     return np.array(encoded, dtype=TYPES[type(values[0])] if values else np.int32)
 
 
@@ -106,8 +104,8 @@ def slot(image: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 def load(slot: ModuleType, decoupled: bool = True, **parameters: str) -> Any:
     """A loaded model: two run and one waits, unless `parameters` say otherwise."""
-    told = {"max_running": "2", "max_queue_size": "1", "cancellation_check_period_ms": "10", **parameters}
-    arguments = fake_triton.arguments("llm", told)
+    settings = {"max_running": "2", "max_queue_size": "1", "cancellation_check_period_ms": "10", **parameters}
+    arguments = fake_triton.arguments("llm", settings)
     configuration = arguments["model_config"].replace("{", '{"model_transaction_policy": {"decoupled": X}, ', 1)
     arguments["model_config"] = configuration.replace("X", "true" if decoupled else "false")
     loaded = slot.TritonPythonModel()
@@ -124,7 +122,7 @@ def model(slot: ModuleType, image: Path) -> Iterator[Any]:
     loaded.finalize()
 
 
-def asked(model: Any, *words: str, **inputs: Any) -> list[Sender]:
+def senders_of(model: Any, *words: str, **inputs: Any) -> list[Sender]:
     """The senders of one batch of requests, a prompt each."""
     requests = [Request(text_input=word, **inputs) for word in words]
     model.execute(requests)
@@ -139,7 +137,7 @@ def ask(model: Any, **inputs: Any) -> list[Any]:
 
 
 def texts(events: list[Any]) -> list[str]:
-    """What each event says."""
+    """The text of each event."""
     return [event["text_output"][0].decode() for event in events]
 
 

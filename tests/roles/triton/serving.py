@@ -29,19 +29,19 @@ PROBED = "key=abc\nproven"
 
 
 def placed() -> str:
-    """What a host says whose programs and units are right."""
+    """The answer of a host whose programs and units are right."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts([WANTED]))
 
 
 def serving(current: str = RELEASE, active: str = "active", enabled: str = "enabled", more: str = "") -> str:
-    """What a host says about its servers."""
+    """A host's answer about its servers."""
     return (
         f"release={RELEASE}\nserver=main\ncurrent={current}\nprevious=\n"
         f"active={active}\nenabled={enabled}\nwith_docker=yes\nswap=inactive\n{more}"
     )
 
 
-def told(seen: str = "", probed: str = "key=abc", served: str = "") -> dict[str, Any]:
+def host_answers(seen: str = "", probed: str = "key=abc", served: str = "") -> dict[str, Any]:
     """A host's answers, by a piece of each question."""
     answers = {"%n %a %U": seen, "command -v nvidia-ctk": probed, 'echo "server=$s"': served}
     return answers | {"/verdict.json": json.dumps({"release": RELEASE, "asked": "another's", "sentence": "it serves"})}

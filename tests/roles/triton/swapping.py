@@ -22,8 +22,8 @@ class FakeHost:
             (root / "servers" / name).mkdir(parents=True)
             self.units[f"triton@{name}.service"] = "inactive"
         monkeypatch.setattr(places, "ROOT", root)
-        monkeypatch.setattr(server.Server, "systemctl", lambda one, *words: self.systemctl(*words))
-        monkeypatch.setattr(server.Server, "show", lambda one, *asked: self.show(one.unit, *asked))
+        monkeypatch.setattr(server.Server, "systemctl", lambda this, *words: self.systemctl(*words))
+        monkeypatch.setattr(server.Server, "show", lambda this, *properties: self.show(this.unit, *properties))
         monkeypatch.setattr(server.time, "sleep", lambda seconds: None)
 
     def systemctl(self, *arguments: str) -> None:
@@ -38,7 +38,7 @@ class FakeHost:
                 self.units[unit] = "inactive"
 
     def proof(self, release: str) -> dict[str, Any]:
-        """What `prove` leaves of a release that serves."""
+        """The proof that `prove` writes for a release that serves."""
         return {"ok": True, "reason": "", "release": release, "answers": self.answers[release]}
 
     def show(self, unit: str, *properties: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ class FakeHost:
         return path.resolve().name if path.is_symlink() else ""
 
     def cut(self, before: str, target: str, **more: Any) -> None:
-        """What a power cut in the middle of a swap leaves behind."""
+        """Writes the state that a power cut in the middle of a swap leaves behind."""
         swap_file = {"from": before, "to": target, "pid": 1, **more}
         (self.root / "servers/main/swap.json").write_text(json.dumps(swap_file))
         server.Server("main").point("current", target)
@@ -82,7 +82,7 @@ class FakeHost:
         return self.units["triton@main.service"]
 
     def of(self, name: str) -> tuple[str, str]:
-        """What another server's `current` names, and whether it runs."""
+        """The `current` release of another server, and its unit's state."""
         return self.link("current", name), self.units[f"triton@{name}.service"]
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.encoders import fake_triton
-from tests.roles.triton.llm_slot import PATIENCE_SECONDS, Request, ask, asked, image, load, slot, texts
+from tests.roles.triton.llm_slot import PATIENCE_SECONDS, Request, ask, image, load, senders_of, slot, texts
 
 __all__ = ["image", "slot"]  # fixtures: the slot's module, and the model it finds
 TWO = {"text_input": "hi", "sampling_param_max_tokens": 2}
@@ -44,7 +44,6 @@ class Family:
         self.value, self.updates = self.value + value, self.updates + 1
 
     def set(self, value: int) -> None:
-        """Shown."""
         self.value, self.updates = value, self.updates + 1
 
 
@@ -62,18 +61,18 @@ def model(slot: ModuleType, image: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def counted(model: Any) -> Family:
-    """What Triton was told of answers."""
+    """Triton's counters of answers."""
     return model._requests._metrics._answers
 
 
 def after_all(model: Any) -> Family:
-    """What Triton was told of answers, when all that was said has been sent."""
+    """Triton's counters of answers, after every queued update was sent."""
     model._requests.end()
     return counted(model)
 
 
 def test_requests_taken_over_and_refused_are_no_answers(model: Any) -> None:
-    asked(model, *["hold"] * 5)
+    senders_of(model, *["hold"] * 5)
     assert after_all(model).value == 0
 
 
@@ -86,7 +85,7 @@ def test_answers_count_and_errors_do_not(model: Any) -> None:
 def test_a_client_that_leaves_is_no_answer(model: Any) -> None:
     gone = Request(text_input="hold")
     model.execute([gone])
-    gone.leave()
+    gone.cancel()
     gone.sender.events()
     assert after_all(model).value == 0
 
@@ -104,16 +103,16 @@ def test_an_answer_that_cannot_be_counted_is_sent(model: Any, monkeypatch: pytes
     assert fake_triton.Logger.lines == ["a metric was not updated: no shared memory left"]
 
 
-def test_those_that_are_unanswered_are_shown_until_the_last_has_gone(model: Any) -> None:
-    told: queue.Queue[int] = queue.Queue()
-    model._requests._metrics._work.set = told.put
+def test_unanswered_requests_are_counted_until_the_last_client_has_gone(model: Any) -> None:
+    counts: queue.Queue[int] = queue.Queue()
+    model._requests._metrics._work.set = counts.put
     requests = [Request(text_input="hold") for _ in range(2)]
     model.execute(requests)
-    while told.get(timeout=PATIENCE_SECONDS) != 2:
+    while counts.get(timeout=PATIENCE_SECONDS) != 2:
         pass
     for request in requests:
-        request.leave()
-    while told.get(timeout=PATIENCE_SECONDS) != 0:
+        request.cancel()
+    while counts.get(timeout=PATIENCE_SECONDS) != 0:
         pass
 
 
@@ -125,12 +124,12 @@ def test_the_share_of_the_cache_is_what_requests_fill(slot: ModuleType, image: P
     ticks = itertools.count()
     monkeypatch.setattr(requests.time, "monotonic", lambda: float(next(ticks)))
     model = load(slot, cache_tokens="8")
-    told: queue.Queue[float] = queue.Queue()
-    model._requests._metrics._cache.set = told.put
-    asked(model, "hold", "hold")
-    while told.get(timeout=PATIENCE_SECONDS) != 0.5:
+    shares: queue.Queue[float] = queue.Queue()
+    model._requests._metrics._cache.set = shares.put
+    senders_of(model, "hold", "hold")
+    while shares.get(timeout=PATIENCE_SECONDS) != 0.5:
         pass
     (image / "GO").touch()
-    while told.get(timeout=PATIENCE_SECONDS) != 0:
+    while shares.get(timeout=PATIENCE_SECONDS) != 0:
         pass
     model.finalize()

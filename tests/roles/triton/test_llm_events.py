@@ -18,7 +18,7 @@ THREE = {"text_input": "hi", "sampling_param_exclude_input_from_output": True, "
 EVERYTHING = {f"return_{name}": True for name in ("token_ids", "counts", "finish_reason", "stop_reason")}
 
 
-def told(events: list[Any], name: str) -> list[Any]:
+def values(events: list[Any], name: str) -> list[Any]:
     """An output's values in each event that has it."""
     return [tensor.array.tolist() for event in events for tensor in event.output_tensors if tensor.label == name]
 
@@ -26,13 +26,13 @@ def told(events: list[Any], name: str) -> list[Any]:
 def test_a_stream_has_an_event_a_token_with_what_is_new(model: Any) -> None:
     events = ask(model, **THREE, **EVERYTHING, streaming=True)
     assert texts(events) == [" w0", " w1", " w2"]
-    assert told(events, "token_ids") == [[100], [101], [102]]
-    assert told(events, "finish_reason") == [[b""], [b""], [b"length"]]
+    assert values(events, "token_ids") == [[100], [101], [102]]
+    assert values(events, "finish_reason") == [[b""], [b""], [b"length"]]
 
 
 def test_counts_come_once_with_the_last_event(model: Any) -> None:
     events = ask(model, **THREE, **EVERYTHING, streaming=True)
-    counts = [told(events, f"num_{name}_tokens") for name in ("input", "output", "cached")]
+    counts = [values(events, f"num_{name}_tokens") for name in ("input", "output", "cached")]
     assert counts == [[[2]], [[3]], [[3]]]
 
 
@@ -41,7 +41,7 @@ def test_a_whole_answer_is_one_event(model: Any) -> None:
     assert (texts([event]), event["token_ids"].tolist()) == ([" w0 w1 w2"], [100, 101, 102])
 
 
-def test_what_nobody_asked_for_is_not_sent(model: Any) -> None:
+def test_only_requested_outputs_are_sent(model: Any) -> None:
     (event,) = ask(model, **THREE)
     assert [tensor.label for tensor in event.output_tensors] == ["text_output", "sequence_index"]
 
@@ -59,7 +59,7 @@ def test_the_engine_is_asked_to_stream_by_name(model: Any) -> None:
 def test_ids_reach_the_engine_as_they_are(model: Any) -> None:
     events = ask(model, prompt_token_ids=[5, 6, 7], sampling_param_max_tokens=1, return_counts=True)
     assert model._llm_engine.asked[0][0] == [5, 6, 7]
-    assert (texts(events), told(events, "num_input_tokens")) == ([" w0"], [[3]])
+    assert (texts(events), values(events, "num_input_tokens")) == ([" w0"], [[3]])
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -73,21 +73,21 @@ def test_a_stop_string_ends_the_text_before_it_and_the_engines_work(model: Any, 
         **EVERYTHING,
     )
     assert "".join(texts(events)) == " w0 w1 w"
-    assert (told(events, "finish_reason")[-1], told(events, "stop_reason")[-1]) == ([b"stop"], [b"2 w3"])
-    assert told(events, "num_output_tokens") == [[4]]
+    assert (values(events, "finish_reason")[-1], values(events, "stop_reason")[-1]) == ([b"stop"], [b"2 w3"])
+    assert values(events, "num_output_tokens") == [[4]]
 
 
 def test_a_stop_token_is_counted_and_not_sent(model: Any) -> None:
     events = ask(model, **THREE, **EVERYTHING, sampling_param_stop_token_ids=[101])
-    assert (told(events, "token_ids"), told(events, "num_output_tokens")) == ([[100]], [[2]])
-    assert (told(events, "finish_reason"), told(events, "stop_reason")) == ([[b"stop"]], [[b"101"]])
+    assert (values(events, "token_ids"), values(events, "num_output_tokens")) == ([[100]], [[2]])
+    assert (values(events, "finish_reason"), values(events, "stop_reason")) == ([[b"stop"]], [[b"101"]])
 
 
 def test_each_of_several_sequences_ends_with_its_own_reason(model: Any) -> None:
     wanted = {**THREE, "sampling_param_max_tokens": 2, "sampling_param_n": 2, "sampling_param_temperature": 0.5}
     events = ask(model, **wanted, **EVERYTHING, streaming=True)
-    assert told(events, "sequence_index") == [[0], [1], [0], [1]]
-    assert told(events, "finish_reason") == [[b""], [b""], [b"length"], [b"length"]]
+    assert values(events, "sequence_index") == [[0], [1], [0], [1]]
+    assert values(events, "finish_reason") == [[b""], [b""], [b"length"], [b"length"]]
 
 
 def test_probabilities_are_of_the_tokens_beside_them(model: Any) -> None:
@@ -97,7 +97,7 @@ def test_probabilities_are_of_the_tokens_beside_them(model: Any) -> None:
     assert event["top_logprobs"].tolist() == [[-0.5, -1.5]] * 3
 
 
-def test_a_temperature_samples_and_none_does_not(model: Any) -> None:
+def test_only_a_temperature_makes_the_model_sample(model: Any) -> None:
     for temperature in (0.7, 0.0):
         ask(model, **THREE, sampling_param_temperature=temperature, sampling_param_seed=3)
     warm, cold = (params for _, params, _, _ in model._llm_engine.asked)
@@ -129,7 +129,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_of_the_request_is_told_as_one(model: Any, mistake: str) -> None:
+def test_an_invalid_request_is_refused_as_invalid(model: Any, mistake: str) -> None:
     inputs, words = MISTAKES[mistake]
     assert refusal(ask(model, **inputs)) == (words, TritonError.INVALID_ARG)
 
@@ -163,14 +163,14 @@ def test_a_penalty_is_handed_on_where_the_sampler_knows_it(model: Any, monkeypat
     assert model._llm_engine.asked[0][1].repetition_penalty == 1.5
 
 
-def test_what_breaks_in_the_engine_is_no_mistake_of_the_request(model: Any) -> None:
+def test_an_engine_failure_is_not_blamed_on_the_request(model: Any) -> None:
     assert refusal(ask(model, text_input="breaks")) == ("a CUDA error", TritonError.INTERNAL)
 
 
 def test_a_client_that_leaves_ends_the_engines_work(model: Any) -> None:
     request = Request(text_input="hold")
     model.execute([request])
-    request.leave()
+    request.cancel()
     assert refusal(request.sender.events())[1] == TritonError.CANCELLED
     assert model._ongoing_request_count == 0
 
@@ -180,7 +180,7 @@ def test_guides_reach_the_engine_under_its_own_names(slot: ModuleType, image: Pa
     for kind, guide in (("json", ""), ("json_schema", "{}"), ("regex", "a+"), ("ebnf_grammar", "root ::= x")):
         ask(model, **THREE, guided_decoding_guide_type=kind, **({"guided_decoding_guide": guide} if guide else {}))
     guides = [params.guided_decoding for _, params, _, _ in model._llm_engine.asked]
-    assert [(one.json_object, one.json, one.regex, one.grammar) for one in guides] == [
+    assert [(guide.json_object, guide.json, guide.regex, guide.grammar) for guide in guides] == [
         (True, None, None, None),
         (False, "{}", None, None),
         (False, None, "a+", None),

@@ -22,14 +22,14 @@ from deploy.slices.host import ServerSlice
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from tests.encoders import fake_triton, real_triton
-from tests.roles.triton.llm_slot import Request, asked, image, load, model, refusal, slot, texts
+from tests.roles.triton.llm_slot import Request, image, load, model, refusal, senders_of, slot, texts
 from tests.roles.triton.test_render import config, server
 
 __all__ = ["image", "model", "server", "slot"]  # fixtures
 
 
-def test_what_comes_beyond_those_that_run_and_wait_is_refused_as_unavailable(model: Any) -> None:
-    *held, fourth = asked(model, "hold", "hold", "hold", "hold")
+def test_a_request_beyond_the_running_and_the_waiting_is_refused_as_unavailable(model: Any) -> None:
+    *held, fourth = senders_of(model, "hold", "hold", "hold", "hold")
     assert refusal(fourth.events()) == (
         "Exceeds maximum queue size: 2 requests run and 1 wait at most, 3 are unanswered; send it again later",
         fake_triton.TritonError.UNAVAILABLE,
@@ -38,20 +38,20 @@ def test_what_comes_beyond_those_that_run_and_wait_is_refused_as_unavailable(mod
 
 
 def test_a_last_response_makes_room(model: Any, image: Path) -> None:
-    held = asked(model, "hold", "hold", "hold", sampling_param_max_tokens=1)
-    assert refusal(asked(model, "hold")[0].events())
+    held = senders_of(model, "hold", "hold", "hold", sampling_param_max_tokens=1)
+    assert refusal(senders_of(model, "hold")[0].events())
     (image / "GO").touch()
     assert [len(sender.events()) for sender in held] == [1, 1, 1]
-    assert [len(sender.events()) for sender in asked(model, "a", "b", "c")] == [1, 1, 1]
+    assert [len(sender.events()) for sender in senders_of(model, "a", "b", "c")] == [1, 1, 1]
 
 
 def test_a_request_whose_client_left_makes_room(model: Any) -> None:
     gone = Request(text_input="hold")
     model.execute([gone])
-    held = asked(model, "hold", "hold")
-    gone.leave()
+    held = senders_of(model, "hold", "hold")
+    gone.cancel()
     assert refusal(gone.sender.events()) == ("Request cancelled by client", fake_triton.TritonError.CANCELLED)
-    assert texts(asked(model, "next", sampling_param_max_tokens=1)[0].events()) == ["next w0"]
+    assert texts(senders_of(model, "next", sampling_param_max_tokens=1)[0].events()) == ["next w0"]
     assert [sender.queue.qsize() for sender in held] == [0, 0]
 
 
@@ -61,20 +61,20 @@ def test_an_answer_with_a_hole_ends_in_an_error_and_its_work_ends(
     request = Request(text_input="one", streaming=True, sampling_param_max_tokens=10**6)
     sent = request.sender.send
     sends = iter([sent, lambda *_, **__: 1 / 0])
-    monkeypatch.setattr(request.sender, "send", lambda *given, **named: next(sends, sent)(*given, **named))
+    monkeypatch.setattr(request.sender, "send", lambda *positional, **named: next(sends, sent)(*positional, **named))
     model.execute([request])
     first, *rest = request.sender.events()
     assert (texts([first]), refusal(rest)) == (
         ["one w0"],
         ("A part of this answer could not be sent, so it ends here; ask again", fake_triton.TritonError.UNAVAILABLE),
     )
-    assert texts(asked(model, "next", sampling_param_max_tokens=1)[0].events()) == ["next w0"]
+    assert texts(senders_of(model, "next", sampling_param_max_tokens=1)[0].events()) == ["next w0"]
 
 
 def test_a_client_that_is_gone_does_not_fail_the_requests_beside_its_own(
     model: Any, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = asked(model, "hold", "hold", "hold")
+    held = senders_of(model, "hold", "hold", "hold")
     gone = Request(text_input="hold")
     monkeypatch.setattr(gone.sender, "send", lambda *_, **__: 1 / 0)
     model.execute([gone])
@@ -82,9 +82,9 @@ def test_a_client_that_is_gone_does_not_fail_the_requests_beside_its_own(
     assert all(sender.events() for sender in held)
 
 
-def test_what_was_declared_is_what_the_model_is_told(server: ServerSlice) -> None:
-    told = config(render(few(server), Defaults()), "gpt-oss-20b").parameters
-    assert {key: value.string_value for key, value in told.items()} == {
+def test_declared_limits_are_the_model_s_parameters(server: ServerSlice) -> None:
+    parameters = config(render(few(server), Defaults()), "gpt-oss-20b").parameters
+    assert {key: value.string_value for key, value in parameters.items()} == {
         "max_running": "2",
         "max_queue_size": "1",
         "cancellation_check_period_ms": "100",
@@ -127,33 +127,33 @@ HELD = {"text_input": "hold", "streaming": True, "sampling_param_max_tokens": 2}
 
 
 @pytest.mark.rehearsal
-def test_who_streams_reads_the_refusal_and_is_served_once_there_is_room(
+def test_a_streaming_client_reads_the_refusal_and_is_served_once_there_is_room(
     server: ServerSlice, image: Path, tmp_path: Path
 ) -> None:
     with serving(few(server), tmp_path) as ask, ThreadPoolExecutor(4) as clients:
         answers = [clients.submit(ask, "generate_stream", HELD) for _ in range(4)]
         refused = next(as_completed(answers))
-        status, told = refused.result()
-        assert status >= 400 and "Exceeds maximum queue size" in told
+        status, message = refused.result()
+        assert status >= 400 and "Exceeds maximum queue size" in message
         (image / "GO").touch()
-        served = [each.result() for each in answers if each is not refused]
+        served = [answer.result() for answer in answers if answer is not refused]
         assert [(status, " w0" in text and " w1" in text) for status, text in served] == [(200, True)] * 3
         assert ask("generate", {"text_input": "again"})[0] == 200
 
 
 @pytest.mark.rehearsal
-def test_who_does_not_stream_is_told_503(server: ServerSlice, image: Path, tmp_path: Path) -> None:
+def test_a_client_that_does_not_stream_gets_503(server: ServerSlice, image: Path, tmp_path: Path) -> None:
     inputs = [{"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["hold"]}]
     with serving(few(server, decoupled=False), tmp_path) as ask, ThreadPoolExecutor(4) as clients:
         answers = [clients.submit(ask, "infer", {"inputs": inputs}) for _ in range(4)]
         assert next(as_completed(answers)).result()[0] == 503
         (image / "GO").touch()
-        assert sorted(each.result()[0] for each in answers) == [200, 200, 200, 503]
+        assert sorted(answer.result()[0] for answer in answers) == [200, 200, 200, 503]
 
 
 def test_what_was_taken_in_a_moment_before_the_end_is_answered(slot: ModuleType, image: Path) -> None:
     loaded = load(slot)
     (image / "GO").touch()
-    senders = asked(loaded, "a", "b")
+    senders = senders_of(loaded, "a", "b")
     loaded.finalize()
     assert [sender.queue.qsize() > 0 for sender in senders] == [True, True]

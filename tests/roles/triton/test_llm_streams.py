@@ -112,7 +112,7 @@ def test_the_slot_sends_an_event_a_token_with_what_is_new(extended: real_triton.
 
 def test_every_output_of_the_contract_comes_as_it_is_written(extended: real_triton.Server, folder: Path) -> None:
     events = stream(extended, **ASKED, **EVERYTHING, sampling_param_logprobs=2)
-    assert {name for event in events for name in event} == {each.name for each in llm_contract.OUTPUTS}
+    assert {name for event in events for name in event} == {field.name for field in llm_contract.OUTPUTS}
     ids = [token for event in events for token in event["token_ids"]]
     assert Tokenizer.from_file(str(folder / "weights/tokenizer.json")).decode(ids) == " one two "
     last = events[-1]
@@ -130,8 +130,8 @@ def test_a_whole_answer_has_the_same_ids(extended: real_triton.Server) -> None:
 
 def test_ids_for_a_prompt_get_the_answer_that_their_text_gets(extended: real_triton.Server, folder: Path) -> None:
     ids = Tokenizer.from_file(str(folder / "weights/tokenizer.json")).encode("one two").ids
-    asked = {name: value for name, value in ASKED.items() if name != "text_input"}
-    assert text(stream(extended, **asked, prompt_token_ids=ids)) == " one two "
+    inputs = {name: value for name, value in ASKED.items() if name != "text_input"}
+    assert text(stream(extended, **inputs, prompt_token_ids=ids)) == " one two "
 
 
 def test_a_stop_string_across_tokens_is_in_no_event(extended: real_triton.Server) -> None:
@@ -157,8 +157,8 @@ def test_a_schema_is_kept(extended: real_triton.Server) -> None:
 def test_several_sequences_are_told_apart(extended: real_triton.Server) -> None:
     wanted = ASKED | {"sampling_param_n": 2, "sampling_param_temperature": 1.0, "sampling_param_max_tokens": 4}
     events = stream(extended, **wanted)
-    said = {n: text([event for event in events if event["sequence_index"] == [n]]) for n in (0, 1)}
-    assert said == {0: " one", 1: " two"}
+    texts_by_index = {n: text([event for event in events if event["sequence_index"] == [n]]) for n in (0, 1)}
+    assert texts_by_index == {0: " one", 1: " two"}
 
 
 def test_nobody_can_stop_anybody_elses_request(extended: real_triton.Server) -> None:
@@ -167,6 +167,6 @@ def test_nobody_can_stop_anybody_elses_request(extended: real_triton.Server) -> 
 
 
 def test_what_is_wrong_with_a_request_is_told_with_its_code(extended: real_triton.Server) -> None:
-    with pytest.raises(grpc.InferenceServerException) as told:
+    with pytest.raises(grpc.InferenceServerException) as refusal:
         stream(extended, **ASKED | {"sampling_param_max_tokens": 300})
-    assert "should not exceed max_seq_len (256)" in str(told.value)
+    assert "should not exceed max_seq_len (256)" in str(refusal.value)

@@ -34,7 +34,7 @@ def host(tmp_path: Path) -> Path:
 
 
 def prepared(host: Path, *engines: str) -> tuple[str, list[str]]:
-    """What it said, and what it asked for, up to the first word to Docker."""
+    """Errors of the preparation, and its calls up to the first call of Docker."""
     for engine in engines:
         (host / engine).mkdir()
         if "unsigned" not in engine:
@@ -49,8 +49,8 @@ def prepared(host: Path, *engines: str) -> tuple[str, list[str]]:
         "ENGINEHOUSE_SERVERS": str(host / "servers"), "RUNTIME_DIRECTORY": str(host / "nowhere"),
     }  # fmt: skip
     ran = subprocess.run(["bash", PREPARE, "main"], env=environment, capture_output=True, text=True, check=False)
-    asked = (host / "asked").read_text().replace(f"{host}/", "").splitlines()
-    return ran.stderr, asked
+    calls = (host / "asked").read_text().replace(f"{host}/", "").splitlines()
+    return ran.stderr, calls
 
 
 def test_every_engine_of_the_release_is_verified_before_anything_else(host: Path) -> None:
@@ -58,8 +58,8 @@ def test_every_engine_of_the_release_is_verified_before_anything_else(host: Path
 
 
 def test_an_engine_that_is_not_what_was_signed_stops_the_start(host: Path) -> None:
-    said, asked = prepared(host, "good", "bad")
-    assert ("rank0.engine: its sha256 is another one" in said, "docker" in asked) == (True, False)
+    errors, calls = prepared(host, "good", "bad")
+    assert ("rank0.engine: its sha256 is another one" in errors, "docker" in calls) == (True, False)
 
 
 def test_it_is_moved_aside_with_the_reason(host: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_release_without_engines_asks_nobody(host: Path) -> None:
 
 
 def test_a_host_that_can_judge_nothing_moves_nothing(host: Path) -> None:
-    said, asked = prepared(host, "unjudged")
-    assert (said.strip(), asked) == ("nobody signs here", ["verify unjudged"])
+    errors, calls = prepared(host, "unjudged")
+    assert (errors.strip(), calls) == ("nobody signs here", ["verify unjudged"])
 
 
 def test_an_engine_that_waits_for_its_signature_is_not_loaded_and_stays(host: Path) -> None:
@@ -81,7 +81,7 @@ def test_an_engine_that_waits_for_its_signature_is_not_loaded_and_stays(host: Pa
 
 
 def restarted(host: Path, proxy: str, publishing: str = "", running: str = "") -> tuple[bool, str]:
-    """Whether Docker was restarted, and what was said, where `proxy` is its process and these containers run."""
+    """True if Docker was restarted, and the errors; `proxy` is its process and `running` its containers."""
     fakes = {
         "pgrep": f"echo '{proxy}' | grep -Eq -- \"$3\"",
         "docker": f'case "$*" in *publish=8001) echo {publishing};; "ps --quiet") echo {running};; esac',
@@ -91,8 +91,8 @@ def restarted(host: Path, proxy: str, publishing: str = "", running: str = "") -
         (host / "programs" / name).write_text(f"#!/bin/sh\n{text}\n")
         (host / "programs" / name).chmod(0o755)
     (host / "asked").touch()
-    said, asked = prepared(host)
-    return "systemctl restart --job-mode=ignore-dependencies docker.service" in asked, said
+    errors, calls = prepared(host)
+    return "systemctl restart --job-mode=ignore-dependencies docker.service" in calls, errors
 
 
 PROXY = (
@@ -113,8 +113,8 @@ def test_the_port_of_another_address_is_another_servers(host: Path) -> None:
 
 
 def test_docker_is_not_restarted_under_containers_that_run(host: Path) -> None:
-    done, said = restarted(host, PROXY, running="other")
-    assert (done, "it stops the containers that run, so it is left to you" in said) == (False, True)
+    done, errors = restarted(host, PROXY, running="other")
+    assert (done, "it stops the containers that run, so it is left to you" in errors) == (False, True)
 
 
 RULES = """*filter

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from host import places, prove
-from tests.roles.web import Answer, Asked, Web, serving
+from tests.roles.web import Answer, Request, Web, serving
 
 MODELS = (
     {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},
@@ -47,14 +47,19 @@ def call(
 ) -> tuple[int, str, Web]:
     """Exit status, the reason written down, and what Triton was asked. Loads and readiness succeed unless said."""
 
-    def answer(asked: Asked) -> Answer:
-        found = (changing or {}).get(asked.path)
-        return found() if found else answers.get(asked.path, (200, {}, b""))
+    def answer(request: Request) -> Answer:
+        changed = (changing or {}).get(request.path)
+        return changed() if changed else answers.get(request.path, (200, {}, b""))
 
     with serving(answer) as triton:
         port = int(triton.address.rsplit(":", 1)[1])
-        told = {"address": "127.0.0.1", "http_port": port, "restricted_header": "enginehouse-key", "start_seconds": 5}
-        (place / "current/server.json").write_text(json.dumps({**told, "models": MODELS, **changes}))
+        settings = {
+            "address": "127.0.0.1",
+            "http_port": port,
+            "restricted_header": "enginehouse-key",
+            "start_seconds": 5,
+        }
+        (place / "current/server.json").write_text(json.dumps({**settings, "models": MODELS, **changes}))
         status = prove.main(["main"])
         at_end()
     return status, json.loads((place / "proof.json").read_text())["reason"], triton
@@ -65,7 +70,7 @@ def test_a_server_whose_models_all_answer_serves(place: Path) -> None:
 
 
 def test_models_are_loaded_one_by_one_in_the_planned_order(place: Path) -> None:
-    paths = [asked.path.removeprefix("/v2/") for asked in call(place, RIGHT)[2].asked][1:]
+    paths = [request.path.removeprefix("/v2/") for request in call(place, RIGHT)[2].requests][1:]
     assert paths == [
         "repository/models/embed/load", "models/embed/ready", "models/embed/infer",
         "repository/models/rank/load", "models/rank/ready", "models/rank/infer",
@@ -74,11 +79,11 @@ def test_models_are_loaded_one_by_one_in_the_planned_order(place: Path) -> None:
 
 
 def test_only_loading_carries_the_key(place: Path) -> None:
-    asked = call(place, RIGHT)[2].asked
+    requests = call(place, RIGHT)[2].requests
     carried = [
-        each.path
-        for each in asked
-        if {name.lower(): value for name, value in each.headers.items()}.get("enginehouse-key") == "k3y"
+        request.path
+        for request in requests
+        if {name.lower(): value for name, value in request.headers.items()}.get("enginehouse-key") == "k3y"
     ]
     assert carried == [f"/v2/repository/models/{name}/load" for name in ("embed", "rank", "chat")]
 
@@ -147,7 +152,7 @@ def test_a_model_whose_queue_clients_have_filled_is_asked_until_there_is_room(
     answers = iter([full, full, RIGHT[path]])
     status, reason, triton = call(place, RIGHT, {path: lambda: next(answers)})
     assert (status, reason) == (0, "")
-    assert [asked.path for asked in triton.asked].count(path) == 3
+    assert [request.path for request in triton.requests].count(path) == 3
 
 
 def test_a_queue_that_stays_full_ends_at_the_time_allowed(place: Path) -> None:
@@ -161,16 +166,16 @@ def test_a_queue_that_stays_full_ends_at_the_time_allowed(place: Path) -> None:
 
 def test_a_first_question_that_is_not_answered_in_time_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prove, "LATE_SECONDS", 5)  # what is asked before has an answer by then
-    over = threading.Event()
+    is_over = threading.Event()
 
     def hangs() -> Answer:
-        over.wait(300)
+        is_over.wait(300)
         return RIGHT["/v2/models/embed/infer"]
 
     try:
-        status, reason, _ = call(place, RIGHT, {"/v2/models/embed/infer": hangs}, over.set, start_seconds=0)
+        status, reason, _ = call(place, RIGHT, {"/v2/models/embed/infer": hangs}, is_over.set, start_seconds=0)
     finally:
-        over.set()
+        is_over.set()
     assert (status, reason) == (1, "embed does not answer its first question (timed out)")
 
 
@@ -206,8 +211,8 @@ def test_the_load_times_are_written_down(place: Path) -> None:
     ],
 )
 def test_a_server_is_asked_where_it_is_published(address: str, base: str) -> None:
-    told = {"address": address, "http_port": 8000, "restricted_header": "k", "start_seconds": 5}
-    assert prove.Triton(told, "main").base == base
+    settings = {"address": address, "http_port": 8000, "restricted_header": "k", "start_seconds": 5}
+    assert prove.Triton(settings, "main").base == base
 
 
 def test_a_proxy_of_the_environment_is_not_asked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,8 +232,8 @@ ENGINE_RIGHT: dict[str, Answer] = {
 
 
 def test_the_models_of_an_engine_are_loaded_in_their_order_and_those_that_take_text_are_asked(place: Path) -> None:
-    asked = call(place, ENGINE_RIGHT, models=ENGINE)[2].asked
-    names = [one.path.removeprefix("/v2/") for one in asked if not one.path.endswith("ready")][1:]
+    requests = call(place, ENGINE_RIGHT, models=ENGINE)[2].requests
+    names = [request.path.removeprefix("/v2/") for request in requests if not request.path.endswith("ready")][1:]
     assert names == [
         "repository/models/llama_tensorrt_llm/load", "repository/models/llama/load",
         "repository/models/llama_tensorrt_llm_bls/load",
@@ -237,16 +242,20 @@ def test_the_models_of_an_engine_are_loaded_in_their_order_and_those_that_take_t
 
 
 def test_an_engine_is_asked_in_its_own_words(place: Path) -> None:
-    asked = call(place, ENGINE_RIGHT, models=ENGINE)[2].asked
-    (question,) = (json.loads(one.body) for one in asked if one.path == "/v2/models/llama/generate_stream")
+    requests = call(place, ENGINE_RIGHT, models=ENGINE)[2].requests
+    (question,) = (
+        json.loads(request.body) for request in requests if request.path == "/v2/models/llama/generate_stream"
+    )
     assert question == {"text_input": prove.PROMPT, "max_tokens": 8, "stream": True}
 
 
 def test_the_model_of_the_contract_is_asked_in_the_words_of_the_contract(place: Path) -> None:
     models = tuple(model | {"loads": [*model["loads"], "llama_completion"]} for model in ENGINE)
     answers = ENGINE_RIGHT | {"/v2/models/llama_completion/generate_stream": SAYS}
-    asked = call(place, answers, models=models)[2].asked
-    (question,) = (json.loads(one.body) for one in asked if one.path.endswith("llama_completion/generate_stream"))
+    requests = call(place, answers, models=models)[2].requests
+    (question,) = (
+        json.loads(request.body) for request in requests if request.path.endswith("llama_completion/generate_stream")
+    )
     assert (question["sampling_param_max_tokens"], question["streaming"]) == (8, True)
 
 
@@ -266,9 +275,9 @@ def test_what_has_answered_serves_although_the_disk_is_full(place: Path, capsys:
 def test_the_fastest_answer_of_each_model_is_written_down(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A swap compares it with the release before."""
     monkeypatch.setattr(prove, "ANSWERS", 3)
-    asked = [each.path for each in call(place, RIGHT)[2].asked]
+    paths = [request.path for request in call(place, RIGHT)[2].requests]
     proof = json.loads((place / "proof.json").read_text())
-    assert (sorted(proof["answers"]), asked.count("/v2/models/rank/infer")) == (["chat", "embed", "rank"], 4)
+    assert (sorted(proof["answers"]), paths.count("/v2/models/rank/infer")) == (["chat", "embed", "rank"], 4)
 
 
 def test_a_model_that_answered_once_serves_whatever_becomes_of_the_measured_answers(

@@ -36,13 +36,15 @@ def test_the_newest_stay_and_older_ones_go_with_their_caches(machine: FakeHost) 
     assert (has(machine), has(machine, "cache")) == (["a", "one"], ["a"])
 
 
-def test_one_that_another_run_has_just_published_stays(machine: FakeHost) -> None:
+def test_a_release_that_another_run_has_just_published_stays(machine: FakeHost) -> None:
     machine.publish("theirs")
     machine.ask("one", keep=0)
     assert has(machine) == ["one", "theirs"]
 
 
-def test_one_that_was_asked_for_meanwhile_stays_however_old(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_was_requested_meanwhile_stays_however_old(
+    machine: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their inventory names it again; their swap waits for the end of this one."""
     end_swap = server.Server.end_swap
 

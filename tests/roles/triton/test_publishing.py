@@ -18,7 +18,7 @@ FILES = {"server.json": b"{}", "models/chat/config.pbtxt": b"name"}
 
 @pytest.fixture
 def releases(tmp_path: Path) -> Path:
-    """Where they are published; nothing is given to root there."""
+    """The folder of published releases, with a stand-in of chown."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/chown").symlink_to("/bin/true")
     (tmp_path / "releases").mkdir()
@@ -42,21 +42,21 @@ def test_a_release_is_published_whole_and_nothing_else_is_left(releases: Path) -
     assert (publish(releases), has(releases)) == (0, ["r1/models/chat/config.pbtxt", "r1/server.json"])
 
 
-def test_half_of_one_that_a_cut_removal_left_makes_room(releases: Path) -> None:
+def test_a_partial_release_of_a_cut_removal_makes_room(releases: Path) -> None:
     """It stayed half for ever: it was there, so nothing took its place, and no swap accepted it."""
     (releases / "r1/models/chat").mkdir(parents=True)
     (releases / "r1/models/chat/left").touch()
     assert (publish(releases), has(releases)) == (0, ["r1/models/chat/config.pbtxt", "r1/server.json"])
 
 
-def test_one_that_another_run_has_published_meanwhile_is_left_alone(releases: Path) -> None:
+def test_a_release_that_another_run_has_published_meanwhile_is_left_alone(releases: Path) -> None:
     (releases / "r1").mkdir()
     (releases / "r1/server.json").write_text("theirs")
     assert (publish(releases), has(releases)) == (0, ["r1/server.json"])
     assert (releases / "r1/server.json").read_text() == "theirs"
 
 
-def test_half_of_one_that_cannot_be_removed_is_not_said_to_be_published(releases: Path) -> None:
+def test_a_partial_release_that_cannot_be_removed_is_not_reported_as_published(releases: Path) -> None:
     (releases / "r1").mkdir()
     remover = releases.parent / "bin/rm"
     remover.write_text('#!/bin/sh\ncase "$*" in */r1) exit 1;; esac\nexec /bin/rm "$@"\n')

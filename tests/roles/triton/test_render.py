@@ -1,4 +1,4 @@
-"""What a release holds: the shipped inventory's, byte for byte, and every configuration in Triton's own schema."""
+"""Contents of releases: the shipped inventory's byte for byte, and every configuration in Triton's own schema."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def server() -> ServerSlice:
 
 @pytest.fixture(scope="module")
 def release(server: ServerSlice) -> dict[str, bytes]:
-    """Its rendered release."""
     return render(server, Defaults())
 
 
@@ -66,8 +65,8 @@ def test_every_configuration_parses_with_tritons_own_schema(server: ServerSlice,
 
 
 def test_the_llm_says_decoupled_in_both_places(release: dict[str, bytes]) -> None:
-    told = yaml.safe_load(release["models/gpt-oss-20b/1/model.yaml"])
-    assert (config(release, "gpt-oss-20b").model_transaction_policy.decoupled, told["triton_config"]["decoupled"]) == (
+    model = yaml.safe_load(release["models/gpt-oss-20b/1/model.yaml"])
+    assert (config(release, "gpt-oss-20b").model_transaction_policy.decoupled, model["triton_config"]["decoupled"]) == (
         True,
         True,
     )
@@ -78,9 +77,9 @@ def test_the_llm_is_not_batched_by_triton(release: dict[str, bytes]) -> None:
 
 
 def test_every_queue_of_an_encoder_is_bounded(release: dict[str, bytes]) -> None:
-    found = [config(release, name).dynamic_batching.default_queue_policy.max_queue_size
+    sizes = [config(release, name).dynamic_batching.default_queue_policy.max_queue_size
              for name in ("bge-reranker-large", "nomic-embed-text-v2-moe")]  # fmt: skip
-    assert found == [1024, 1024]
+    assert sizes == [1024, 1024]
 
 
 def test_python_models_are_kind_cpu_and_place_themselves(server: ServerSlice, release: dict[str, bytes]) -> None:
@@ -134,9 +133,9 @@ def test_a_core_gets_only_flags_it_knows(server: ServerSlice) -> None:
 def test_only_a_server_that_is_to_trace_is_told_to(server: ServerSlice) -> None:
     """Times and never tensors, of requests that the gateway chose and of no others (rate=0), to its own container."""
     traced, release = replace(server, traces=True), render(replace(server, traces=True), Defaults())
-    told = {flag.removeprefix("--trace-config=") for flag in flags(traced) if flag.startswith("--trace-config=")}
+    values = {flag.removeprefix("--trace-config=") for flag in flags(traced) if flag.startswith("--trace-config=")}
     url = "opentelemetry,url=http://127.0.0.1:4318/v1/traces"
-    assert told == {"mode=opentelemetry", url, "level=TIMESTAMPS", "rate=0"}
+    assert values == {"mode=opentelemetry", url, "level=TIMESTAMPS", "rate=0"}
     assert b"spans.py" in release["launch"] and b"PORT = 4318\n" in release["spans.py"]
     assert subprocess.run(["bash", "-n"], input=release["launch"], check=False).returncode == 0
     plain = render(server, Defaults())

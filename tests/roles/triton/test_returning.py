@@ -37,9 +37,9 @@ def test_typed_twice_it_does_nothing_and_says_so(machines: Machines) -> None:
     typed(machines)
     again = typed(machines)
     assert (again.failed_hosts, again.changed, machines.changed) == ((), (), [])
-    said = "\n".join(again.told)
-    assert f"run {SECOND} is taken back on @fake/one, @fake/two already: there is nothing to do" in said
-    assert f"{FIRST}  ada@desk, @fake/four, @fake/one, @fake/three, @fake/two, plan 77aa" in said
+    log = "\n".join(again.log)
+    assert f"run {SECOND} is taken back on @fake/one, @fake/two already: there is nothing to do" in log
+    assert f"{FIRST}  ada@desk, @fake/four, @fake/one, @fake/three, @fake/two, plan 77aa" in log
 
 
 def test_the_run_before_is_taken_back_by_its_name(machines: Machines) -> None:
@@ -65,7 +65,7 @@ def test_a_run_that_its_own_gate_took_back_is_passed_over(machines: Machines) ->
     for name in ("one", "two"):
         machines.serves(name, "b", run=THIRD, plan="77aa", who="ada@desk", wave=1, back=THIRD)
     named = typed(machines, THIRD)
-    assert (machines.changed, f"run {THIRD} is taken back on @fake/one, @fake/two already" in str(named.told)) == (
+    assert (machines.changed, f"run {THIRD} is taken back on @fake/one, @fake/two already" in str(named.log)) == (
         [],
         True,
     )
@@ -132,8 +132,8 @@ def test_dry_says_what_would_change_and_changes_nothing(machines: Machines) -> N
     machines.deployed(SECOND, "b", ("two",))
     ran = typed(machines, dry=True)
     assert (ran.would_change, machines.changed) == ((f"Triton | Take back run {SECOND} on main",), [])
-    assert f"takes back run {SECOND}: main from b to a on @fake/two" in ran.told
-    assert "it does not undo: driver, Docker" in str(ran.told)
+    assert f"takes back run {SECOND}: main from b to a on @fake/two" in ran.log
+    assert "it does not undo: driver, Docker" in str(ran.log)
 
 
 def test_without_change_detection_it_does_the_same(machines: Machines) -> None:
@@ -156,15 +156,15 @@ def test_what_changes_after_it_was_looked_at_is_left_alone(machines: Machines, m
             return lines
 
         def serving(command: str) -> str:
-            said = str(swap(name)['echo "server=$s"'](command))
-            return said if state.is_executing else said.replace("current=c", "current=b")
+            state_text = str(swap(name)['echo "server=$s"'](command))
+            return state_text if state.is_executing else state_text.replace("current=c", "current=b")
 
         return {**swap(name), "history.jsonl": come, 'echo "server=$s"': serving}
 
     monkeypatch.setattr(machines, "answers", answers)
     ran = typed(machines)
     assert ("two" in ran.failed_hosts, machines.changed) == (True, [])
-    assert "since then c is current" in str(ran.told)
+    assert "since then c is current" in str(ran.log)
 
 
 def test_a_host_that_cannot_be_asked_stops_it_before_anything_changes(machines: Machines) -> None:

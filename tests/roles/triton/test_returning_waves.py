@@ -26,7 +26,7 @@ def test_a_host_that_answers_wrongly_after_it_stops_the_waves_that_follow(machin
     machines.wrong["a"] = "it sings"
     ran = typed(machines)
     assert (ran.stopped, machines.changed) == ("No hosts remaining!", ["four"])
-    assert "found  @fake/four fails its question (main: it sings)" in str(ran.told)
+    assert "found  @fake/four fails its question (main: it sings)" in str(ran.log)
 
 
 def test_nobody_goes_back_while_the_pool_has_no_room(machines: Machines) -> None:
@@ -36,7 +36,7 @@ def test_nobody_goes_back_while_the_pool_has_no_room(machines: Machines) -> None
     machines.seen_ready = {"three", "four"}
     ran = typed(machines)
     assert (ran.stopped, machines.changed) == ("No hosts remaining!", [])
-    assert "pool chat has no room: with this wave more than 2 would be out" in str(ran.told)
+    assert "pool chat has no room: with this wave more than 2 would be out" in str(ran.log)
 
 
 @pytest.mark.parametrize(("on_failure", "left"), [("wave", "abbb"), ("all", "bbbb")])

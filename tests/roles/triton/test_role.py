@@ -15,7 +15,7 @@ from roles.triton.operations import texts
 from roles.triton.publishing import publishing
 from roles.triton.times import unit_stop_seconds
 from tests.roles.fake import Ran, run
-from tests.roles.triton.serving import MAIN, MINE, PROBED, RELEASE, WANTED, placed, serving, told
+from tests.roles.triton.serving import MAIN, MINE, PROBED, RELEASE, WANTED, host_answers, placed, serving
 
 SWAP = "enginehouse-swap@main.service"
 UNIT = "/etc/systemd/system/triton@.service"
@@ -35,7 +35,7 @@ STARTED = (
 
 @pytest.fixture(autouse=True)
 def someone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks does not depend on who runs the tests."""
+    """Fixes the run's id, user and token, so that tests do not depend on who runs them."""
     monkeypatch.setattr(
         swapping, "this_run", lambda state: Run("20261122-101502-3f9c", "2026-11-22T10:15:02Z", "me@here")
     )
@@ -48,7 +48,7 @@ def play(answers: dict[str, Any], **options: Any) -> Ran:
 
 
 def test_a_bare_host_is_published_proven_and_swapped() -> None:
-    ran = play(told())
+    ran = play(host_answers())
     assert ran.changed == (
         "Triton | Install programs and units",
         f"Triton | Publish release {RELEASE} for main",
@@ -58,7 +58,7 @@ def test_a_bare_host_is_published_proven_and_swapped() -> None:
 
 
 def test_a_bare_host_gets_these_commands() -> None:
-    commands = [command for command in play(told()).commands if "enginehouse-new" not in command]
+    commands = [command for command in play(host_answers()).commands if "enginehouse-new" not in command]
     assert commands == [
         "systemctl daemon-reload",
         f"publish /var/lib/enginehouse/releases/{RELEASE} ({len(WANTED.files)} files)",
@@ -85,8 +85,8 @@ def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_any
 
 
 def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
-    heard = [each for each in play(told()).shell["host"] if "wanted.json" in each.command]
-    assert [json.loads(each.stdin) for each in heard] == [
+    heard = [command for command in play(host_answers()).shell["host"] if "wanted.json" in command.command]
+    assert [json.loads(command.stdin) for command in heard] == [
         {
             "release": RELEASE,
             "keep": 3,
@@ -101,35 +101,35 @@ def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
 
 
 def test_a_host_that_serves_the_release_changes_nothing() -> None:
-    ran = play(told(placed(), PROBED, serving()))
+    ran = play(host_answers(placed(), PROBED, serving()))
     assert (ran.changed, ran.would_change) == ((), ())
 
 
 def test_a_finished_host_costs_three_questions_per_phase() -> None:
-    heard = play(told(placed(), PROBED, serving())).shell["host"]
+    heard = play(host_answers(placed(), PROBED, serving())).shell["host"]
     assert len(heard) == 6
 
 
 def test_a_host_with_another_release_is_swapped_without_enabling_again() -> None:
-    ran = play(told(placed(), PROBED, serving(current="another")))
+    ran = play(host_answers(placed(), PROBED, serving(current="another")))
     assert ran.changed == (f"Triton | Swap in release {RELEASE} on main",)
     assert tuple(command for command in ran.commands if "enginehouse-new" not in command) == STARTED
 
 
 def test_a_unit_that_is_not_active_is_started_through_the_same_transaction() -> None:
-    assert play(told(placed(), PROBED, serving(active="failed"))).changed == (
+    assert play(host_answers(placed(), PROBED, serving(active="failed"))).changed == (
         f"Triton | Swap in release {RELEASE} on main",
     )
 
 
 def test_a_cut_swap_is_not_taken_for_a_finished_one() -> None:
-    assert play(told(placed(), PROBED, serving(more="cut=yes"))).changed == (
+    assert play(host_answers(placed(), PROBED, serving(more="cut=yes"))).changed == (
         f"Triton | Swap in release {RELEASE} on main",
     )
 
 
 def test_a_new_driver_is_proven_and_nothing_is_swapped() -> None:
-    ran = play(told(placed(), "key=def", serving()))
+    ran = play(host_answers(placed(), "key=def", serving()))
     assert ran.changed == ("Triton | Prove CUDA inside the image for main",)
 
 
@@ -137,11 +137,11 @@ OLD = "\nserver=old\ncurrent=1\nprevious=\nactive=active\nenabled=enabled\nswap=
 
 
 def test_a_server_that_is_no_longer_planned_is_retired_where_nothing_is_to_be_swapped() -> None:
-    assert play(told(placed(), PROBED, serving() + OLD)).commands == (RETIRED,)
+    assert play(host_answers(placed(), PROBED, serving() + OLD)).commands == (RETIRED,)
 
 
 def test_a_renamed_server_is_forgotten_only_after_the_swap() -> None:
-    ran = play(told(placed(), PROBED, f"release={RELEASE}{OLD}"))
+    ran = play(host_answers(placed(), PROBED, f"release={RELEASE}{OLD}"))
     assert ran.commands[-len(STARTED) - 1 :] == (*STARTED, RETIRED)
     assert ran.would_change == (
         f"Triton | Swap in release {RELEASE} on main",
@@ -150,25 +150,27 @@ def test_a_renamed_server_is_forgotten_only_after_the_swap() -> None:
 
 
 def test_the_host_is_told_whose_place_the_server_takes() -> None:
-    heard = play(told(placed(), PROBED, f"release={RELEASE}{OLD}")).shell["host"]
-    assert [json.loads(each.stdin)["instead_of"] for each in heard if "wanted.json" in each.command] == [["old"]]
+    heard = play(host_answers(placed(), PROBED, f"release={RELEASE}{OLD}")).shell["host"]
+    assert [json.loads(command.stdin)["instead_of"] for command in heard if "wanted.json" in command.command] == [
+        ["old"]
+    ]
 
 
 def test_a_swap_that_can_fail_is_given_the_time_the_old_servers_need_to_serve_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given: list[int] = []  # decided twice: for the dry answer, then for the host
+    waits: list[int] = []  # decided twice: for the dry answer, then for the host
 
     class FollowSwap(swapping.FollowSwap):
-        def __init__(self, server: str, release: str, asked: str, seconds: int) -> None:
-            given.append(seconds)
-            super().__init__(server, release, asked, seconds)
+        def __init__(self, server: str, release: str, token: str, seconds: int) -> None:
+            waits.append(seconds)
+            super().__init__(server, release, token, seconds)
 
     monkeypatch.setattr(swapping, "FollowSwap", FollowSwap)
     for old in ("", OLD, OLD + OLD.replace("old", "older")):
-        play(told(placed(), PROBED, f"release={RELEASE}{old}"))
-    alone, one, two = sorted(set(given))
-    assert one - alone == two - one == MAIN.start_seconds + unit_stop_seconds(MAIN, 0)
+        play(host_answers(placed(), PROBED, f"release={RELEASE}{old}"))
+    alone, with_old, with_two_old = sorted(set(waits))
+    assert with_old - alone == with_two_old - with_old == MAIN.start_seconds + unit_stop_seconds(MAIN, 0)
 
 
 OTHER = json.dumps({"release": "other-release", "asked": "another's", "sentence": "other-release serves"})
@@ -176,39 +178,39 @@ OTHER = json.dumps({"release": "other-release", "asked": "another's", "sentence"
 
 def test_a_swap_of_another_run_is_not_taken_for_ours() -> None:
     """systemd merges a start into the swap that runs; that one read what to do before we wrote ours."""
-    ran = play(told(placed(), PROBED, serving("old")) | {"/verdict.json": OTHER})
+    ran = play(host_answers(placed(), PROBED, serving("old")) | {"/verdict.json": OTHER})
     assert ran.failed_hosts == ("host",)
-    assert "main: another swap was under way: it brought other-release" in str(ran.told)
+    assert "main: another swap was under way: it brought other-release" in str(ran.log)
 
 
 def test_a_swap_that_leaves_no_verdict_is_no_success() -> None:
-    ran = play(told(placed(), PROBED, serving("old")) | {"/verdict.json": ""})
+    ran = play(host_answers(placed(), PROBED, serving("old")) | {"/verdict.json": ""})
     assert ran.failed_hosts == ("host",)
-    assert ("main: the swap ended without a verdict" in str(ran.told), "another swap" in str(ran.told)) == (True, False)
+    assert ("main: the swap ended without a verdict" in str(ran.log), "another swap" in str(ran.log)) == (True, False)
 
 
 def test_a_swap_that_fails_leaves_the_old_server_all_it_has() -> None:
     answers = {f"{SWAP} 2>/dev/null || true": "ActiveState=failed\nResult=exit-code"}
-    ran = play(answers | told(placed(), PROBED, f"release={RELEASE}{OLD}"))
+    ran = play(answers | host_answers(placed(), PROBED, f"release={RELEASE}{OLD}"))
     assert (ran.failed_hosts, RETIRED in ran.commands) == (("host",), False)
 
 
 @pytest.mark.parametrize("left", ["active=failed", "enabled=enabled", "left=yes"])
-def test_what_is_left_of_one_is_taken_away_too(left: str) -> None:
+def test_leftovers_of_a_retired_server_are_removed_too(left: str) -> None:
     old = "\nserver=old\nactive=inactive\nenabled=disabled\n"
-    assert play(told(placed(), PROBED, serving() + old)).commands == ()
-    assert play(told(placed(), PROBED, serving() + old + left)).commands == (RETIRED,)
+    assert play(host_answers(placed(), PROBED, serving() + old)).commands == ()
+    assert play(host_answers(placed(), PROBED, serving() + old + left)).commands == (RETIRED,)
 
 
 @pytest.mark.parametrize("name", ["main", "old"])
 def test_a_container_that_lost_its_unit_is_removed(name: str) -> None:
-    ran = play(told(placed(), PROBED, serving() + f"\norphan={name}"))
+    ran = play(host_answers(placed(), PROBED, serving() + f"\norphan={name}"))
     assert ran.commands == (f"docker rm --force triton-{name}",)
 
 
 def test_units_that_were_there_change_under_the_dead_mans_switch() -> None:
     old = placed().replace(next(text for text in texts([WANTED]) if UNIT in text.path).wanted_fact, "0 644 root")
-    commands = [command.splitlines()[0] for command in play(told(old, PROBED, serving())).commands]
+    commands = [command.splitlines()[0] for command in play(host_answers(old, PROBED, serving())).commands]
     assert [command.partition(" undo ")[2].split(" ")[0] for command in commands[:2]] == ["save", "watch"]
     assert commands[2].endswith(f"{UNIT}.enginehouse-new {UNIT}")
     assert [command.split(" ")[-1] for command in commands[3:]] == ["daemon-reload", "20", "connection"]
@@ -216,25 +218,29 @@ def test_units_that_were_there_change_under_the_dead_mans_switch() -> None:
 
 def test_what_a_killed_run_left_unconfirmed_is_confirmed() -> None:
     kept = "x 600 root /etc/enginehouse/undo/units-triton/kept.json"
-    commands = play(told(f"{placed()}\n{kept}", PROBED, serving())).commands
+    commands = play(host_answers(f"{placed()}\n{kept}", PROBED, serving())).commands
     assert [command.split(" ")[-1] for command in commands] == [UNIT_PATHS.split(" ")[-1], "20", "connection"]
 
 
 def test_a_unit_that_systemd_has_not_read_is_read() -> None:
-    ran = play(told(f"{placed()}\ndue - - daemon-reload", PROBED, serving()))
+    ran = play(host_answers(f"{placed()}\ndue - - daemon-reload", PROBED, serving()))
     assert ran.commands == ("systemctl daemon-reload",)
 
 
 def test_dry_tells_all_that_a_bare_host_will_see() -> None:
-    assert len(play(told(), dry=True).would_change) == 4
+    assert len(play(host_answers(), dry=True).would_change) == 4
 
 
 def test_cuda_that_does_not_work_leaves_what_serves_alone() -> None:
-    answers = {"docker run": {"success": False, "stderr": "no"}} | told(placed(), "key=def", serving(current="another"))
+    answers = {"docker run": {"success": False, "stderr": "no"}} | host_answers(
+        placed(), "key=def", serving(current="another")
+    )
     ran = play(answers)
     assert ran.failed_hosts == ("host",)
     assert not any(
-        "enginehouse-swap" in each.command for each in ran.shell["host"] if each.executing and "start" in each.command
+        "enginehouse-swap" in command.command
+        for command in ran.shell["host"]
+        if command.executing and "start" in command.command
     )
 
 
@@ -247,8 +253,8 @@ def test_a_failed_swap_tells_the_hosts_verdict() -> None:
         "verdict.json": json.dumps(verdict),
         f"{SWAP} 2>/dev/null || true": "ActiveState=failed\nResult=exit-code",
     }
-    ran = play(answers | told(placed(), PROBED, serving(current="another")))
-    assert [line.strip() for line in ran.told if "main:" in line] == [
+    ran = play(answers | host_answers(placed(), PROBED, serving(current="another")))
+    assert [line.strip() for line in ran.log if "main:" in line] == [
         "[@fake/host] main: new does not serve; old is put back and serves",
         "[@fake/host] main: chat does not load",
         "[@fake/host] main:   | last line",
@@ -266,6 +272,6 @@ def test_a_run_killed_anywhere_is_taken_up_where_it_stood() -> None:
                 triton.apply(MINE, "plan-1", number)
             rollout.gate(wave, name=f"Gate | Wave {number}")
 
-    answers = {name: told(placed(), PROBED, served) for name, served in seen.items()}
+    answers = {name: host_answers(placed(), PROBED, served) for name, served in seen.items()}
     ran = run(story, hosts=tuple(seen), answers=answers)
     assert [step.host for step in ran.steps if step.commands] == ["cut", "later"]

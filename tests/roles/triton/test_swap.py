@@ -51,7 +51,7 @@ def test_a_release_that_is_not_on_the_host_touches_nothing(machine: FakeHost) ->
     assert (machine.ask("gone"), machine.calls, machine.links) == (1, [], ("one", ""))
 
 
-def test_asking_for_what_serves_stops_nothing(machine: FakeHost) -> None:
+def test_a_swap_to_the_serving_release_stops_nothing(machine: FakeHost) -> None:
     machine.ask("one")
     machine.calls.clear()
     assert (machine.ask("one"), "stop" in machine.calls) == (0, False)
@@ -92,8 +92,8 @@ def test_a_full_disk_takes_the_record_of_a_cut_swap_and_no_server_down(
     machine.cut("one", "two")
     full(machine, monkeypatch)
     assert (machine.call("undo"), machine.links, machine.active) == (0, ("one", ""), "active")
-    assert "history.jsonl has no line of this" in (said := capsys.readouterr().err)
-    assert "the verdict was not written" in said
+    assert "history.jsonl has no line of this" in (errors := capsys.readouterr().err)
+    assert "the verdict was not written" in errors
 
 
 def test_a_cut_swap_that_cannot_be_undone_is_tried_again_by_systemd(
@@ -103,7 +103,7 @@ def test_a_cut_swap_that_cannot_be_undone_is_tried_again_by_systemd(
     machine.ask("one")
     machine.cut("one", "two")
 
-    def point(one: object, link: str, release: str) -> None:
+    def point(this: object, link: str, release: str) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(server.Server, "point", point)
@@ -172,7 +172,7 @@ def test_old_releases_go_but_never_current_or_previous(machine: FakeHost) -> Non
 
 
 @pytest.mark.parametrize("release", ["one", "two", "bad"])
-def test_the_verdict_says_whose_question_it_answers(machine: FakeHost, release: str) -> None:
+def test_the_verdict_names_its_requester(machine: FakeHost, release: str) -> None:
     machine.ask("one")
     machine.ask("two")
     machine.ask(release)
@@ -183,8 +183,8 @@ def test_the_history_names_run_and_wave_of_every_swap(machine: FakeHost) -> None
     machine.ask("one", run="run-1", wave=1)
     machine.ask("bad", run="run-2", wave=3)
     machine.ask("two", run="run-3", wave=2, back="run-1")
-    told = [(line["run"], line["wave"], line.get("back"), line["result"]) for line in machine.history]
-    assert told == [("run-1", 1, None, "serves"), ("run-2", 3, None, "put back"), ("run-3", 2, "run-1", "serves")]
+    entries = [(line["run"], line["wave"], line.get("back"), line["result"]) for line in machine.history]
+    assert entries == [("run-1", 1, None, "serves"), ("run-2", 3, None, "put back"), ("run-3", 2, "run-1", "serves")]
 
 
 def test_a_cut_swap_is_remembered_under_the_run_that_began_it(machine: FakeHost) -> None:
@@ -192,14 +192,14 @@ def test_a_cut_swap_is_remembered_under_the_run_that_began_it(machine: FakeHost)
     machine.ask("one", run="run-1", wave=1)
     machine.cut("one", "two", run="run-2", wave=4)
     machine.ask("two", run="run-3", wave=1)
-    told = [(line["run"], line["wave"], line["result"]) for line in machine.history]
-    assert told == [("run-1", 1, "serves"), ("run-2", 4, "put back"), ("run-3", 1, "serves")]
+    entries = [(line["run"], line["wave"], line["result"]) for line in machine.history]
+    assert entries == [("run-1", 1, "serves"), ("run-2", 4, "put back"), ("run-3", 1, "serves")]
 
 
-def test_a_swap_under_way_says_whose_it_is(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_swap_under_way_names_its_run(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(
-        server.Server, "start", lambda one, release: seen.append((machine.root / "servers/main/swap.json").read_text())
+        server.Server, "start", lambda this, release: seen.append((machine.root / "servers/main/swap.json").read_text())
     )
     machine.ask("one", run="run-1", wave=1)
     assert '"run": "run-1", "wave": 1' in seen[0]
@@ -220,7 +220,7 @@ def test_what_a_rollback_reads_is_what_a_swap_writes(machine: FakeHost) -> None:
     for number, release in enumerate(("one", "two", "bad", "two"), start=1):
         machine.ask(release, run=f"run-{number}", wave=1)
     fact = Changes()
-    asked = fact.command().replace("/var/lib/enginehouse", str(machine.root))
-    lines = subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout.splitlines()
-    told = [(change.run, change.server, change.before, change.release) for change in fact.process(lines)]
-    assert told == [("run-1", "main", "", "one"), ("run-2", "main", "one", "two")]
+    command = fact.command().replace("/var/lib/enginehouse", str(machine.root))
+    lines = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout.splitlines()
+    changes = [(change.run, change.server, change.before, change.release) for change in fact.process(lines)]
+    assert changes == [("run-1", "main", "", "one"), ("run-2", "main", "one", "two")]

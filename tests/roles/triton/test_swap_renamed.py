@@ -24,7 +24,7 @@ def test_a_renamed_server_serves_and_the_old_one_starts_no_more(renamed: FakeHos
     assert renamed.of("old") == ("", "inactive")
 
 
-def test_the_old_one_stops_before_the_new_one_starts(renamed: FakeHost) -> None:
+def test_the_old_server_stops_before_the_new_server_starts(renamed: FakeHost) -> None:
     renamed.ask("one", instead_of=("old",))
     assert [call for call in renamed.calls if call != "reset-failed"] == ["stop", "stop", "stop", "start"]
 
@@ -35,7 +35,9 @@ def test_a_renamed_server_that_never_serves_leaves_the_old_one_serving_again(ren
     assert renamed.verdict["sentence"] == "bad does not serve; server old serves again"
 
 
-def test_an_old_one_that_does_not_start_again_is_told(renamed: FakeHost, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_server_that_does_not_start_again_is_reported(
+    renamed: FakeHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     renamed.good.clear()
     renamed.ask("bad", instead_of=("old",))
     assert renamed.verdict["sentence"] == "bad does not serve; server old did not start again either"
@@ -90,7 +92,7 @@ def test_the_old_one_starts_no_more_before_the_swap_is_over(renamed: FakeHost, m
     seen = list[str]()
     end_swap = server.Server.end_swap
     monkeypatch.setattr(
-        server.Server, "end_swap", lambda one: (seen.append(renamed.link("current", "old")), end_swap(one))
+        server.Server, "end_swap", lambda this: (seen.append(renamed.link("current", "old")), end_swap(this))
     )
     renamed.ask("one", instead_of=("old",))
     assert seen == [""]
@@ -118,6 +120,6 @@ def test_the_old_one_starts_even_where_the_swap_is_killed_while_it_puts_back(
 def test_an_old_one_whose_own_first_swap_ended_with_it_has_nothing_to_serve_again(
     renamed: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server.Server, "halt", lambda one: one.point("current", ""))
+    monkeypatch.setattr(server.Server, "halt", lambda this: this.point("current", ""))
     assert renamed.ask("bad", instead_of=("old",)) == 1
     assert renamed.verdict["sentence"] == "bad does not serve; nothing served before, so the server is stopped"

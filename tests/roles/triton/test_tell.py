@@ -10,7 +10,7 @@ import pytest
 
 from host import places, systemd, tell
 from host.server import Server
-from tests.roles.web import Answer, Asked, serving
+from tests.roles.web import Answer, Request, serving
 
 EMBED = {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2}
 RIGHT: Answer = (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.6, 0.8]}]}')
@@ -29,11 +29,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     return made
 
 
-def told(server: Server, answer: Answer = RIGHT, asks: bool = True, **of_systemd: str) -> dict[str, Any]:
-    """What is told of the server while its model answers this."""
+def status_of(server: Server, answer: Answer = RIGHT, asks: bool = True, **of_systemd: str) -> dict[str, Any]:
+    """The server's status while its model gives `answer`."""
 
-    def answers(asked: Asked) -> Answer:
-        return answer if asked.path.endswith("/infer") else (404, {}, b"")
+    def answers(request: Request) -> Answer:
+        return answer if request.path.endswith("/infer") else (404, {}, b"")
 
     with serving(answers) as triton:
         port = int(triton.address.rsplit(":", 1)[1])
@@ -44,23 +44,23 @@ def told(server: Server, answer: Answer = RIGHT, asks: bool = True, **of_systemd
 
 
 def test_a_server_that_answers_has_no_problem(server: Server) -> None:
-    assert told(server) == {
+    assert status_of(server) == {
         "server": "main", "release": "new", "active": "active", "invocation": "i1", "swap": {}, "problem": "",
     }  # fmt: skip
 
 
 def test_a_wrong_answer_is_told_with_what_is_wrong(server: Server) -> None:
     wrong: Answer = (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.5, 0.5]}]}')
-    assert told(server, wrong)["problem"] == "embed gives a vector of length 0.7071; it should be 1"
+    assert status_of(server, wrong)["problem"] == "embed gives a vector of length 0.7071; it should be 1"
 
 
 def test_a_queue_that_clients_have_filled_is_no_problem(server: Server) -> None:
-    """Who has clients serves."""
-    assert told(server, FULL)["problem"] == ""
+    """A full queue shows that the server answers its clients."""
+    assert status_of(server, FULL)["problem"] == ""
 
 
 def test_an_answer_that_nobody_can_read_is_a_problem(server: Server) -> None:
-    assert told(server, (200, {}, b"{}"))["problem"] == "embed answers what nobody can read (KeyError)"
+    assert status_of(server, (200, {}, b"{}"))["problem"] == "embed answers what nobody can read (KeyError)"
 
 
 def test_a_server_that_does_not_run_is_not_asked(
@@ -77,4 +77,4 @@ def test_a_server_that_does_not_run_is_not_asked(
 
 def test_the_verdict_of_the_last_swap_is_told(server: Server) -> None:
     (server.place / "verdict.json").write_text('{"release": "new", "answers": {"embed": 0.02}}\n')
-    assert told(server, asks=False)["swap"] == {"release": "new", "answers": {"embed": 0.02}}
+    assert status_of(server, asks=False)["swap"] == {"release": "new", "answers": {"embed": 0.02}}

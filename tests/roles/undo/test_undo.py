@@ -64,14 +64,14 @@ def test_the_commands_run_after_the_files_are_back(undo: Ask, tmp_path: Path) ->
     assert seen.read_text() == "old"
 
 
-def test_a_command_that_ends_badly_is_told_and_the_others_run(undo: Ask, tmp_path: Path) -> None:
+def test_a_failed_rollback_command_is_recorded_and_the_others_run(undo: Ask, tmp_path: Path) -> None:
     undo("save", "x", "--after", "echo broken >&2; false", "--after", f"touch {tmp_path}/ran", str(tmp_path / "x"))
     undo("back", "x")
-    told = json.loads((tmp_path / "undo/x.taken-back.json").read_text())
-    assert (told["said"], (tmp_path / "ran").exists()) == (["echo broken >&2; false: broken"], True)
+    record = json.loads((tmp_path / "undo/x.taken-back.json").read_text())
+    assert (record["said"], (tmp_path / "ran").exists()) == (["echo broken >&2; false: broken"], True)
 
 
-def test_what_is_confirmed_stays(undo: Ask, tmp_path: Path) -> None:
+def test_a_confirmed_change_stays(undo: Ask, tmp_path: Path) -> None:
     file = tmp_path / "x"
     undo("save", "x", str(file))
     file.write_text("new")
@@ -80,7 +80,7 @@ def test_what_is_confirmed_stays(undo: Ask, tmp_path: Path) -> None:
     assert file.read_text() == "new"
 
 
-def test_what_was_taken_back_cannot_be_confirmed(undo: Ask, tmp_path: Path) -> None:
+def test_an_undone_change_cannot_be_confirmed(undo: Ask, tmp_path: Path) -> None:
     undo("save", "x", str(tmp_path / "x"))
     undo("back", "x")
     assert undo("confirm", "x").returncode == 1
@@ -112,7 +112,7 @@ def test_a_change_is_watched_for_as_long_as_was_last_said(undo: Ask, tmp_path: P
     ]
 
 
-def test_who_gets_in_before_the_change_is_in_force_confirms_nothing(undo: Ask, tmp_path: Path) -> None:
+def test_a_login_before_the_change_is_in_force_confirms_nothing(undo: Ask, tmp_path: Path) -> None:
     """As where the line to the host broke while its engine was still stopping."""
     file = tmp_path / "x"
     undo("save", "x", str(file))

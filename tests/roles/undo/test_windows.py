@@ -51,15 +51,15 @@ def test_the_time_to_confirm_units_begins_when_the_last_of_them_is_written_and_r
     ]
 
 
-def test_what_is_in_force_already_is_confirmed_in_the_time_for_that_alone() -> None:
+def test_a_change_already_in_force_is_confirmed_within_the_time_to_confirm() -> None:
     assert verbs(list(CHANGE.around([])))[1:] == ["watch x 20", "confirm x over a new connection"]
 
 
-def test_the_host_itself_says_when_what_is_risky_is_done() -> None:
-    """Nobody else can be sure to reach it then; what fails is never said to be done."""
-    said = list(CHANGE.around([], risky="restart"))[2]
-    assert isinstance(said, undo.Risk)
-    assert said.command == f"restart && {undo.PROGRAM} watch x 20"
+def test_the_host_itself_reports_the_end_of_a_risky_change() -> None:
+    """Only the host itself can report it for sure while it is unreachable; a failed step is never reported as done."""
+    commands = list(CHANGE.around([], risky="restart"))[2]
+    assert isinstance(commands, undo.Risk)
+    assert commands.command == f"restart && {undo.PROGRAM} watch x 20"
 
 
 @pytest.mark.parametrize(("stops", "least"), [((), 90), ((10,), 90), ((90,), 120), ((30, 3600), 3630)])
@@ -76,12 +76,12 @@ def test_an_engine_that_still_starts_is_awaited_before_its_settings_are_confirme
     starting = HostFacts(
         units={"docker.service": Unit("loaded", "activating", "enabled")}, values={"unconfirmed": "/etc/x"}
     )
-    risk = [each for each in restarted(starting, WantedDocker.of(a_slice(), Defaults())) if isinstance(each, undo.Risk)]
-    assert [" start docker.service" in each.command for each in risk] == [True]
+    risk = [act for act in restarted(starting, WantedDocker.of(a_slice(), Defaults())) if isinstance(act, undo.Risk)]
+    assert [" start docker.service" in act.command for act in risk] == [True]
 
 
 class Nothing(FactBase[str]):
-    """Whatever it is, it wants the change."""
+    """A fact whose every answer wants the change."""
 
     def command(self) -> str:
         return "true"
@@ -117,41 +117,41 @@ def test_a_change_that_takes_longer_than_the_time_to_confirm_it_is_confirmed_whe
     assert ran.failed_hosts == ()
 
 
-def test_what_the_host_has_taken_back_is_told_as_soon_as_we_get_in() -> None:
+def test_an_undone_change_is_reported_at_the_first_connection() -> None:
     def answer(command: str, now: float) -> Answer:
         if command.startswith("cat"):
             return (True, [NOTE]) if now >= 60 else (None, [])
         return (None, []) if "restart" in command or now < 60 else (False, [])
 
-    asked: list[float] = []
-    ran = confirmed(lambda command, now: (asked.append(now), answer(command, now))[1])
+    moments: list[float] = []
+    ran = confirmed(lambda command, now: (moments.append(now), answer(command, now))[1])
     assert ran.failed_hosts == ("host",)
-    assert "the change shut this program out, and the host has taken them back" in "\n".join(ran.told)
-    assert max(asked) < 80
+    assert "the change shut this program out, and the host has taken them back" in "\n".join(ran.log)
+    assert max(moments) < 80
 
 
 def test_a_host_that_turns_one_connection_away_is_asked_again() -> None:
     """As sshd does where many come at once; nothing was run there, so nothing is waited for."""
-    asked: list[str] = []
+    commands: list[str] = []
 
     def answer(command: str, now: float) -> Answer:
-        asked.append(command)
+        commands.append(command)
         return (None, undo.NEVER_CONNECTED) if now < 60 and "restart" in command else (True, [])
 
     assert confirmed(answer).failed_hosts == ()
-    assert len([command for command in asked if command.endswith("confirm x")]) == 1
+    assert len([command for command in commands if command.endswith("confirm x")]) == 1
 
 
 def test_a_change_that_no_connection_could_make_is_not_told_as_one_that_shut_us_out() -> None:
     ran = confirmed(lambda command, now: (None, undo.NEVER_CONNECTED))
-    text = "\n".join(ran.told)
+    text = "\n".join(ran.log)
     assert ran.failed_hosts == ("host",)
     assert "no new connection could be made to change it" in text and "shut this program out" not in text
 
 
 def test_no_command_over_a_new_connection_is_without_an_end() -> None:
     """A host whose disk hangs takes the connection, and keeps it."""
-    assert [undo._limited(given).get("_timeout") for given in ({}, {"_timeout": None}, {"_timeout": 270})] == [
+    assert [undo._limited(arguments).get("_timeout") for arguments in ({}, {"_timeout": None}, {"_timeout": 270})] == [
         undo.GRACE_SECONDS,
         undo.GRACE_SECONDS,
         270,
@@ -160,4 +160,4 @@ def test_no_command_over_a_new_connection_is_without_an_end() -> None:
 
 def test_a_host_that_never_answers_again_is_given_up() -> None:
     ran = confirmed(lambda command, now: (None, []))
-    assert "the host still does not answer" in "\n".join(ran.told)
+    assert "the host still does not answer" in "\n".join(ran.log)
