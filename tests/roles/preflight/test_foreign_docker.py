@@ -12,7 +12,7 @@ from deploy.slices.host import Slice
 from deploy.spec import Docker
 from roles._pyinfra.facts import HostFacts, Installed, script
 from roles.preflight.defaults import Defaults
-from roles.preflight.docker import foreign_docker, questions
+from roles.preflight.docker import fact_commands, foreign_docker
 from roles.preflight.judge import judge
 from tests.roles.slices import a_slice
 
@@ -106,6 +106,6 @@ def test_a_dockerd_of_no_package_is_told_from_one_of_a_package(tmp_path: Path, o
         (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:/usr/bin:/bin"
-    shell = subprocess.run(["bash", "-c", script(*questions())], env={"PATH": path}, capture_output=True, text=True)
+    shell = subprocess.run(["bash", "-c", script(*fact_commands())], env={"PATH": path}, capture_output=True, text=True)
     seen = HostFacts.parse(shell.stdout.splitlines())
     assert seen.value("stray-docker") == (str(tmp_path / "dockerd") if is_stray else "")

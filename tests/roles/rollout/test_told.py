@@ -19,11 +19,11 @@ def heard() -> Iterator[list[dict[str, Any]]]:
     records: list[dict[str, Any]] = []
     handler = logging.Handler()
     handler.emit = lambda record: records.append(record.told)
-    events.told.addHandler(handler)
-    events.told.setLevel(logging.DEBUG)
+    events.event_logger.addHandler(handler)
+    events.event_logger.setLevel(logging.DEBUG)
     yield records
-    events.told.removeHandler(handler)
-    events.told.setLevel(logging.NOTSET)
+    events.event_logger.removeHandler(handler)
+    events.event_logger.setLevel(logging.NOTSET)
 
 
 def test_the_waves_and_every_stage_of_a_host_are_reported(heard: list[dict[str, Any]]) -> None:
