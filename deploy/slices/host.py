@@ -250,11 +250,11 @@ class Slice:
         if self.gateway is None:
             del plain["gateway"]
         else:
-            for name in ("others", "trace_one_in", "prices"):
-                if not plain["gateway"][name]:
+            unsaid = {"others": (), "trace_one_in": 0, "prices": (), "usage_days": Gateway().usage_days}
+            unsaid |= {"unknown_fields": "ignore", "cors_origins": (), "default_embedder": "", "default_reranker": ""}
+            for name, default in unsaid.items():
+                if plain["gateway"][name] == default:
                     del plain["gateway"][name]
-            if plain["gateway"]["usage_days"] == Gateway().usage_days:
-                del plain["gateway"]["usage_days"]
             for alias in plain["gateway"]["aliases"]:
                 for name in ("weights", "sticky", "fallback"):
                     if not alias[name]:

@@ -63,7 +63,7 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _bodies(gateway.limits)
     yield from _aliases(gateway, host)
     yield from _defaults(gateway, host)
-    yield from _clients(gateway)
+    yield from _origins(gateway)
     yield from price_problems(gateway, host)
     yield from _models(host)
 
@@ -261,17 +261,8 @@ def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
             )
 
 
-def _clients(gateway: Gateway) -> Iterator[Refusal]:
-    """A refusal for a word about clients that says nothing."""
-    if gateway.unknown_fields not in ("ignore", "refuse"):
-        yield refuse(
-            "unknown-fields-word",
-            f"{gateway.unknown_fields!r} says nothing of unknown fields",
-            where="gateway.unknown_fields",
-            seen=repr(gateway.unknown_fields),
-            wanted="ignore or refuse",
-            attempt='Gateway(unknown_fields="refuse")',
-        )
+def _origins(gateway: Gateway) -> Iterator[Refusal]:
+    """A refusal for each origin that no browser sends."""
     for origin in gateway.cors_origins:
         if not ORIGIN.fullmatch(origin):
             yield refuse(

@@ -1,4 +1,7 @@
-"""Anthropic's `POST /v1/messages` and `/v1/messages/count_tokens`."""
+"""Anthropic's `POST /v1/messages` and `/v1/messages/count_tokens`.
+
+The lines are more than 300 because a dialect is read as a whole: its request, its answer and its events.
+"""
 
 from __future__ import annotations
 

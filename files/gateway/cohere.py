@@ -1,4 +1,7 @@
-"""Cohere's `POST /v2/chat`, `/v1/embed`, `/v2/embed`, `/v1/tokenize` and `/v1/detokenize`; `rerank.py` has the rest."""
+"""Cohere's `POST /v2/chat`, `/v1/embed`, `/v2/embed`, `/v1/tokenize` and `/v1/detokenize`; `rerank.py` has the rest.
+
+The lines are more than 300 because a dialect is read as a whole: its request, its answer and its events.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`POST /v1/responses`: OpenAI's newer dialect, without storage. Every request brings its whole conversation."""
+"""`POST /v1/responses`: OpenAI's newer dialect, without storage. Every request brings its whole conversation.
+
+The lines are more than 300 because a dialect is read as a whole: its request, its answer and its events.
+"""
 
 from __future__ import annotations
 

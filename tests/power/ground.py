@@ -133,20 +133,20 @@ class Ground:
 
     def begin(self, *works: tuple[Work, float]) -> None:
         """Each is begun on the machine after so many seconds, by the machine itself."""
-        files = {name: content for each, _ in works for name, content in each.files.items()}
-        for each, delay in works:
-            timed = f"date +%s.%N >{each.name}.began\n{{\n{each.script}}}\ndate +%s.%N >{each.name}.ended\n"
-            files[f"{each.name}.sh"] = timed.encode()
-            files[f"{each.name}.later"] = f"sleep {delay:.2f}; sh {each.name}.sh; >{each.name}.over\n".encode()
+        files = {name: content for task, _ in works for name, content in task.files.items()}
+        for task, delay in works:
+            timed = f"date +%s.%N >{task.name}.began\n{{\n{task.script}}}\ndate +%s.%N >{task.name}.ended\n"
+            files[f"{task.name}.sh"] = timed.encode()
+            files[f"{task.name}.later"] = f"sleep {delay:.2f}; sh {task.name}.sh; >{task.name}.over\n".encode()
         unpack(self.one, work.HERE, files)
-        self.one.run("; ".join(BEGIN.format(name=each.name) for each, _ in works))
+        self.one.run("; ".join(BEGIN.format(name=task.name) for task, _ in works))
 
     def done(self, *works: Work) -> None:
         """All were done on the machine, one beside the other, to their end; how long each took is in `seconds`."""
         if not works:
             return
-        self.begin(*((each, 0.0) for each in works))
-        names = " ".join(each.name for each in works)
+        self.begin(*((task, 0.0) for task in works))
+        names = " ".join(task.name for task in works)
         # Looking costs the machine a process, which is dear under emulation.
         waits = f"cd {work.HERE}; for n in {names}; do until test -e $n.over; do sleep 1; done; done"
         moments_of = self.one.run(f"{waits}; for n in {names}; do echo $n $(cat $n.began $n.ended); done").stdout
@@ -163,8 +163,8 @@ class Ground:
         number, self.next = self.next, self.next + 1
         chance = random.Random(SEED + ordinal)
         works = self.publish(number), self.swap(number)
-        moments = [chance.uniform(0, self.lengths[each.name]) for each in works]
-        self.begin(*((each, max(moments) - moment) for each, moment in zip(works, moments, strict=True)))
+        moments = [chance.uniform(0, self.lengths[task.name]) for task in works]
+        self.begin(*((task, max(moments) - moment) for task, moment in zip(works, moments, strict=True)))
         time.sleep(max(moments))
         self.boot(ordinal)
         after = self.look()
@@ -196,15 +196,18 @@ class Ground:
     def words(self, look: Look, number: int) -> Words:
         """The state in words: old (the number before), new (this number) or another."""
         names = {number - 1: "old", number: "new"}
-        releases = {self.release(each).id: name for each, name in names.items()}
-        listings = {self.listing(self.release(each)): f"{name} whole" for each, name in names.items()}
+        releases = {self.release(release_number).id: name for release_number, name in names.items()}
+        listings = {
+            self.listing(self.release(release_number)): f"{name} whole" for release_number, name in names.items()
+        }
         whole = {
-            f"{revision(each)} {self.manifest(each)} whole {len(self.sums) + 1}": name for each, name in names.items()
+            f"{revision(release_number)} {self.manifest(release_number)} whole {len(self.sums) + 1}": name
+            for release_number, name in names.items()
         }
         return Words(
             serves=f"{releases.get(look.current, look.current)} {look.active}",
-            started={listings.get(each, each) for each in look.reads},
-            published={f"{whole[each]} whole" if each in whole else each for each in look.revisions},
+            started={listings.get(read, read) for read in look.reads},
+            published={f"{whole[entry]} whole" if entry in whole else entry for entry in look.revisions},
         )
 
     def look(self) -> Look:

@@ -100,9 +100,9 @@ def test_a_dry_pass_has_small_encoders_on_the_cpu() -> None:
 @KINDS
 def test_the_changed_release_differs_in_the_llm_alone(real: bool) -> None:
     """Half as many sequences; the cache stays as it is, so that both fit."""
-    one, other = planned(real), planned(real, changed=True)
-    assert replace(other, servers=one.servers) == one
-    before, after = (_llm(host.servers[0]) for host in (one, other))
+    unchanged, changed = planned(real), planned(real, changed=True)
+    assert replace(changed, servers=unchanged.servers) == unchanged
+    before, after = (_llm(host.servers[0]) for host in (unchanged, changed))
     assert before["rest"] == after["rest"]
     assert (before["llm"].memory.kv_cache_mib, before["llm"] == after["llm"]) == (
         after["llm"].memory.kv_cache_mib,

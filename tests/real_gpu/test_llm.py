@@ -188,10 +188,10 @@ def test_cancelling_frees_the_cache_and_the_others_go_on(llm: Any, greedy: Calla
         *_, last = [first, *answers]
         return last
 
-    cancelled, other = together(2, act)
+    cancelled, finished = together(2, act)
     assert cancelled.finish_reason == "cancelled"
     assert 0 < len(cancelled.token_ids) < 400
-    assert other.token_ids == greedy(llm.tokenizer.encode(PROMPTS[1]).ids, 100)
+    assert finished.token_ids == greedy(llm.tokenizer.encode(PROMPTS[1]).ids, 100)
     idle(llm)
     assert requests_in_cache(llm) == set()
 
@@ -223,7 +223,7 @@ def test_it_says_that_it_is_not_tensorrt_llm(llm: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sampling", "said"),
+    ("sampling", "message"),
     [
         ({"max_tokens": 507}, r"prompt length \(6\) plus max_tokens \(507\) should not exceed max_seq_len \(512\)"),
         ({"max_tokens": 0}, "require max_tokens >= 1, got max_tokens=0"),
@@ -231,8 +231,8 @@ def test_it_says_that_it_is_not_tensorrt_llm(llm: Any) -> None:
         ({"top_p": 0.0}, "require 0 < top_p <= 1"),
     ],
 )
-def test_a_request_is_refused_as_the_stand_in_refuses_it(llm: Any, sampling: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_request_is_refused_as_the_stand_in_refuses_it(llm: Any, sampling: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         next(llm.stream("hello", **sampling))
 
 
@@ -282,6 +282,6 @@ def test_two_ranks_have_half_of_every_layer_each_and_give_the_same_tokens(
     layer = llm.model.model.layers[0]
     assert tuple(layer.self_attn.k_proj.weight.shape) == (16, 64)
     assert tuple(layer.mlp.down_proj.weight.shape) == (64, 64)
-    (other,) = llm.ranks._others
+    (rank,) = llm.ranks._others
     llm.shutdown()
-    assert other.returncode == 0
+    assert rank.returncode == 0

@@ -51,17 +51,17 @@ def measured(setting: Setting, folder: Path, name: str) -> dict[str, Any]:
 
 
 def test_the_memory_of_each_model_is_the_step_around_its_load(setting: Setting, tmp_path: Path) -> None:
-    found, planned = (
+    figures, planned = (
         measured(setting, tmp_path, "memory"),
         {model.name: model.memory for model in setting.deployed.server.models},
     )
-    assert {row["model"]: row["after_load_mib"] for row in found["models"]} == {
+    assert {row["model"]: row["after_load_mib"] for row in figures["models"]} == {
         name: memory.total_mib for name, memory in planned.items()
     }
-    assert [row["within"] for row in found["models"][:2]] == [True, True]
-    assert found["sum"]["measured_mib"] == found["sum"]["planned_mib"]
-    assert found["tritonserver"]["measured_mib"] == setting.deployed.server.overhead_mib
-    assert found["served_mib"] == found["after_passes_mib"]
+    assert [row["within"] for row in figures["models"][:2]] == [True, True]
+    assert figures["sum"]["measured_mib"] == figures["sum"]["planned_mib"]
+    assert figures["tritonserver"]["measured_mib"] == setting.deployed.server.overhead_mib
+    assert figures["served_mib"] == figures["after_passes_mib"]
 
 
 def test_the_cache_is_filled_while_both_encoders_are_asked(setting: Setting, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *words: str, fails: str
     ran: list[str] = []
 
     def recorded(name: str) -> Any:
-        def body(found: report.StepResults) -> None:
+        def body(figures: report.StepResults) -> None:
             ran.append(name)
             if name == fails:
                 raise RehearsalRefused("no such thing")
@@ -177,8 +177,8 @@ def test_a_step_of_its_own_process_that_is_ended_says_so_in_its_file(
 ) -> None:
     """SIGTERM, as `in_time` sends it, is an exception for the step: it can put back what it changed."""
 
-    def killed(found: report.StepResults) -> None:
-        found["begun"] = True
+    def killed(figures: report.StepResults) -> None:
+        figures["begun"] = True
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(steps, "STEPS", {"memory": steps.Step(killed)})

@@ -30,7 +30,7 @@ def scene() -> Iterator[Scene]:
         except RehearsalRefused as refused:
             pytest.skip(str(refused))
         finally:
-            _leave()
+            _stop_machines()
 
 
 def _made() -> Scene:
@@ -52,7 +52,7 @@ def ready(scene: Scene) -> Scene:
     return scene
 
 
-def _leave() -> None:
+def _stop_machines() -> None:
     if not KEPT:
         fleet.down()
         return

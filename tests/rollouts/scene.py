@@ -183,13 +183,13 @@ def _loaded(scene: Scene, case: Case, tell: Callable[[Event], None]) -> Iterator
 @contextlib.contextmanager
 def _striking(scene: Scene, case: Case) -> Iterator[None]:
     """The strike happens at its moment, beside what is inside the `with`."""
-    over, problems = threading.Event(), list[BaseException]()
+    ended, problems = threading.Event(), list[BaseException]()
 
     def strike() -> None:
         try:
             end = time.monotonic() + MOMENT_SECONDS
             while not case.when(scene):
-                assert time.monotonic() < end and not over.is_set(), "the moment of the strike never came"
+                assert time.monotonic() < end and not ended.is_set(), "the moment of the strike never came"
                 time.sleep(0.02)
             assert scene.timeline and case.strike
             scene.timeline.note(strike=case.name)
@@ -203,7 +203,7 @@ def _striking(scene: Scene, case: Case) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        ended.set()
         if thread:
             thread.join()
     if problems:

@@ -59,10 +59,10 @@ class Looker:
 
     def _name(self, path: str) -> None:
         """A name, or what a link points to, may hold one as well."""
-        told = os.fsencode(path)
+        texts = os.fsencode(path)
         with contextlib.suppress(OSError):
-            told += b" " + os.fsencode(os.readlink(path))
-        self.seen |= {(path, name) for text, name in self.names.items() if text in told}
+            texts += b" " + os.fsencode(os.readlink(path))
+        self.seen |= {(path, name) for text, name in self.names.items() if text in texts}
 
     def _is_worth_reading(self, path: str) -> bool:
         """Whether it is a file with something in it, changed since; what is packed is searched here and now."""
@@ -119,9 +119,9 @@ class Looker:
         process.wait()
         grep.wait()
 
-    def _pump(self, name: str, said: IO[bytes], grep: IO[bytes]) -> None:
+    def _pump(self, name: str, output: IO[bytes], grep: IO[bytes]) -> None:
         self.told["said"][name] = 0
-        while chunk := said.read(CHUNK):
+        while chunk := output.read(CHUNK):
             self.told["said"][name] += len(chunk)
             grep.write(chunk)
         grep.close()

@@ -84,9 +84,9 @@ class Scene:
         """Finds in the rehearsal's state, and in all files written since in the repository."""
         rest = [REPOSITORY / ".rehearsal", REPOSITORY / ".git"]
         without = [*(PLACES.root / name for name in OPERATORS), *rest]
-        asked = {"forms": self.looked_for, "without": list(map(str, without)), "since": self.began}
+        search = {"forms": self.looked_for, "without": list(map(str, without)), "since": self.began}
         roots = [path for path in PLACES.root.iterdir() if path not in without] + [REPOSITORY]
-        request = json.dumps(asked | {"roots": list(map(str, roots))})
+        request = json.dumps(search | {"roots": list(map(str, roots))})
         program = [sys.executable, "-c", LOOK]
         ended = subprocess.run(program, input=request, capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
         return dict(json.loads(ended.stdout))

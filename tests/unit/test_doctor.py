@@ -174,15 +174,11 @@ def test_a_port_that_another_program_took_from_a_stopped_server_is_told() -> Non
 def test_a_cache_is_full_where_requests_are_paused_and_not_while_it_only_fills() -> None:
     paused = METRIC.format("paused_requests", 2)
     filling = "\n".join([METRIC.format("fraction", 0.94), METRIC.format("paused_requests", 0), "main x{y} NaN", "main"])
-    findings = examined({"metrics": paused})
-    assert [(finding.subject, finding.evidence) for finding in findings] == [
-        ("main/llm", "2 requests are paused because no blocks are free")
-    ]
+    (waiting,) = examined({"metrics": paused})
+    assert (waiting.subject, waiting.evidence) == ("main/llm", "2 requests are paused because no blocks are free")
     assert examined({"metrics": filling}) == ()
-    findings = examined({"metrics": f"{SLOT.format(0.97)}\n{SLOT.format(0.9)}"})
-    assert [(finding.id, finding.evidence) for finding in findings] == [
-        ("cache-full", "running requests fill 97% of it")
-    ]
+    (full,) = examined({"metrics": f"{SLOT.format(0.97)}\n{SLOT.format(0.9)}"})
+    assert (full.id, full.evidence) == ("cache-full", "running requests fill 97% of it")
 
 
 def test_a_bare_host_has_nothing_deployed_and_is_not_broken() -> None:

@@ -78,7 +78,7 @@ ALL = {
         "default-of-nothing", "gateway.default_embedder", default_embedder="bge"
     ),
     "unknown fields are ignored or refused": wrong_gateway(
-        "unknown-fields-word", "gateway.unknown_fields", unknown_fields="warn"
+        "unknown-choice", "gateway.unknown_fields", unknown_fields="warn"
     ),
     "an origin has no path": wrong_gateway(
         "bad-origin", "gateway.cors_origins", cors_origins=("https://app.example.com/chat",)

@@ -29,7 +29,7 @@ def _embedder(model: _Any) -> _Any:
 
 def _host(data: dict[str, _Any]) -> dict[str, _Any]:
     servers = data.get("servers", ())
-    changed = tuple(_replace(each, models=tuple(_embedder(model) for model in each.models)) for each in servers)
+    changed = tuple(_replace(server, models=tuple(_embedder(model) for model in server.models)) for server in servers)
     return data | ({"servers": changed} if changed else {}) | {"rollout": _replace(data["rollout"], **_gates)}
 
 
