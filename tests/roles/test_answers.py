@@ -86,11 +86,11 @@ def test_nothing_is_verified_that_was_not_answered() -> None:
     assert [] not in judged
 
 
-def test_the_operator_is_told_which_question_which_host_and_what_to_do() -> None:
+def test_the_message_names_the_host_the_question_and_the_next_command() -> None:
     lines = [line for line in played(hangs).log if line.startswith("[@fake/one]")]
     text = "\n".join(lines)
     assert "[@fake/one] the host did not answer a question within 0 s" in text
-    assert "Board: What the GPU says of itself." in text and "More about it" not in text
+    assert "Board: The GPU's own description." in text and "More about it" not in text
     assert "nothing was changed on this host" in text and "ps -eo pid,stat,args" in text
 
 
