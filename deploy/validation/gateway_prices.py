@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 
 from deploy.catalog.names import offer
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import at, refuse
-from deploy.spec import Gateway, Host
+from deploy.spec import Gateway, Host, Price
 
 MOST_PRICE = 1_000_000
 
@@ -28,8 +27,7 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 wanted=", ".join(models) or "a model",
                 attempt=offer(name, models),
             )
-        numbers = [price.prompt, price.completion, price.cached or 0.0]
-        if not all(math.isfinite(number) and 0 <= number <= MOST_PRICE for number in numbers):
+        if not _is_price(price):
             yield refuse(
                 "not-a-price",
                 f"the price of {name} is none",
@@ -38,7 +36,7 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 wanted=f"0 to {MOST_PRICE:,} for a million tokens",
                 attempt=f'prices={{"{name}": Price(prompt=0.1, completion=0.4)}}',
             )
-        if not re.fullmatch(r"[A-Z]{3}", price.currency):
+        elif not re.fullmatch(r"[A-Z]{3}", price.currency):
             yield refuse(
                 "not-a-currency",
                 f"{price.currency!r} is no currency",
@@ -47,3 +45,11 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 wanted="three capital letters, as USD",
                 attempt='Price(…, currency="USD"), the default',
             )
+
+
+def _is_price(price: object) -> bool:
+    """True for a `Price` of numbers; an inventory is Python, and may have anything here."""
+    if not isinstance(price, Price) or not isinstance(price.currency, str):
+        return False
+    numbers = [price.prompt, price.completion, 0.0 if price.cached is None else price.cached]
+    return all(type(number) in (int, float) and 0 <= number <= MOST_PRICE for number in numbers)
