@@ -19,6 +19,7 @@ from deploy.inventory.fleet import Fleet
 from deploy.spec import (
     AcceptedHoles,
     Adapter,
+    Alias,
     AptMirror,
     Calibration,
     DataDisk,
@@ -37,6 +38,7 @@ from deploy.spec import (
     Mirrors,
     Monitor,
     Opening,
+    Price,
     ReDrafter,
     Registry,
     Release,
@@ -95,7 +97,11 @@ def host(*models: Any, **data: Any) -> dict[str, Any]:
 BASES: dict[str, dict[str, Any]] = {
     "whole": host(
         machine=replace(MACHINE, data_disk=DataDisk(device="/dev/nvme1n1")),
-        gateway=Gateway(aliases={"gpt-4o": "gpt-oss-20b"}, url="https://llm.example.com"),
+        gateway=Gateway(
+            aliases={"gpt-4o": "gpt-oss-20b", "chat": Alias(models={"gpt-oss-20b": 1})},
+            prices={"gpt-oss-20b": Price(prompt=0.1, completion=0.4)},
+            url="https://llm.example.com",
+        ),
         docker=Docker(data_root="/var/lib/docker", daemon={"log-driver": "journald"}),
         driver=Driver(version="580.95.05"),
         firewall=Firewall(allow=("10.0.0.0/8",), rest="closed", open=(Opening(port=9999, sources=("10.0.0.0/8",)),)),
@@ -227,8 +233,8 @@ def test_these_inventories_are_good_and_have_every_class_of_the_spec() -> None:
 
 def kinds(value: Any) -> Iterator[str]:
     """The names of all classes inside a value."""
-    if isinstance(value, tuple):
-        for item in value:
+    if isinstance(value, tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from kinds(item)
     elif is_dataclass(value):
         yield type(value).__name__

@@ -1,7 +1,7 @@
 """Requests through a balancer; `python -m tests.roles.balancer.stories STORY` prints the outcome as JSON.
 
-A process of its own: pyinfra's command line patches sockets and threads where it is imported, which gRPC cannot bear. The lines are
-more than 300 because every story is run by that one process.
+A process of its own: pyinfra's command line patches sockets and threads where it is imported, which gRPC cannot bear.
+The lines are more than 300 because every story is run by that one process.
 """
 
 from __future__ import annotations
