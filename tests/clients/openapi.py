@@ -23,18 +23,17 @@ FLAG: Schema = {"type": "boolean"}
 
 
 def said(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
-    """An object that has no other fields than these. Null counts as absent, as OpenAI's clients send it."""
+    """An object with these fields; unknown ones are ignored. Null counts as absent, as OpenAI's clients send it."""
     return {
         "type": "object",
         "properties": {name: each if name in required else maybe(each) for name, each in properties.items()},
         "required": list(required),
-        "additionalProperties": False,
     }
 
 
 def told(**properties: Schema) -> Schema:
     """An object that has all of these fields and no other."""
-    return said(tuple(properties), **properties)
+    return {**said(tuple(properties), **properties), "additionalProperties": False}
 
 
 def items(of: Schema, least: int = 1, most: int = MOST_MESSAGES) -> Schema:
@@ -61,7 +60,7 @@ SAMPLED: Schema = {
     "temperature": number(0, 2),
     "top_p": number(0, 1),
     "min_p": number(0, 1),
-    "top_k": whole(1, MOST),
+    "top_k": {"type": "integer", "maximum": MOST},
     "frequency_penalty": number(-2, 2),
     "presence_penalty": number(-2, 2),
     "seed": whole(-MOST_SEED, MOST_SEED),
@@ -212,7 +211,7 @@ ANTHROPIC_SAMPLED: Schema = {
     "max_tokens": whole(1, MOST),
     "temperature": number(0, 2),
     "top_p": number(0, 1),
-    "top_k": whole(1, MOST),
+    "top_k": {"type": "integer", "maximum": MOST},
     "stop_sequences": items({"type": "string", "minLength": 1}, 0, MOST_STOPS),
 }
 ANTHROPIC_MESSAGE = said(

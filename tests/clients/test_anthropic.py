@@ -63,7 +63,7 @@ def test_the_beta_client_and_a_bearers_token_are_answered(calling: House) -> Non
 
 def test_refusals_are_the_clients_own_exceptions(calling: House, client: Any) -> None:
     with pytest.raises(anthropic.BadRequestError, match="unknown field"):
-        client.messages.create(**HELLO, extra_body={"frobnicate": 1})
+        client.messages.create(**HELLO, extra_body={"temperatur": 1})
     with pytest.raises(anthropic.NotFoundError):
         client.messages.create(**HELLO | {"model": "none"})
     with (

@@ -195,7 +195,7 @@ async def test_a_demanded_call_keeps_its_schema(tmp_path: Path) -> None:
         (body(tools=[{"type": "web_search_20250305", "name": "web_search"}]), ("`tools[0].type`", "input_schema")),
         (body(tools=[ADD | {"name": "a b"}]), ("`tools[0].name`", "letters")),
         (body(tools=[ADD | {"input_schema": 1}]), ("`tools[0].input_schema`", "schema")),
-        (body(frobnicate=1), ("`frobnicate`", "unknown field")),
+        (body(temperatur=1), ("`temperatur`", "unknown field")),
         (body(max_tokens=0), ("`max_tokens`", "whole number")),
         (body(stop_sequences=[""]), ("`stop_sequences`", "none of them empty")),
         (body(mcp_servers=[{}]), ("`mcp_servers`", "no other servers")),

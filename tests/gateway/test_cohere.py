@@ -130,7 +130,7 @@ async def test_a_text_becomes_ids_and_they_the_text(tmp_path: Path) -> None:
         (PATH, body(documents=["a"]), "documents", "write it into a message"),
         (PATH, body(stop_sequences=[""]), "stop_sequences", "none of them empty"),
         (PATH, body(p=2), "p", "number"),
-        (PATH, body(frobnicate=1), "frobnicate", "unknown field"),
+        (PATH, body(temperatur=1), "temperatur", "unknown field"),
         ("/v2/embed", embedding(images=["x"]), "images", "text only"),
         ("/v2/embed", embedding(embedding_types=["int8"]), "embedding_types", "float and base64"),
         ("/v2/embed", embedding(truncate="START"), "truncate", "at their end"),

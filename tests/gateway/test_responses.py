@@ -190,7 +190,7 @@ async def test_no_effort_switches_thinking_off_where_the_template_can(tmp_path: 
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "runs no tools of its own"),
         ({"include": ["message.output_text.logprobs"]}, "include", "/v1/chat/completions"),
         ({"truncation": "auto"}, "truncation", "no item is left out"),
-        ({"frobnicate": 1}, "frobnicate", "unknown field"),
+        ({"temperatur": 1}, "temperatur", "unknown field"),
         ({"max_output_tokens": 0}, "max_output_tokens", "whole number"),
         ({"input": "word " * 500}, "input", "context"),
         ({"input": [{"type": "function_call_output", "call_id": "c9", "output": ""}]}, "input[0].call_id", "before it"),
