@@ -193,7 +193,9 @@ async def measured(options: argparse.Namespace) -> dict[str, object]:
         "chats": options.chats,
         "turns": TURNS,
     }
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=600)) as client:
+    # No limit of connections: a request that waits for one here would count as slow.
+    unlimited = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=unlimited, timeout=aiohttp.ClientTimeout(total=600)) as client:
         for number, (name, policy) in enumerate(POLICIES.items()):
             engines: list[Engine] = [Remote(url.rstrip("/"), client, options.model) for url in options.engines]
             engines = engines or [

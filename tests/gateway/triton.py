@@ -100,10 +100,13 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
 
     async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         """The script's events for each request of the stream."""
-        self.running += 1
+        is_running = False
         try:
             async for request in requests:
                 asked = self._remember(request, context)
+                # Counted once it is remembered: a client may leave between the stream's begin and its request.
+                self.running += not is_running
+                is_running = True
                 events = self._events(asked)
                 for sent, event in enumerate(events):
                     if self.script.error and sent == self.script.error_after:
@@ -123,7 +126,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
             self.cancelled += 1
             raise
         finally:
-            self.running -= 1
+            self.running -= is_running
 
     def _events(self, asked: Asked) -> tuple[Event, ...]:
         """A script of one sequence is that of every sequence asked for."""
