@@ -83,6 +83,7 @@ async def messages(request: Request) -> None:
     metadata.close()
     fields.close()
     understood_chat = await generation(request, chat)
+    del metadata, fields, chat  # the body is not held while the model answers
     await answer(understood_chat, MessageWriter(understood_chat))
 
 

@@ -330,7 +330,11 @@ class App:
         if exchange.streams and exchange.has_begun:
             metrics.stream_ended(record.model, record.end)
         if exchange.lease and exchange.method == "POST":
-            tokens = (record.prompt_tokens, record.cached_tokens, max(record.completion_tokens, record.events))
+            prompt, completion = exchange.lease.used
+            # Where tenants share cached prefixes, this would tell one of them how another's prompt began.
+            model = self.gateway.settings.models.get(record.model)
+            is_own = bool(model and model.salts) or not self.gateway.settings.keys_file
+            tokens = (prompt, min(record.cached_tokens, prompt) if is_own else 0, completion)
             is_error = bool(record.end) or record.status >= 400
             seconds = now - record.began
             self.gateway.usage.add(record.at, record.key, record.tenant, record.model, is_error, tokens, seconds)

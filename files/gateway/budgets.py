@@ -117,6 +117,8 @@ class Lease:
         self._budgets, self._key = budgets, key
         self._account: Account | None = None
         self._second = self._tokens = 0
+        self.used = (0, 0)
+        """Tokens of prompt and answer, once the request is over."""
 
     def begin(self) -> None:
         """The request is counted.
@@ -175,9 +177,9 @@ class Lease:
     def settle(self, record: Record, streams: bool) -> None:
         """The request is over, and what it did not use is free again."""
         account, self._account = self._account, None
+        self.used = prompt, completion = used(record, self._tokens, streams)
         if account is None:
             return
-        prompt, completion = used(record, self._tokens, streams)
         with suppress(sqlite3.Error):  # it is done with the account's next change
             account.settle(self._key.digest, self._second, self._tokens, prompt, completion)
 

@@ -27,6 +27,8 @@ from gateway.tokens import Tokens
 from gateway.tools import Tools, tools_of
 
 PREFIX = "chatcmpl"
+MOST_IDENTITY = 512
+"""Characters of a name that a client gives to its user or its prompts; OpenAI takes 64 (2026-11-26)."""
 
 
 async def chat_completions(request: Request) -> None:
@@ -63,7 +65,7 @@ async def understood(request: Request) -> Generation:
     counts_thoughts = bool(model.reasoning_parser) and not guide
     sampling = replace(sampling, stop_ids=prompter.stop_ids, returns_ids=model.is_harmony or counts_thoughts)
     streams, tells_usage = stream_of(fields)
-    cache_key = fields.text("prompt_cache_key", "")
+    cache_key = fields.text("prompt_cache_key", "", most=MOST_IDENTITY)
     refuse_the_rest(fields)
     fields.close()
     if guide and "enable_thinking" in prompter.template.names:
@@ -170,7 +172,7 @@ CHANGES_NOTHING = {
 def refuse_the_rest(fields: Fields) -> None:
     """Fields that are not offered: refused, or passed over if no answer's meaning changes."""
     for name in ("user", "safety_identifier"):
-        fields.text(name, "")
+        fields.text(name, "", most=MOST_IDENTITY)
     refuse_changes(fields, CHANGES)
 
 

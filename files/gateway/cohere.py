@@ -73,6 +73,7 @@ async def chat(request: Request) -> None:
     _refused(fields)
     fields.close()
     understood_chat = await generation(request, chat)
+    del thinking, fields, chat  # the body is not held while the model answers
     await answer(understood_chat, ChatWriter(understood_chat))
 
 
@@ -243,7 +244,7 @@ async def _embed(request: Request, version: str) -> None:
     fields.close()
     options |= {"task": task} if task in model.tasks else {}
     width = int(options.get("dimensions") or model.dimensions)
-    request.hold_answer(len(texts) * width * sum(BYTES_A_NUMBER[form] for form in set(forms)))
+    request.hold_answer(len(texts) * width * sum(BYTES_A_NUMBER[form] for form in set(forms)) + sum(map(len, texts)))
     request.reserve(most_tokens(model, texts))
     outputs = await in_parts(request, model, texts, options, tensors)
     tokens = request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 from gateway.audit import Record
 from gateway.budgets import Lease
 from gateway.errors import ApiError
+from gateway.fields import Ignored
 from gateway.load import PIECE_SECONDS, Held, Pauses
 from gateway.settings import Limits
 
@@ -39,7 +40,7 @@ ONCE = (
 compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 """JSON without spaces. Made once: an encoder of its own for each event took a tenth of the event's time."""
 IGNORED = b"x-enginehouse-ignored"
-UNZIPPED_AT_ONCE = 2**18
+ZIPPED_AT_ONCE, UNZIPPED_AT_ONCE = 2**14, 2**18
 """Bytes: a millisecond of the event loop."""
 FORM_BYTES = 4096
 BODY_RATE = 16_384
@@ -78,7 +79,7 @@ class Exchange:
         """The bytes of its body, which count among those of its tenant."""
         self.answer: Held | None = None
         """The bytes of a large answer, which count among those of its tenant."""
-        self.ignored: list[str] = []
+        self.ignored = Ignored()
         """Fields of the request that were passed over; the answer names them."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
@@ -119,23 +120,23 @@ class Exchange:
 
     async def _unzipped(self, raw: bytes, most: int) -> bytes:
         """The body that gzip made small; no more is unpacked than the path takes. Others have turns between."""
-        unzip, pieces, size = zlib.decompressobj(wbits=31), list[bytes](), 0
-        rest = raw
+        unzip, pieces, size, end = zlib.decompressobj(wbits=31), list[bytes](), 0, 0
         try:
-            while not unzip.eof:
-                piece = unzip.decompress(rest, UNZIPPED_AT_ONCE)
-                rest, size = unzip.unconsumed_tail, size + len(piece)
-                if size > most:
-                    raise self._too_large(most)
-                if self.held:
-                    self.held.take(len(piece))
-                pieces.append(piece)
-                if not piece and not rest:
-                    break
-                await self.pauses.pause()
+            while not unzip.eof and end < len(raw):
+                # Blocks without content give nothing to bound: what goes in is bounded as well.
+                rest, end, piece = raw[end : end + ZIPPED_AT_ONCE], end + ZIPPED_AT_ONCE, bytes(UNZIPPED_AT_ONCE)
+                while rest or len(piece) == UNZIPPED_AT_ONCE:
+                    piece = unzip.decompress(rest, UNZIPPED_AT_ONCE)
+                    rest, size = unzip.unconsumed_tail, size + len(piece)
+                    if size > most:
+                        raise self._too_large(most)
+                    if self.held:
+                        self.held.take(len(piece))
+                    pieces.append(piece)
+                    await self.pauses.pause()
         except zlib.error:
             raise ApiError(400, "the body is no gzip, which its `Content-Encoding` says") from None
-        if not unzip.eof or unzip.unused_data:
+        if not unzip.eof or unzip.unused_data or end < len(raw):
             raise ApiError(400, "the body is not one whole gzip file")
         return b"".join(pieces)
 

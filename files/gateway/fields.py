@@ -11,6 +11,9 @@ import re
 from typing import Any
 
 MOST_IGNORED = 16
+MOST_UNKNOWN = 64
+"""Unknown fields of a request: each is compared with all known names, which takes some 50 µs (2026-11-26)."""
+MOST_SHOWN = 64
 """Names of ignored fields that an answer tells."""
 TYPO = 0.85
 """So much alike (difflib's ratio) an unknown name is taken for a known one that is misspelt, and refused."""
@@ -24,10 +27,16 @@ class FieldError(ValueError):
         self.param, self.message, self.code = param, message, code
 
 
+class Ignored(list[str]):
+    """Names of the request's fields that are passed over, some of them, and the count of all."""
+
+    total = 0
+
+
 class Fields:
     """An object's fields; each reader takes its field out, and `close` refuses those that are left."""
 
-    def __init__(self, given: object, where: str = "", ignored: list[str] | None = None) -> None:
+    def __init__(self, given: object, where: str = "", ignored: Ignored | None = None) -> None:
         """`ignored` takes the names of fields that are passed over; without it such fields are refused."""
         self._where, self._ignored = where, ignored
         if not isinstance(given, dict):
@@ -54,13 +63,15 @@ class Fields:
         self._known.append(name)
         return self._left.pop(name, None)
 
-    def text(self, name: str, default: str | None = None, choices: tuple[str, ...] = ()) -> str:
-        """A text. Refuses its absence where there is no default, and what is not among the choices."""
+    def text(self, name: str, default: str | None = None, choices: tuple[str, ...] = (), most: int = 0) -> str:
+        """A text. Refuses its absence if there is no default, what is not among the choices, and `most` characters."""
         value = self._or_default(name, default)
         if not isinstance(value, str):
             raise self.wrong(name, "a text")
         if choices and value not in choices:
             raise self.wrong(name, f"one of {', '.join(choice for choice in choices if choice)}")
+        if most and len(value) > most:
+            raise self.wrong(name, f"a text of at most {most} characters")
         return value
 
     def flag(self, name: str, default: bool | None = None) -> bool:
@@ -150,10 +161,15 @@ class Fields:
         Raises: FieldError with the first field that nobody read, and the nearest known name.
         """
         for name in self._left:
-            shown = name if len(name) <= 64 else name[:64] + "…"
-            if self.passes_over and not difflib.get_close_matches(shown, self._known, 1, TYPO):
-                self.note(name)
-                continue
+            shown = name if len(name) <= MOST_SHOWN else name[:MOST_SHOWN] + "…"
+            if self._ignored is not None:
+                self._ignored.total += 1
+                if self._ignored.total > MOST_UNKNOWN:
+                    message = f"unknown field `{self.path(shown)}`, after {MOST_UNKNOWN} others"
+                    raise FieldError(self.path(shown), message, "unknown_parameter")
+                if not difflib.get_close_matches(shown, self._known, 1, TYPO):
+                    self.note(shown)
+                    continue
             near = difflib.get_close_matches(shown, self._known, 1)
             hint = f"; did you mean `{near[0]}`?" if near else ""
             raise FieldError(self.path(shown), f"unknown field `{self.path(shown)}`{hint}", "unknown_parameter")
@@ -171,4 +187,4 @@ class Fields:
 
 def shown_name(path: str) -> str:
     """A client's name of a field as a header may have it: without places in lists, of harmless letters, short."""
-    return re.sub(r"[^A-Za-z0-9_.\[\]-]", "?", re.sub(r"\[\d+\]", "[]", path))[:64]
+    return re.sub(r"[^A-Za-z0-9_.\[\]-]", "?", re.sub(r"\[\d+\]", "[]", path[: 4 * MOST_SHOWN]))[:MOST_SHOWN]

@@ -44,6 +44,10 @@ class Request:
     """What the client's name of the model says besides."""
     _kept: Any = None
     """The parsed body, for the fallback of an alias."""
+    _is_read: bool = False
+    """The body's fields were taken once; what a dialect makes of them is not kept."""
+    _fallback: str = ""
+    """The model that answers instead of the alias's own."""
 
     async def read(self, kind: str) -> None:
         """The body is parsed. A large one is paid for before, and whatever comes of it.
@@ -69,7 +73,8 @@ class Request:
     def fields(self) -> Fields:
         """The fields of the body, which is held after the model is known for an alias with a fallback alone."""
         body, self.body = self.body, None
-        self._kept = body
+        if not self._is_read:
+            self._kept, self._is_read = body, True
         if self.deployment and isinstance(body, dict):
             body = {**body, "model": self.deployment}
         refuses = self.gateway.settings.unknown_fields == "refuse"
@@ -95,7 +100,7 @@ class Request:
         """
         record, models = self.exchange.record, self.gateway.settings.models
         if record.instead_of:
-            model, self.alias = models[self.alias.fallback], Alias(self.alias.fallback)
+            model, self.alias = models[self._fallback], Alias(self._fallback)
         else:
             model, self.alias = self.gateway.model(name, kind, self.key)
             if self.alias.fallback and not (self.key.may_use(name) or self.key.may_use(self.alias.fallback)):
@@ -124,6 +129,7 @@ class Request:
             return False
         if self.alias.fallback not in self.gateway.settings.models:
             return False
+        self._fallback = self.alias.fallback
         self.body, self._kept, record.instead_of = self._kept, None, record.model
         exchange.streams = False
         return True

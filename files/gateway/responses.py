@@ -26,6 +26,7 @@ from gateway.dialects import (
     translation,
 )
 from gateway.errors import ApiError
+from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.generation import Generation
 from gateway.load import Pauses
@@ -51,7 +52,8 @@ ECHOED = (
     "safety_identifier",
     "prompt_cache_key",
 )
-MOST_METADATA = 16
+MOST_METADATA, MOST_METADATUM = 16, 512
+"""Entries, and characters of a key or a value, as OpenAI's reference has them (2026-11-26)."""
 AT_ONCE = 64
 """Items that are translated before other requests have a turn."""
 
@@ -68,6 +70,8 @@ async def responses(request: Request) -> None:
     _options(fields, chat)
     fields.close()
     understood_chat = await generation(request, chat)
+    request.hold_answer(len(compact(echo)))  # it stays until the answer's end
+    del body, fields, chat
     await answer(understood_chat, ResponseWriter(understood_chat, echo))
 
 
@@ -99,9 +103,13 @@ def _echoed_tool(tool: dict[str, Any]) -> dict[str, Any]:
 def _metadata(fields: Fields) -> dict[str, str]:
     metadata = fields.value("metadata")
     is_right = isinstance(metadata, dict) and len(metadata) <= MOST_METADATA
-    if metadata is not None and not (is_right and all(isinstance(value, str) for value in metadata.values())):
-        raise fields.wrong("metadata", f"an object of up to {MOST_METADATA} texts")
+    if metadata is not None and not (is_right and all(map(_is_metadatum, metadata.keys(), metadata.values()))):
+        raise fields.wrong("metadata", f"an object of up to {MOST_METADATA} texts of {MOST_METADATUM} characters")
     return metadata or {}
+
+
+def _is_metadatum(key: object, value: object) -> bool:
+    return isinstance(value, str) and max(len(str(key)), len(value)) <= MOST_METADATUM
 
 
 class _Items:

@@ -207,6 +207,8 @@ def _structured(fields: Fields) -> tuple[str, tuple[str, str]] | None:
                 guide = ("regex", _pattern(given, field, given.text(field)))
             elif name == "choice":
                 words = given.texts(field, MOST_CHOICES)
+                if sum(map(len, words)) > MOST_SCHEMA:
+                    raise given.wrong(field, f"choices of at most {MOST_SCHEMA} characters")
                 guide = ("regex", _pattern(given, field, "|".join(map(re.escape, words))))
             elif given.flag(field):
                 guide = ("json", "")

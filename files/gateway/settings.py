@@ -14,7 +14,7 @@ More than 300 lines, because the whole file format stands in one place.
      "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
-     "usage_days": 400,                                  counters of usage are kept so long; absent: none are
+     "usage_days": 400,                                  counters of usage are kept so long; 0: none are
      "prices": {"llama": {"prompt": 0.5, "cached": 0.1, "completion": 1.5, "currency": "USD"}},   a million tokens
      "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"},
@@ -61,6 +61,10 @@ TASKS = ("search_query", "search_document", "classification", "clustering")
 MOST = 2**31 - 1
 SALT_DIGITS = 64
 LISTEN_NUMBERS = ("connections", "header_bytes", "header_seconds", "drain_seconds")
+
+
+USAGE_DAYS = 400
+"""Days that counters of usage are kept if the file says nothing."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,7 @@ class Settings:
     aliases: Mapping[str, Alias]
     mutual: Mutual | None = None
     trace_one_in: int = 0
-    usage_days: int = 0
+    usage_days: int = USAGE_DAYS
     prices: Mapping[str, Price] = field(default_factory=dict)
     salt_file: str = ""
     unknown_fields: str = "ignore"
@@ -232,7 +236,7 @@ def settings_of(given: object) -> Settings:
         aliases=aliases,
         mutual=mutual,
         trace_one_in=top.whole("trace_one_in", 0, MOST, 0),
-        usage_days=top.whole("usage_days", 0, 3660, 0),
+        usage_days=top.whole("usage_days", 0, 3660, USAGE_DAYS),
         prices={name: _price(name, price, models) for name, price in _named(top, "prices")},
         salt_file=top.text("salt_file", ""),
         unknown_fields=top.text("unknown_fields", "ignore", choices=("ignore", "refuse")),

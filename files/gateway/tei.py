@@ -81,7 +81,8 @@ def meant(request: Request, fields: Fields, kind: str) -> tuple[ModelSettings, A
     if fields.has("model"):
         return request.model(fields.text("model"), kind)
     settings = request.gateway.settings
-    if default := {"embedder": settings.default_embedder, "reranker": settings.default_reranker}[kind]:
+    default = {"embedder": settings.default_embedder, "reranker": settings.default_reranker}[kind]
+    if default and request.key.may_use(default):
         return request.model(default, kind)
     models = settings.models
     names = [name for name, model in models.items() if model.kind == kind and request.key.may_use(name)]

@@ -362,7 +362,7 @@ class Usage:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, OverflowError) as error:
             print(f"<4>usage is not counted for now: {error}", file=sys.stderr, flush=True)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from deploy.slices.gateway import GatewayAliasSlice, GatewayModelSlice, GatewayOtherSlice, GatewaySlice
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
-from deploy.spec import Price
+from deploy.spec import Gateway, Price
 from deploy.topology.balancing import LOOPBACK
 from roles.gateway.defaults import AUTHORITY, CERTIFICATE, KEYS, SALT
 
@@ -42,7 +42,8 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
             "inputs": limits.inputs,
             "documents": limits.documents,
         },
-        **({"usage_days": gateway.usage_days} if gateway.usage_days else {}),
+        # A gateway of before, which an undone run starts again, refuses a file with fields that it does not know.
+        **({"usage_days": gateway.usage_days} if gateway.usage_days != Gateway().usage_days else {}),
         **({"prices": prices} if (prices := _prices(gateway)) else {}),
         **({"trace_one_in": gateway.trace_one_in} if gateway.trace_one_in else {}),
         **({"unknown_fields": "refuse"} if gateway.unknown_fields == "refuse" else {}),

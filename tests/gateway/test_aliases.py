@@ -159,3 +159,21 @@ def test_an_alias_that_cannot_be_is_refused(tmp_path: Path, alias: dict[str, Any
     values["models"] |= two["models"]
     with pytest.raises(FieldError):
         settings_of(values | {"aliases": two["aliases"]})
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}),
+        ("/v1/responses", {"input": "hello"}),
+        ("/v2/chat", {"messages": [{"role": "user", "content": "hello"}]}),
+    ],
+)
+@in_loop
+async def test_a_fallback_answers_in_every_dialect(tmp_path: Path, path: str, body: dict[str, Any]) -> None:
+    values = two_models(tmp_path, model="llama", fallback="next")
+    async with running_gateway(tmp_path, tritons=2, **values) as front:
+        front.tritons[0].is_ready = False
+        await front.gateway.fleet.look()
+        answer = await front.ask(path, body | {"model": "chat"})
+    assert (answer.status, answer.headers["x-enginehouse-model"]) == (200, "next")

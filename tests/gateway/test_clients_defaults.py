@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -247,3 +248,30 @@ async def test_a_client_that_names_no_model_means_the_default(tmp_path: Path) ->
     async with running_gateway(tmp_path, default_embedder="nomic:query") as front:
         assert (await front.ask("/embed", {"inputs": "a"})).status == 200
         assert front.triton.asked[0].parameters["task"] == "search_query"
+
+
+@in_loop
+async def test_gzip_of_blocks_without_content_is_refused_in_turns(tmp_path: Path) -> None:
+    """Empty blocks unpack to nothing, so that a bound of what comes out alone would read them all at once."""
+    packed = zlib.compressobj(wbits=31)
+    body = packed.compress(b"") + b"".join(packed.flush(zlib.Z_FULL_FLUSH) for _ in range(50_000)) + packed.flush()
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask("/v1/embeddings", body, headers={"content-encoding": "gzip"})
+    assert answer.status == 400
+
+
+@in_loop
+async def test_a_request_of_many_unknown_fields_is_refused(tmp_path: Path) -> None:
+    """Each is compared with every known name."""
+    async with running_gateway(tmp_path) as front:
+        few = await front.ask(CHAT, chat(**{f"x_{number}": 1 for number in range(64)}))
+        many = await front.ask(CHAT, chat(**{f"x_{number}": 1 for number in range(65)}))
+    assert (few.status, many.status, many.error["code"]) == (200, 400, "unknown_parameter")
+
+
+@in_loop
+async def test_a_long_name_of_a_user_is_refused(tmp_path: Path) -> None:
+    """It would be held as long as the model answers."""
+    async with running_gateway(tmp_path) as front:
+        answers = [await front.ask(CHAT, chat(**{name: "x" * 513})) for name in ("user", "prompt_cache_key")]
+    assert [answer.status for answer in answers] == [400, 400]
