@@ -72,7 +72,7 @@ async def started(settings_file: Path, number: int, state: Path) -> asyncio.subp
 
 
 async def measured(requests: int, kills: int, folder: Path) -> dict[str, object]:
-    """What became of so many requests over two processes, of which one is killed again and again."""
+    """Answered and counted requests of two processes, while either is killed again and again."""
     ports, keys, state = free_ports(3), folder / "keys.json", folder / "state"
     state.mkdir()
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))

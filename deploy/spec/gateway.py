@@ -33,11 +33,11 @@ class Price:
     """The price of a model's tokens, in `currency` for a million of each."""
 
     prompt: float
-    """Of prompts, but for what was cached."""
+    """Price of prompt tokens that were not cached."""
     completion: float
-    """Of answers."""
+    """Price of answer tokens."""
     cached: float | None = None
-    """Of the cached part of prompts; None: as of the rest."""
+    """Price of cached prompt tokens; None: the price of the others."""
     currency: str = "USD"
     """Three capital letters, as ISO 4217 has them."""
 

@@ -72,9 +72,9 @@ async def understood(request: Request) -> Generation:
         conversation.variables.setdefault("enable_thinking", False)  # the guide holds from the first token on
     prompt = await ids(request, model, conversation)
     max_tokens = room(model, len(prompt), sampling.max_tokens, "messages")
-    asked = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage, cache_key)
-    asked.readers = prompter.readers(model, tools, bool(guide), prompt, sampling.sequences)
-    return asked
+    generation = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage, cache_key)
+    generation.readers = prompter.readers(model, tools, bool(guide), prompt, sampling.sequences)
+    return generation
 
 
 @dataclass
@@ -153,7 +153,7 @@ SHARED_CHANGES = {
     "return_tokens_as_token_ids": (FALSE, "tokens are told as texts"),
     "return_token_ids": (FALSE, "tokens are told as texts"),
 }
-"""The same for chats and completions; vLLM's names."""
+"""Fields of chats and completions, by vLLM's names, that would give the answer another meaning; as `CHANGES`."""
 CHANGES_NOTHING = {
     "store": (FALSE, "nothing is stored"),
     "metadata": (({},), "nothing is stored"),

@@ -53,9 +53,9 @@ class ApiError(Exception):
         `Allow` where the method is wrong.
         """
         wait = str(min(self.retry_after, MOST_WAIT_SECONDS)).encode()
-        found = [(b"retry-after", wait)] if self.retry_after else []
-        found += [(b"allow", self.allow.encode())] if self.allow else []
-        return [*found, (b"x-should-retry", b"false")] if self.is_spent else found
+        headers = [(b"retry-after", wait)] if self.retry_after else []
+        headers += [(b"allow", self.allow.encode())] if self.allow else []
+        return [*headers, (b"x-should-retry", b"false")] if self.is_spent else headers
 
 
 class UpstreamError(Exception):

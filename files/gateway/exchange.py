@@ -1,4 +1,4 @@
-"""One HTTP request: its body within limits, an answer or a stream of events, a client that may leave at any time.
+"""`Exchange`: an HTTP request with a bounded body and its answer, whole or a stream; clients may leave at any time.
 
 The lines are more than 300 because the request and its answer are one object with one lock.
 """

@@ -86,19 +86,19 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
     if not isinstance(given, list) or len(given) > MOST_TOOLS:
         raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
     offered = tuple(_tool(fields.within(tool, f"tools[{number}]"), word) for number, tool in enumerate(given))
-    found = Tools(offered, word, in_parallel)
-    if len(found.names) < len(offered):
+    tools = Tools(offered, word, in_parallel)
+    if len(tools.names) < len(offered):
         raise FieldError("tools", "`tools`: two have the same name", "invalid_value")
     if allowed is not None:
-        if unknown := allowed - found.names:
+        if unknown := allowed - tools.names:
             message = f"`tool_choice` allows {len(unknown)} tools that `tools` does not have"
             raise FieldError("tool_choice", message, "invalid_value")
-        found = Tools(tuple(tool for tool in offered if tool["function"]["name"] in allowed), word, in_parallel)
-    if found.named and found.named not in found.names:
+        tools = Tools(tuple(tool for tool in offered if tool["function"]["name"] in allowed), word, in_parallel)
+    if tools.named and tools.named not in tools.names:
         raise FieldError("tool_choice", "`tool_choice` names none of the tools", "invalid_value")
     if word not in ("none", "auto") and model.no_guide:
         raise FieldError("tool_choice", f"`tool_choice`: {model.no_guide}", "unsupported")
-    return found
+    return tools
 
 
 def _choice(given: object, request: Fields) -> tuple[str, frozenset[str] | None]:

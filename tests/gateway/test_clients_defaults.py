@@ -94,11 +94,11 @@ async def test_a_format_beside_tools_is_told_to_the_model(tmp_path: Path) -> Non
 
 @in_loop
 async def test_only_allowed_tools_are_offered(tmp_path: Path) -> None:
-    other = {"type": "function", "function": {"name": "other"}}
+    unlisted_tool = {"type": "function", "function": {"name": "other"}}
     allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "add"}}]}
     async with running_gateway(tmp_path) as front:
         choice = {"type": "allowed_tools", "allowed_tools": allowed}
-        answer = await front.chat(tools=[ADD, other], tool_choice=choice)
+        answer = await front.chat(tools=[ADD, unlisted_tool], tool_choice=choice)
         assert '"other"' not in text_of(front) and '"add"' in text_of(front)
     assert answer.status == 200
 
@@ -123,8 +123,8 @@ async def test_vllms_and_hugging_faces_formats_hold_an_answer(
         answer = await front.chat(**more)
         tensors = front.triton.asked[0].tensors
     assert answer.status == 200
-    told = (tensors["guided_decoding_guide_type"], tensors["guided_decoding_guide"])
-    assert told == ([kind], [guide])
+    guide_sent = (tensors["guided_decoding_guide_type"], tensors["guided_decoding_guide"])
+    assert guide_sent == ([kind], [guide])
 
 
 @in_loop
@@ -206,10 +206,10 @@ async def test_a_query_may_not_have_a_key(tmp_path: Path) -> None:
 async def test_a_browser_is_answered_for_the_origins_of_the_settings_alone(tmp_path: Path) -> None:
     origin = {"origin": "https://app.example.com"}
     async with running_gateway(tmp_path, cors_origins=["https://app.example.com"]) as front:
-        asked = await front.ask(CHAT, method="OPTIONS", key=None, headers=origin)
+        preflight = await front.ask(CHAT, method="OPTIONS", key=None, headers=origin)
         answer = await front.ask("/v1/models", headers=origin)
         other = await front.ask("/v1/models", headers={"origin": "https://evil.example.com"})
-    assert (asked.status, asked.headers["access-control-allow-methods"]) == (200, "POST, OPTIONS")
+    assert (preflight.status, preflight.headers["access-control-allow-methods"]) == (200, "POST, OPTIONS")
     assert answer.headers["access-control-allow-origin"] == "https://app.example.com"
     assert "access-control-allow-origin" not in other.headers
 
