@@ -122,6 +122,8 @@ def until_whole(swarm: Swarm, settings: Settings, offer: Offer) -> None:
             reached = time.monotonic()
             swarm.reach()
             say(f"{now.done // MIB:,} of {offer.size // MIB:,} MiB, from {len(swarm.senders)} hosts")
+    if not is_judged:  # a small torrent comes whole between two looks
+        judge(swarm.files(), offer)
     swarm.reach()
     swarm.flush()
     until = time.monotonic() + settings.patience_seconds

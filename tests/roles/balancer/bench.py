@@ -145,8 +145,15 @@ class Bench:
 
     def queued(self, backend: str) -> int:
         """Requests that wait in HAProxy's own queue."""
+        return self._count(backend, "qcur")
+
+    def in_flight(self, backend: str) -> int:
+        """Requests that HAProxy counts as being answered; it counts one a moment longer than its client waits."""
+        return self._count(backend, "scur")
+
+    def _count(self, backend: str, column: str) -> int:
         rows = [row.split(",") for row in balancer.answer_to("show stat").splitlines()]
-        at = rows[0].index("qcur")
+        at = rows[0].index(column)
         return next(int(row[at]) for row in rows if row[:2] == [backend, "BACKEND"])
 
     def sent_to(self, *hosts: Host) -> Callable[[], bool]:
