@@ -42,7 +42,7 @@ async def front(count: int = 2, **how: Any) -> AsyncIterator[tuple[Bench, Path]]
 
 
 async def lone_response(edge: Bench, pem: Path, request: str) -> str:
-    """The gateway that answers while nothing else is in flight: a session leaves one with more than its share."""
+    """Name of the gateway that answers while no other request is in flight: a session leaves one above its share."""
     await until(lambda: edge.in_flight("chat_gateway") == 0)
     return (await response_to(edge, pem, request))[1]
 
