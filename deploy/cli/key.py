@@ -39,6 +39,8 @@ KEY_FILE = click.option("--file", default=FILE, show_default=True, help="Where t
 @click.argument("tenant")
 @click.option("--models", default="*", show_default=True, help="Names or aliases, with commas between them.")
 @click.option("--tokens-per-minute", type=int, help="Of prompts and answers.")
+@click.option("--tokens-per-day", type=int, help="Of prompts and answers, in a day (UTC).")
+@click.option("--tokens-per-month", type=int, help="The same in a month of the calendar.")
 @click.option("--requests-per-minute", type=int)
 @click.option("--concurrent", default=str(CONCURRENT), show_default=True, help="Requests under way; or: unlimited.")
 @click.option("--expires", default="never", show_default=True, help="90d, 12h, 2w, or a day: 2027-03-01 (UTC).")
@@ -47,6 +49,8 @@ def key_new(
     tenant: str,
     models: str,
     tokens_per_minute: int | None,
+    tokens_per_day: int | None,
+    tokens_per_month: int | None,
     requests_per_minute: int | None,
     concurrent: str,
     expires: str,
@@ -58,6 +62,7 @@ def key_new(
     """
     names = [name.strip() for name in models.split(",")]
     limits = {"tokens_per_minute": tokens_per_minute, "requests_per_minute": requests_per_minute}
+    limits |= {"tokens_per_day": tokens_per_day, "tokens_per_month": tokens_per_month}
     with refusals_shown("", False):
         limits |= {"concurrent": concurrency(concurrent)}
         text, line, others = new_key(Path(file), tenant, names, expires, **limits)

@@ -25,6 +25,8 @@ SHOWN, LENGTH = 6, 40
 """Characters after `eh-`: shown to people, and in all."""
 
 MOST = 2**31 - 1
+MOST_OF_PERIOD = 10**15
+"""Tokens of a day or a month."""
 LONGEST = 128
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 DURATION = re.compile(r"([1-9][0-9]{0,4})([hdw])")
@@ -32,7 +34,8 @@ HOURS = {"h": 1, "d": 24, "w": 168}
 CONCURRENT = 64
 """Requests of a new key that may be under way, unless its operator says otherwise."""
 UNLIMITED = "unlimited"
-LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent")
+LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent", "tokens_per_day", "tokens_per_month")
+PERIODS = ("tokens_per_day", "tokens_per_month")
 UNTOUCHED = "the file of keys is as it was"
 
 
@@ -49,6 +52,8 @@ class GatewayKey:
     requests_per_minute: int = 0
     tokens_per_minute: int = 0
     concurrent: int = 0
+    tokens_per_day: int = 0
+    tokens_per_month: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The line without what says nothing."""
@@ -82,8 +87,14 @@ def gateway_key(
     if "*" in wanted and len(wanted) > 1:
         raise _refusal("* is every model", ",".join(wanted), "--models NAME,NAME, or no --models for all")
     for name, limit in limits.items():
-        if limit is not None and not 1 <= limit <= MOST:
-            raise _refusal(f"--{name.replace('_', '-')} lets nothing through", str(limit), f"1 to {MOST}, or no limit")
+        most = MOST_OF_PERIOD if name in PERIODS else MOST
+        if limit is not None and not 1 <= limit <= most:
+            problem = "lets nothing through" if limit < 1 else "is more than a gateway counts"
+            raise _refusal(f"--{name.replace('_', '-')} {problem}", str(limit), f"1 to {most}, or no limit")
+    day, month = (limits.get(name) or 0 for name in PERIODS)
+    if month and day > month:
+        smaller = f"--tokens-per-day of up to {month}, or a larger --tokens-per-month"
+        raise _refusal("a day has more tokens than its month", f"{day} a day, {month} a month", smaller)
     given = {name: limit for name, limit in limits.items() if limit}
     return GatewayKey(
         sha256=hashlib.sha256(text.encode()).hexdigest(),
@@ -183,7 +194,7 @@ def expiry_text(key: GatewayKey, now: datetime) -> str:
 
 def limits_text(key: GatewayKey) -> str:
     """The key's limits in words."""
-    words = ("requests/min", "tokens/min", "at once")
+    words = ("requests/min", "tokens/min", "at once", "tokens/day", "tokens/month")
     told = [f"{getattr(key, name):,} {word}" for name, word in zip(LIMITS, words, strict=True) if getattr(key, name)]
     return ", ".join(told) or "none"
 
@@ -210,6 +221,9 @@ def _line(given: object, where: str, file: str) -> GatewayKey:
         raise _no_keys(file, f"{where}.sha256 is no hash")
     if not models or not all(isinstance(name, str) for name in models):
         raise _no_keys(file, f"{where}.models is no list of names")
+    day, month = (given.get(name, 0) for name in PERIODS)
+    if month and day > month:
+        raise _no_keys(file, f"{where} has more tokens in a day than in its month")
     line: dict[str, Any] = {"created": 0} | given | {"models": tuple(models)}
     return GatewayKey(**line)
 

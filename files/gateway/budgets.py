@@ -19,6 +19,9 @@ How gateways share a limit L.
   names one host less.
 - A process that cannot use the account (no folder, a full disk) counts alone, and takes on its share of P processes:
   L/(H·P), rounded up. It tries the account again every few seconds.
+
+Tokens of a day or a month (UTC) are counted when a request is over. A request begins while the key has used less than
+its budget, so a key uses no more than that and what was under way. The sums outlive a restart (`periods`).
 """
 
 from __future__ import annotations
@@ -29,13 +32,15 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import datetime, timezone
 from typing import TypeVar
 
 from gateway.account import WINDOW_SECONDS, Account, Ended, Spent
 from gateway.audit import Record
-from gateway.errors import ApiError
+from gateway.errors import QUOTA, ApiError
 from gateway.keys import NOBODY, Key, KeyLimits
+from gateway.periods import Periods, ends
 from gateway.settings import Settings
 
 UNSAID_TOKENS = 4096
@@ -60,6 +65,8 @@ class Budgets:
         self._alone = Account("", clock)
         self._shared: Account | None = None
         self._again = 0.0
+        self.periods = Periods()
+        self.calendar: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
 
     def follow(self, settings: Settings) -> None:
         """Limits are shared as the settings say."""
@@ -91,6 +98,23 @@ class Budgets:
                 self._again = self._clock() + AGAIN_SECONDS
                 print(f"<4>limits are counted by this process alone: {error}", file=sys.stderr, flush=True)
         return ask(self._alone, self.hosts * self.processes)
+
+    def check_periods(self, key: Key) -> None:
+        """The key has tokens left of its day and its month.
+
+        Raises: ApiError 429.
+        """
+        limits = limits_of(key.limits, self.hosts)
+        if not limits.tokens_per_day and not limits.tokens_per_month:
+            return
+        now = self.calendar()
+        used_of = self.periods.used(key.prefix, now)
+        # The month first: its end is the later one.
+        for place, name, most in ((1, "month", limits.tokens_per_month), (0, "day", limits.tokens_per_day)):
+            if most and used_of[place] >= most:
+                share = f" on this host, one of {self.hosts}" if self.hosts > 1 else ""
+                message = f"this key has {most} tokens a {name}{share}, and used {used_of[place]}; the {name} ends at"
+                raise ApiError(429, f"{message} {ends(now)[place]}", code=QUOTA, is_spent=True)
 
     def close(self) -> None:
         """Nothing of this process is under way any more."""
@@ -127,6 +151,7 @@ class Lease:
         """
         if self._key is NOBODY:
             return
+        self._budgets.check_periods(self._key)
         key = self._key.digest
 
         def ask(account: Account, share: int) -> None:
@@ -186,8 +211,7 @@ class Lease:
 
 def limits_of(limits: KeyLimits, share: int) -> KeyLimits:
     """The part of the limits of one of `share`, rounded up: a limit lets something through everywhere."""
-    parts = (limits.requests_per_minute, limits.tokens_per_minute, limits.concurrent)
-    return KeyLimits(*(-(-limit // share) for limit in parts))
+    return KeyLimits(*(-(-getattr(limits, limit.name) // share) for limit in fields(KeyLimits)))
 
 
 def used(record: Record, reserved: int, streams: bool) -> tuple[int, int]:

@@ -11,6 +11,9 @@ TYPES = {
     499: "client_left",
 }
 
+QUOTA = "insufficient_quota"
+"""Code and type of OpenAI's refusal of a key whose budget is used."""
+
 MOST_WAIT_SECONDS = 60
 """OpenAI's clients pass over a longer `Retry-After` (openai 2.20, 2026-11-25)."""
 
@@ -18,6 +21,7 @@ MOST_WAIT_SECONDS = 60
 class ApiError(Exception):
     """Ends a request. `retry_after`: seconds; `is_spent`: no client should retry, for tokens were made.
 
+    A used budget is told likewise: no wait that clients obey would help.
     `allow`: the methods that the path has, where the request's is none of them.
     """
 
@@ -40,6 +44,8 @@ class ApiError(Exception):
     @property
     def kind(self) -> str:
         """The `type` of OpenAI's error object."""
+        if self.code == QUOTA:
+            return QUOTA
         return TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
 
     def to_json(self) -> dict[str, Any]:

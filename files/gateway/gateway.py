@@ -45,6 +45,8 @@ class Gateway:
         self.budgets.follow(self.settings)
         self.usage = Usage(usage_folder())
         self._follow_usage()
+        self.budgets.periods = self.usage.periods
+        self.usage.count(datetime.now(timezone.utc))  # before the first request: a restart gives no budget anew
 
     def _follow_usage(self) -> None:
         self.usage.days, self.usage.prices = self.settings.usage_days, self.settings.prices

@@ -27,7 +27,7 @@ from gateway.fields import FieldError, Fields
 LONGEST_KEY = 256
 BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([\x21-\x7e]+)")
 MOST_KEYS = 100_000
-MOST = 2**31 - 1
+MOST, MOST_OF_PERIOD = 2**31 - 1, 10**15
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ class KeyLimits:
     """Of prompts and answers."""
     concurrent: int = 0
     """Requests under way."""
+    tokens_per_day: int = 0
+    tokens_per_month: int = 0
+    """Of prompts and answers, in a day and a month of the calendar (UTC)."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,12 @@ def _key(given: Fields) -> Key:
         tenant=given.text("tenant"),
         models=frozenset() if models == ["*"] else frozenset(models),
         expires=given.whole("expires", 0, 2**53, 0),
-        limits=KeyLimits(*(given.whole(limit.name, 0, MOST, 0) for limit in fields(KeyLimits))),
+        limits=KeyLimits(*(given.whole(limit.name, 0, _most(limit.name), 0) for limit in fields(KeyLimits))),
     )
     given.whole("created", 0, 2**53, 0)  # for people
     given.close()
     return key
+
+
+def _most(limit: str) -> int:
+    return MOST_OF_PERIOD if limit in ("tokens_per_day", "tokens_per_month") else MOST

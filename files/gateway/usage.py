@@ -27,6 +27,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from gateway.periods import Periods
+
 FILE = "usage-1.sqlite"
 BUSY_SECONDS = 5.0
 MOST_LOG_BYTES = 4 * 2**20
@@ -205,6 +207,11 @@ class Counters:
         finally:
             self._file.execute("COMMIT")
 
+    def tokens(self, since: str) -> list[tuple[str, str, int]]:
+        """Day, key, and tokens of prompts and answers, since a day."""
+        sums = "SELECT day, key, SUM(prompt_tokens + completion_tokens) FROM counts WHERE day >= ? GROUP BY day, key"
+        return [(day, key, int(tokens)) for day, key, tokens in self._file.execute(sums, (since,))]
+
     def _count_and_remove(self, path: Path) -> None:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -296,6 +303,7 @@ class Usage:
     def __init__(self, folder: str) -> None:
         self.folder, self.days = folder, 0
         self.prices: Mapping[str, Price] = {}
+        self.periods = Periods()
         self._log: Log | None = None
         self._counters: Counters | None = None
         self._looked = ""
@@ -311,26 +319,38 @@ class Usage:
         self, at: float, key: str, tenant: str, model: str, is_error: bool, tokens: tuple[int, int, int], seconds: float
     ) -> None:
         """A request is over that began `at`; tokens are those of prompt, cached part and answer."""
-        if not self.is_counting:
-            return
+        day = f"{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%d}"
+        if self.is_counting:
+            self._write(day, key, tenant, model, is_error, tokens, seconds)
+        # After its line, so that what the counters are about to have is never missing here.
+        self.periods.add(day, key, tokens[0] + tokens[2])
+
+    def _write(
+        self, day: str, key: str, tenant: str, model: str, is_error: bool, tokens: tuple[int, int, int], seconds: float
+    ) -> None:
         price = self.prices.get(model)
         cost, currency = (price.cost(*tokens), price.currency) if price else (0, "")
-        day = f"{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%d}"
         with self._told():
             self._log = self._log or Log(Path(self.folder))
             self._log.add(Ended((day, key, tenant, model, currency), is_error, *tokens, cost, seconds))
 
     def count(self, now: datetime) -> None:
         """What this process wrote is counted; once a minute that of all others is, and old days are forgotten."""
+        self.periods.depart(now)
         if not self.is_counting:
             return
         with self._lock, self._told():
             self._counters = self._counters or Counters(Path(self.folder))
-            if (minute := f"{now:%Y-%m-%d %H:%M}") != self._looked:
+            if is_new_minute := (minute := f"{now:%Y-%m-%d %H:%M}") != self._looked:
                 self._counters.count_all()
                 self._counters.forget(self.days, now)
                 self._looked = minute
-            if self._log and self._log.flush() and self._counters.count(self._log.name) >= MOST_LOG_BYTES:
+            is_written = self._log is None or self._log.flush()
+            counted = self._counters.count(self._log.name) if self._log and is_written else 0
+            if is_written:
+                since = self.periods.stale_since(now, is_new_minute)
+                self.periods.arrived(now, since, self._counters.tokens(since))
+            if self._log and counted >= MOST_LOG_BYTES:
                 self._log.renew()
 
     def of_key(self, key: str, since: str) -> list[dict[str, Any]]:

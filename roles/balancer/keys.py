@@ -72,6 +72,7 @@ def _map(route: RouteSlice, keys: Iterable[GatewayKey], sharing: int) -> str:
 
 
 def _rights(key: GatewayKey, models: set[str], sharing: int) -> str:
-    may = (key.models == ("*",) or models <= set(key.models)) and not key.tokens_per_minute
+    has_tokens = key.tokens_per_minute or key.tokens_per_day or key.tokens_per_month
+    may = (key.models == ("*",) or models <= set(key.models)) and not has_tokens
     limits = (-(-limit // sharing) for limit in (key.requests_per_minute, key.concurrent))
     return ":".join([str(key.expires), *map(str, limits), "yes" if may else "no"])

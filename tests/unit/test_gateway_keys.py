@@ -43,6 +43,37 @@ def test_a_new_key_is_shown_once_and_its_hash_is_what_the_gateway_reads(file: Pa
     assert made not in file.read_text() + key(file, "list").output
 
 
+def test_a_key_has_tokens_of_a_day_and_a_month_that_the_gateway_reads(file: Path) -> None:
+    made = key(file, "new", "acme", "--tokens-per-day", "5000000000", "--tokens-per-month", "90000000000").stdout
+    keys = Keys(str(file))
+    keys.refresh()
+    limits = keys.holder(f"Bearer {made.strip()}".encode()).limits
+    assert (limits.tokens_per_day, limits.tokens_per_month) == (5_000_000_000, 90_000_000_000)
+    assert "5,000,000,000 tokens/day, 90,000,000,000 tokens/month" in " ".join(
+        rows(keys_in(file.read_text(), ""), NOW)[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--tokens-per-day", "0"], "--tokens-per-day lets nothing through"),
+        (["--tokens-per-month", "-1"], "--tokens-per-month lets nothing through"),
+        (["--tokens-per-month", str(10**15 + 1)], "--tokens-per-month is more than a gateway counts"),
+        (["--tokens-per-day", "11", "--tokens-per-month", "10"], "a day has more tokens than its month"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_makes_no_key(file: Path, words: list[str], problem: str) -> None:
+    made = key(file, "new", "acme", *words)
+    assert (made.exit_code != 0, problem in made.stderr, file.exists()) == (True, True, False)
+
+
+def test_a_day_above_its_month_in_the_file_is_refused() -> None:
+    line = LINE | {"tokens_per_day": 11, "tokens_per_month": 10}
+    with pytest.raises(Refusal):
+        keys_in(json.dumps({"keys": [line]}), "keys.json")
+
+
 @pytest.mark.parametrize(
     ("words", "concurrent", "shown"),
     [

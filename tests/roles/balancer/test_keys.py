@@ -132,6 +132,12 @@ def test_a_stream_goes_on_only_under_a_key_without_limits_and_an_end(
     assert not host_balancer.covers("", streams=False)
 
 
+@pytest.mark.parametrize("limit", ["tokens_per_day", "tokens_per_month"])
+def test_a_key_with_a_budget_has_no_grpc_where_nobody_counts_tokens(limit: str) -> None:
+    (text,) = maps(ASKS, [replace(key("k"), **{limit: 5})])
+    assert text.content.endswith(":no\n")
+
+
 def test_each_pool_has_its_own_keys() -> None:
     """A key for llama, and two pools: the key covers the whole second pool, which serves only llama."""
     (member,) = CHAT.members[:1]

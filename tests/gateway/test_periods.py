@@ -1,0 +1,223 @@
+"""Tokens of a day and a month: a used budget refuses, over processes and restarts, until its period ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.budgets import Budgets
+from gateway.errors import ApiError
+from gateway.keys import Key, KeyLimits
+from gateway.periods import ends
+from gateway.usage import Usage
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, RunningGateway, chat, in_loop, key_line, running_gateway
+
+DAY, MONTH = 100, 250
+FIRST = datetime(2026, 11, 28, 12, tzinfo=UTC)
+
+
+@dataclass
+class Request:
+    """A request that was taken on; `seen_by` are the processes that know its tokens."""
+
+    process: int
+    tokens: int
+    began: datetime
+    has_ended: bool = False
+    is_counted: bool = False
+    seen_by: set[int] = field(default_factory=set)
+
+
+@dataclass
+class World:
+    """Processes of a host with a calendar of ours; the folder outlives them."""
+
+    folder: Path
+    processes: int
+    key: Key
+    now: datetime = FIRST
+    requests: list[Request] = field(default_factory=list)
+    bounds: dict[str, int] = field(default_factory=dict)
+    """Tokens that each day may have used at most: its budget, and what was under way or not seen yet."""
+
+    def __post_init__(self) -> None:
+        self.usages = [self.started() for _ in range(self.processes)]
+        self.looked = [self.now] * self.processes
+        self.unread: list[set[datetime]] = [set() for _ in self.usages]
+
+    def started(self) -> Usage:
+        usage = Usage(str(self.folder))
+        usage.days = 31
+        usage.count(self.now)
+        return usage
+
+    def of(self, requests: Iterator[Request], letters: int) -> int:
+        """Tokens of the requests of this day (10 letters), or of this month (7)."""
+        period = f"{self.now:%Y-%m-%d}"[:letters]
+        return sum(request.tokens for request in requests if f"{request.began:%Y-%m-%d}"[:letters] == period)
+
+    def asks(self, number: int, tokens: int) -> None:
+        """A request comes, and is taken on exactly while the process sees less than the budgets."""
+        place = number % self.processes
+        budgets = Budgets("")
+        budgets.periods, budgets.calendar = self.usages[place].periods, lambda: self.now
+        try:
+            budgets.check_periods(self.key)
+            is_taken = True
+        except ApiError as refusal:
+            assert (refusal.status, refusal.kind, refusal.headers()) == (
+                429, "insufficient_quota", [(b"x-should-retry", b"false")],
+            )  # fmt: skip
+            is_taken = False
+        of_day, of_month = (self.of((r for r in self.requests if place in r.seen_by), most) for most in (10, 7))
+        assert is_taken == (of_day < DAY and of_month < MONTH)
+        if is_taken:
+            self.requests.append(Request(place, tokens, self.now))
+            unseen = self.of((r for r in self.requests if place not in r.seen_by), 10)
+            self.bounds[f"{self.now:%Y-%m-%d}"] = DAY + unseen
+
+    def ends(self, number: int, _tokens: int) -> None:
+        under_way = [request for request in self.requests if not request.has_ended]
+        if under_way:
+            request = under_way[number % len(under_way)]
+            request.has_ended, request.seen_by = True, {request.process}
+            self.unread[request.process].add(request.began)
+            numbers = (request.tokens - 1, 0, 1)
+            self.usages[request.process].add(request.began.timestamp(), "eh-a", "acme", "llama", False, numbers, 0.1)
+
+    def counts(self, number: int, _tokens: int) -> None:
+        place = number % self.processes
+        self.usages[place].count(self.now)
+        self.sees(place, counts_all=self.looked[place] != self.now)
+        self.looked[place] = self.now
+
+    def sees(self, place: int, counts_all: bool) -> None:
+        """The process has counted its own log, or all logs, and knows what is counted by then."""
+        since = FIRST if counts_all else min([self.now, *self.unread[place]])
+        self.unread[place] = set()
+        for request in self.requests:
+            if request.has_ended and (counts_all or request.process == place):
+                request.is_counted = True
+            if request.is_counted and request.began >= since:
+                request.seen_by.add(place)
+
+    def dies(self, number: int, _tokens: int) -> None:
+        """The process is killed, its requests with it, and another begins in its place."""
+        place = number % self.processes
+        killed = self.usages[place]
+        for held in (killed._log, killed._counters):
+            if held:
+                held.close()
+        self.requests = [r for r in self.requests if r.has_ended or r.process != place]
+        self.usages[place], self.looked[place] = self.started(), self.now
+        for request in self.requests:
+            request.seen_by.discard(place)
+        self.sees(place, counts_all=True)
+
+    def waits(self, _number: int, _tokens: int) -> None:
+        """The next day begins, and each process counts in its first second."""
+        self.now += timedelta(days=1)
+        for place in (*range(self.processes), *range(self.processes)):
+            self.counts(place, 0)
+
+
+@contextmanager
+def world(processes: int) -> Iterator[World]:
+    folder = Path(tempfile.mkdtemp())
+    limits = KeyLimits(tokens_per_day=DAY, tokens_per_month=MONTH)
+    made = World(folder, processes, Key("k", "eh-a", "acme", frozenset(), 0, limits))
+    try:
+        yield made
+    finally:
+        for usage in made.usages:
+            usage.close()
+        shutil.rmtree(folder)
+
+
+WORDS = ("asks", "asks", "ends", "ends", "counts", "dies", "waits")
+STEPS = st.lists(st.tuples(st.sampled_from(WORDS), st.integers(0, 5), st.integers(1, 60)), min_size=5, max_size=30)
+
+
+@settings(max_examples=40, deadline=None)
+@given(processes=st.integers(1, 3), steps=STEPS)
+def test_no_day_uses_more_than_its_budget_and_what_was_under_way_whoever_dies(
+    processes: int, steps: list[tuple[str, int, int]]
+) -> None:
+    """A process sees its own requests at once, those of others when both have counted, and a restart forgets none."""
+    with world(processes) as made:
+        for word, number, tokens in steps:
+            getattr(made, word)(number, tokens)
+        used: dict[str, int] = {}
+        for request in made.requests:
+            day = f"{request.began:%Y-%m-%d}"
+            used[day] = used.get(day, 0) + request.tokens * request.has_ended
+        assert all(tokens < made.bounds[day] for day, tokens in used.items())
+
+
+def test_of_several_hosts_each_has_its_part_rounded_up() -> None:
+    budgets = Budgets("")
+    budgets.hosts, budgets.calendar = 3, lambda: FIRST
+    key = Key("k", "eh-a", "acme", frozenset(), 0, KeyLimits(tokens_per_day=100))
+    budgets.periods.add("2026-11-28", "eh-a", 33)
+    budgets.check_periods(key)
+    budgets.periods.add("2026-11-28", "eh-a", 1)
+    with pytest.raises(ApiError, match="34 tokens a day on this host, one of 3"):
+        budgets.check_periods(key)
+
+
+def test_tokens_of_months_that_are_over_take_no_memory() -> None:
+    usage = Usage("")
+    usage.add(FIRST.timestamp(), "eh-a", "acme", "llama", False, (3, 0, 4), 0.1)
+    usage.count(FIRST)
+    assert usage.periods.used("eh-a", FIRST) == (7, 7)
+    usage.count(FIRST + timedelta(days=5))
+    assert usage.periods.used("eh-a", FIRST) == (0, 0)
+
+
+def test_a_year_ends_with_its_last_month() -> None:
+    assert ends(datetime(2026, 12, 31, 23, 59, tzinfo=UTC)) == ("2027-01-01 00:00 UTC", "2027-01-01 00:00 UTC")
+    assert ends(datetime(2028, 2, 28, 1, tzinfo=UTC)) == ("2028-02-29 00:00 UTC", "2028-03-01 00:00 UTC")
+
+
+async def limited(front: RunningGateway, limit: str) -> None:
+    keys = [key_line(KEY, "acme", **{limit: 1}), key_line(OTHER_KEY, "acme")]
+    front.keys_file.write_text(json.dumps({"keys": keys}))
+    await front.gateway.refresh()
+
+
+@pytest.mark.parametrize("limit", ["tokens_per_day", "tokens_per_month"])
+@in_loop
+async def test_a_used_budget_is_refused_as_openai_does_and_a_restart_gives_no_new_one(
+    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("STATE_DIRECTORY", str(state))
+    refused, at = [], datetime.now(UTC)
+    for expected in (200, 429):
+        async with running_gateway(tmp_path, usage_days=31) as front:
+            front.gateway.budgets.calendar = lambda: at  # the day does not end within the test
+            await limited(front, limit)
+            assert (await front.chat()).status == expected
+            refused.append(await front.chat())
+            reached = len(front.triton.asked)
+            assert (await front.ask("/v1/models")).status == 200
+            assert (await front.ask(CHAT, chat(), key=OTHER_KEY)).status == 200
+    assert reached == 0
+    for answer in refused:
+        shape = {name: answer.error[name] for name in ("type", "param", "code")}
+        assert shape == {"type": "insufficient_quota", "param": None, "code": "insufficient_quota"}
+        assert (answer.status, answer.headers["x-should-retry"]) == (429, "false")
+        assert "retry-after" not in answer.headers
+        assert f"this key has 1 tokens a {limit[11:]}, and used " in answer.error["message"]
+        assert answer.error["message"].endswith(ends(at)[limit == "tokens_per_month"])
