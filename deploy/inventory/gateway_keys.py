@@ -155,6 +155,23 @@ def keys_in(text: str, file: str) -> tuple[GatewayKey, ...]:
     return keys
 
 
+def check_usage_days(keys: Iterable[GatewayKey], days: int) -> None:
+    """The gateway keeps its counters as long as the budgets of these keys last.
+
+    Raises: Refusal naming the first key whose budget a restart would forget.
+    """
+    for key in keys:
+        wanted = 31 if key.tokens_per_month else 1 if key.tokens_per_day else 0
+        if days < wanted:
+            raise Refusal(
+                f"the gateway would forget what {key.prefix} of {key.tenant} used of its tokens",
+                facts={"seen": f"usage_days={days}", "wanted": f"{wanted} or more"},
+                attempt=f"Gateway(usage_days={wanted}), or a key without --tokens-per-day and --tokens-per-month",
+                state="the host's keys and settings are as they were",
+                kind="budget-without-usage",
+            )
+
+
 def text_of(keys: Iterable[GatewayKey]) -> str:
     """The file's text: a line for each key, so that a change is a line of the diff."""
     lines = ",\n".join(f"  {json.dumps(key.to_json(), ensure_ascii=False)}" for key in keys)

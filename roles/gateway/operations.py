@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.inventory.gateway_keys import FILE
+from deploy.inventory.gateway_keys import FILE, check_usage_days, keys_in
+from deploy.refusals.errors import Refusal
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import Slice
 from deploy.topology.mutual import common_name
 from roles._pyinfra.facts import HostFacts
-from roles._pyinfra.steps import Command, write
+from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping import apt
 from roles._shipping.certificates import Certified
 from roles._shipping.places import UNITS, command
@@ -81,8 +82,16 @@ def user(facts: HostFacts) -> Iterator[Command]:
 
 
 def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
-    """The command that writes a file of no keys where the host has none and nobody here keeps any."""
-    if gateway.keys and not facts.value("keys") and not KEYS_HERE.exists():
+    """The command that writes a file of no keys where the host has none and nobody here keeps any.
+
+    Keys of this machine whose budgets the gateway could not keep are refused.
+    """
+    if gateway.keys and KEYS_HERE.exists():
+        try:
+            check_usage_days(keys_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE)), gateway.usage_days)
+        except Refusal as problem:
+            yield Refuse(problem)
+    elif gateway.keys and not facts.value("keys"):
         yield write(KEYS, NO_KEYS, "0640")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -115,6 +116,27 @@ def test_settings_that_differ_are_written_and_heard_of_without_a_restart_being_a
     assert "&& chmod 0640 " in ran.commands[0]
 
 
+@pytest.mark.parametrize(
+    ("limit", "days", "is_refused"),
+    [
+        ("tokens_per_month", 30, True),
+        ("tokens_per_month", 31, False),
+        ("tokens_per_day", 0, True),
+        ("tokens_per_day", 1, False),
+        ("tokens_per_minute", 0, False),
+    ],
+)
+def test_budgets_that_the_gateway_would_forget_are_refused_before_its_keys_change(
+    keys_here: Path, limit: str, days: int, is_refused: bool
+) -> None:
+    line = {"sha256": "0" * 64, "prefix": "eh-aaaaaa", "tenant": "acme", "models": ["*"], limit: 100}
+    keys_here.write_text(json.dumps({"keys": [line]}))
+    ran = play(*DONE, texts="", gateway=Gateway(usage_days=days))
+    written = any("/etc/enginehouse/gateway/keys.json" in command for command in ran.commands)
+    assert (bool(ran.failed_hosts), written) == (is_refused, not is_refused)
+    assert is_refused == (f"wanted {31 if 'month' in limit else 1} or more" in " ".join("".join(ran.log).split()))
+
+
 def test_a_run_that_was_cut_off_before_the_processes_began_is_finished() -> None:
     ran = play(*DONE, differs="starts: enginehouse-gateway@0.service")
     assert (first_lines(ran), ran.would_change) == ([FOLLOW], ("Gateway | Run every process, and hear it answer",))
@@ -137,10 +159,19 @@ def test_programs_that_differ_are_published_and_nothing_else() -> None:
 
 
 def test_keys_of_this_machine_are_what_the_host_has(keys_here: Path) -> None:
-    keys_here.write_text('{"keys": [{"tenant": "search"}]}\n')
+    line = {"sha256": "0" * 64, "prefix": "eh-aaaaaa", "tenant": "search", "models": ["*"]}
+    keys_here.write_text(json.dumps({"keys": [line]}) + "\n")
     texts = "\n".join(line for line in placed(WITH_KEYS).splitlines() if "keys.json" not in line)
     (command_,) = play(*DONE, texts=texts).commands
     assert "/etc/enginehouse/gateway/keys.json" in command_ and '"tenant": "search"' in command_
+
+
+def test_a_file_that_the_gateway_could_not_read_is_not_sent(keys_here: Path) -> None:
+    keys_here.write_text('{"keys": [{"tenant": "search"}]}\n')
+    ran = play(*DONE, texts="")
+    assert not any("keys.json" in command for command in ran.commands)
+    assert ran.failed_hosts
+    assert "is no file of keys" in "".join(ran.log)
 
 
 def test_keys_of_a_host_stay_where_this_machine_keeps_none() -> None:
