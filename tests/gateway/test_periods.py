@@ -145,10 +145,12 @@ def world(processes: int) -> Iterator[World]:
 
 
 WORDS = ("asks", "asks", "ends", "ends", "counts", "dies", "waits")
-STEPS = st.lists(st.tuples(st.sampled_from(WORDS), st.integers(0, 5), st.integers(1, 60)), min_size=5, max_size=30)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(WORDS), st.integers(0, 5), st.sampled_from([20, 35, 50, 99])), min_size=15, max_size=40
+)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(processes=st.integers(1, 3), steps=STEPS)
 def test_no_day_uses_more_than_its_budget_and_what_was_under_way_whoever_dies(
     processes: int, steps: list[tuple[str, int, int]]
@@ -173,6 +175,17 @@ def test_of_several_hosts_each_has_its_part_rounded_up() -> None:
     budgets.periods.add("2026-11-28", "eh-a", 1)
     with pytest.raises(ApiError, match="34 tokens a day on this host, one of 3"):
         budgets.check_periods(key)
+
+
+def test_a_request_that_began_yesterday_stays_in_the_month_when_it_is_counted(tmp_path: Path) -> None:
+    """The counters are read again from its day on, and not only from today on."""
+    usage, today = Usage(str(tmp_path)), FIRST + timedelta(days=1)
+    usage.days = 31
+    usage.count(today)
+    usage.add(FIRST.timestamp(), "eh-a", "acme", "llama", False, (3, 0, 4), 0.1)
+    usage.count(today)
+    assert usage.periods.used("eh-a", today) == (0, 7)
+    usage.close()
 
 
 def test_tokens_of_months_that_are_over_take_no_memory() -> None:
