@@ -1,4 +1,4 @@
-"""What is fast, against what, on what. Every program here prints one JSON line last.
+"""Measurements of speed beside a peer, with the machine they ran on. Every program here prints one JSON line last.
 
 Nothing else imports this package but `rehearsal.real_gpu`, which measures a deployed server with its clients.
 

@@ -135,7 +135,7 @@ def is_recap_silent(output: str, names: Sequence[str]) -> bool:
 
 
 def version(peer: str) -> str:
-    """What ansible-core calls itself."""
+    """The version that ansible-core reports."""
     argv = [peer, "-m", "ansible", "playbook", "--version"]
     told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     return told.stdout.splitlines()[0]

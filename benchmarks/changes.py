@@ -1,4 +1,4 @@
-"""What is done to a fleet while its load goes on: a run with a changed inventory, or something by hand on one host."""
+"""Changes to a fleet under load: a run with a changed inventory, or something by hand on one host."""
 
 from __future__ import annotations
 

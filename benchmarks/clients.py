@@ -38,7 +38,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one run gave: documents answered within its window and the time each request took."""
+    """Results of one run: documents answered within its window and the time each request took."""
 
     documents: float
     seconds: float

@@ -1,4 +1,4 @@
-"""What a run with nothing to do costs the control machine: beside Ansible, and for one host and for many.
+"""Cost of a run with nothing to do on the control machine: beside Ansible, and for one host and for many.
 
     python -m benchmarks.converge                                      both parts
     python -m benchmarks.converge --machines 8 --names                 beside Ansible alone
@@ -82,7 +82,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What can be typed."""
+    """The command line's options."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.converge", description=(__doc__ or "").splitlines()[0])
     made.add_argument("--machines", type=int, default=MACHINES, help="of the runs beside Ansible; 0 leaves them out")
     made.add_argument("--rounds", type=int, default=3, help="runs of each way beside Ansible, after one that warms up")
@@ -98,7 +98,7 @@ def _require() -> None:
 
 
 def beside_ansible(found: dict[str, Any]) -> dict[str, Any]:
-    """What was found, and its ratio as the benchmark's."""
+    """Results beside Ansible; their ratio is the benchmark's."""
     return {"ratio": found["ratio"], "beside_ansible": found}
 
 
@@ -115,7 +115,7 @@ def _up(names: int) -> Machine:
 
 
 def _measured_on(machine: Machine, names: int) -> dict[str, Any]:
-    """What `measured` finds, and whether the machine kept its answers."""
+    """Results of `measured`, and whether the machine kept its answers."""
     is_kept = names > ANSWERS_FOR
     for words in (f"sudo rm -rf {KEPT}", f"sudo mkdir -m 1777 {KEPT}")[: 1 + is_kept]:
         subprocess.run([*_ssh(machine), words], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""What a question of the doctor's costs: seconds and round trips for one host and for many, CPU on a host that serves.
+"""Cost of a question of the doctor's: seconds and round trips for one host and for many, CPU on a host that serves.
 
     python -m benchmarks.doctor                          one machine, eight, and 32 names of those eight
     python -m benchmarks.doctor --names 1 --machines 1   one alone
@@ -67,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What can be typed."""
+    """The command line's options."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.doctor", description=(__doc__ or "").splitlines()[0])
     made.add_argument("--machines", type=int, default=MACHINES, help="one of them serves")
     made.add_argument(
@@ -107,7 +107,7 @@ class Used:
         return int(self._file.read_text().split()[1]) / 1e6
 
     def idle(self, seconds: float) -> float:
-        """What it uses by itself, in seconds a second."""
+        """CPU seconds a second that the idle machine uses."""
         time.sleep(2)  # what the deploy began ends
         before, began = self.seconds(), time.monotonic()
         time.sleep(seconds)
@@ -161,7 +161,7 @@ def doctor(names: int) -> dict[str, Any]:
 
 
 def logins(names: int) -> None:
-    """Nothing is returned; each name let `ssh` in, all at once, and ran nothing. Raises: RehearsalRefused if not."""
+    """Logs in to every name by `ssh` at once, and runs `true`. Raises: RehearsalRefused if a login fails."""
     config = str(Places.here().ssh_config.parent / "names_config")
     words = ["ssh", "-F", config, "-o", "ControlMaster=no", "-o", "ControlPath=none"]
     begun = [subprocess.Popen([*words, f"n{number:03}", "true"], stdin=subprocess.DEVNULL) for number in range(names)]

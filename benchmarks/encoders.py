@@ -175,7 +175,7 @@ def case_row(
 def summary(
     workload: Workload, readings: list[dict[str, float]], limits: dict[str, float], flop: float
 ) -> dict[str, Any]:
-    """What `runs.summary` has, and the share of the limit."""
+    """The values of `runs.summary`, and the share of the limit."""
     figures = runs.summary(workload, readings)
     share = figures["documents_per_second"] * flop / (limits["bf16"] * 1e12)
     return figures | {"share_of_bf16_limit": round(share, 4)}

@@ -138,7 +138,7 @@ class Scene:
         return result
 
     def target(self, machine: Machine) -> Path:
-        """Where the machine publishes its copy."""
+        """The path at which the machine publishes its copy."""
         return self.folder / machine.name / "model"
 
     def is_right(self, copy: Path) -> bool:
@@ -205,7 +205,7 @@ class Scene:
 
 
 def take(address: str, target: str) -> int:
-    """One direct copy, as simple as can be: over HTTP, summed and published by the program that rsync's copies use."""
+    """A plain direct copy: over HTTP, summed and published by the program that rsync's copies use."""
     staging = Path(target).with_name(".model.partial")
     staging.mkdir()
     with urllib.request.urlopen(f"{address}/{MANIFEST}") as answer:

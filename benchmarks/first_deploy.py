@@ -51,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What can be typed."""
+    """The command line's options."""
     made = argparse.ArgumentParser(
         prog="python -m benchmarks.first_deploy", description=(__doc__ or "").splitlines()[0]
     )
@@ -96,7 +96,7 @@ def span(lines: Iterable[str]) -> float:
 def summary(
     count: int, serving: float, whole: float, stages: dict[str, float], spans: Sequence[dict[str, float]]
 ) -> dict[str, Any]:
-    """What a run took, its longest single stage on any machine, and where the run's own time went."""
+    """Seconds of a run, its longest single stage on any machine, and where the run's own time went."""
     longest = {kind: max(each[kind] for each in spans) for kind in UNITS} | {"driver": stages.get("Driver", 0.0)}
     name = max(longest, key=lambda kind: longest[kind])
     return {

@@ -1,4 +1,4 @@
-"""What the GPU and this machine are, how much of its memory is taken and how hard it works, as nvidia-smi tells it."""
+"""The GPU and this machine, the GPU's memory in use and its load, as nvidia-smi reports them."""
 
 import os
 import platform

@@ -51,7 +51,7 @@ class Models(grpc.GenericRpcHandler):
         self._events: list[bytes] = []
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
-        """What answers a call."""
+        """The handler of a call."""
         return {
             f"/{SERVICE}/ServerReady": grpc.unary_unary_rpc_method_handler(self._ready),
             f"/{SERVICE}/ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),

@@ -18,7 +18,7 @@ LATENCY = "50ms"
 
 @dataclass(frozen=True)
 class Machine:
-    """One namespace with an address."""
+    """A network namespace with an address."""
 
     name: str
     address: str
@@ -47,7 +47,7 @@ def network(machines: int, mbit: int) -> Iterator[list[Machine]]:
 
 
 def _plug_in(machine: Machine, switch: str, port: str, mbit: int) -> None:
-    """What the machine sends is limited at its own end, what it receives at the bridge's."""
+    """Limits the machine's sending at its own end, and its receiving at the bridge's."""
     _ip("netns", "add", machine.name)
     _ip("-n", switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", machine.name)
     _ip("-n", switch, "link", "set", port, "master", "bridge", "up")

@@ -1,4 +1,4 @@
-"""What the clients of the soak send, and whether what comes back is right: a pool of texts with known answers.
+"""Requests of the soak's clients, and the check of their answers: a pool of texts with known answers.
 
 Every request is drawn by the client's own seeded generator: a few texts or passages of the pool in any order, with any
 options; and now and then one of the mistakes below, which must be refused, each with its own words, while the requests

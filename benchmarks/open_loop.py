@@ -33,7 +33,7 @@ TEXTS = (
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent: `rate` requests a second, drawn by `seed`; `shares` are the weights of the ways, in their order.
+    """The requests to send: `rate` a second, drawn by `seed`; `shares` are the weights of the ways, in their order.
 
     Of the streams `long_percent` ask for `long_tokens`, longer than a drain lasts, the others for `tokens`.
     """

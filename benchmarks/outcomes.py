@@ -1,4 +1,4 @@
-"""What became of every request of a load: right, lost or cut, and how long it took, by phase of a change.
+"""Outcome of every request of a load: right, lost or cut, and how long it took, by phase of a change.
 
 Lost is all that a client would call a failure: an error, a wrong status, a wrong answer, no answer. Cut is only a
 stream that the host's drain had given all of its time before it ended.

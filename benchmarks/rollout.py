@@ -1,4 +1,4 @@
-"""What clients notice of a rollout: a load on a fleet of rehearsal machines while `pyinfra … deploy.py -y` changes it.
+"""Effects of a rollout on clients: a load on a fleet of rehearsal machines while `pyinfra … deploy.py -y` changes it.
 
     python -m benchmarks.rollout                              six hosts, a balancer, three changes one after the other
     python -m benchmarks.rollout --change driver --debian 13  one change, behind HAProxy of Debian 13
@@ -136,7 +136,7 @@ def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Seque
 def act(
     options: argparse.Namespace, change: str, serving: Sequence[Machine], edge: Sequence[Machine]
 ) -> Callable[[], changes.Ran]:
-    """What makes the change: a run, or a hand on the first host."""
+    """The action that makes the change: a run, or a hand on the first host."""
     if change in changes.RUNS:
         return lambda: changes.run(change, serving)
     pools = {pool: len(serving) // options.pools for pool in pool_names(options)}
@@ -149,7 +149,7 @@ def pool_names(options: argparse.Namespace) -> list[str]:
 
 
 def exporters(edge: Sequence[Machine]) -> list[str]:
-    """Where each balancer says what it knows of its servers."""
+    """The address of each balancer's exporter."""
     return [f"http://{one.address}:{front.METRICS_PORT}/metrics" for one in edge]
 
 
@@ -187,7 +187,7 @@ def loaded(
 
 
 def described(run: Loaded[Any]) -> dict[str, Any]:
-    """What was lost, and what the exporters said of the hosts; None where there is no balancer."""
+    """Lost requests, and the exporters' view of the hosts; None if there is no balancer."""
     least = min(run.rotation.least.values()) if run.rotation.least else None
     looks = {"least_in": least, "looks": run.rotation.looks, "looks_unanswered": run.rotation.silent}
     return losses(run.outcomes, run.begins) | looks
@@ -201,7 +201,7 @@ def write_losses(change: str, run: Loaded[Any]) -> None:
 
 
 def targets(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> list[Place]:
-    """Where requests go, in equal shares: every pool's ports on every balancer, or without balancers the hosts."""
+    """Targets of requests, in equal shares: every pool's ports on every balancer, or without balancers the hosts."""
     if not edge:
         return [Place(f"{one.address}:8000", f"{one.address}:8001") for one in serving]
     ports = [front.ports(number) for number in range(options.pools)]

@@ -47,7 +47,7 @@ class Elsewhere:
         return self.models.get(kind, kind)
 
     def cpu_seconds(self) -> float:
-        """What `cpu` says; 0 without it."""
+        """CPU seconds by `cpu`; 0 without it."""
         return self.cpu()
 
 

@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass
 class Tally:
-    """What the clients of one process have seen."""
+    """Observations of one process's clients."""
 
     good: int = 0
     refused: int = 0

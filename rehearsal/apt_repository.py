@@ -1,4 +1,4 @@
-"""One signed apt repository in the three shapes operators meet: NVIDIA's, Docker's and the container toolkit's.
+"""A signed apt repository in the three shapes operators meet: NVIDIA's, Docker's and the container toolkit's.
 
 Paths, package names and versions are the upstream ones, so that an inventory only names another mirror. The signing
 key lives for the length of one build: its public half is published beside the packages, its secret half is forgotten.

@@ -1,4 +1,4 @@
-"""Where the outer machine gets Debian packages from, told to a machine of another Debian release.
+"""The outer machine's sources of Debian packages, for a machine of another Debian release.
 
 Which mirror is reachable is the outer machine's business: it is read from its apt configuration each time and never
 written into this repository. Both formats apt reads are understood, deb822 (`*.sources`) and one line per source.
@@ -24,7 +24,7 @@ HANDED_ON = re.compile(
 
 @dataclass(frozen=True)
 class Source:
-    """One apt source of binary packages; `signed_by` is a keyring path, a key in armour, or empty."""
+    """An apt source of binary packages; `signed_by` is a keyring path, a key in armour, or empty."""
 
     uris: tuple[str, ...]
     suites: tuple[str, ...]

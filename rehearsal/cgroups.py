@@ -70,7 +70,7 @@ def remove(number: int, name: str) -> None:
 
 
 def limit_disk(number: int, name: str, device: str, bytes_per_second: int) -> None:
-    """What runs in the machine reads from and writes to `device` (major:minor) no faster; 0 lifts the limit.
+    """Limits the machine's reads from and writes to `device` (major:minor); 0 lifts the limit.
 
     Version 1's group counts what a process reads, and what it waits for to be written (fsync); what is written behind
     its back is nobody's.

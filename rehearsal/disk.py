@@ -39,7 +39,7 @@ FINISH = "".join(
 
 @dataclass(frozen=True)
 class BaseDisk:
-    """What every machine of one Debian release boots from."""
+    """The disk that every machine of one Debian release boots from."""
 
     place: Path
 

@@ -48,7 +48,7 @@ def _unpacked(debian: str, packages: list[str], tree: Path) -> dict[str, str]:
 
 
 def _payloads(engine: Path, runc: Path, into: Path) -> dict[str, Path]:
-    """What each package installs: the files under the places Docker's own packages use."""
+    """Files of each package: the files under the places Docker's own packages use."""
     units = "usr/lib/systemd/system"
     contents = {
         "docker-ce": [

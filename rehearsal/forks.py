@@ -122,7 +122,7 @@ def require_layers(directory: Path) -> None:
 
 
 def read_record(directory: Path) -> dict[str, Any]:
-    """What was decided when the machine, or snapshot, was made."""
+    """The decisions of the time when the machine, or snapshot, was made."""
     record: dict[str, Any] = json.loads((directory / "machine.json").read_text())
     return record
 

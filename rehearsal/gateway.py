@@ -34,7 +34,7 @@ ANSWER_SECONDS = 120
 
 @dataclass(frozen=True)
 class Gateway:
-    """What a client needs. `ca` is the file of an authority, None where the gateway speaks plain HTTP."""
+    """The values a client needs. `ca` is the file of an authority, None if the gateway speaks plain HTTP."""
 
     url: str
     key: str

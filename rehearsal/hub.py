@@ -43,7 +43,7 @@ class Refused(Exception):
 
 @dataclass
 class Hub:
-    """What the server knows; faults are read from files so that they can be switched while it runs."""
+    """The server's state; faults are read from files so that they can be switched while it runs."""
 
     repositories: dict[str, Repository]
     token: str
@@ -69,7 +69,7 @@ class Hub:
         return repository
 
     def signature(self, sha256: str) -> str:
-        """What makes an address of the other host good."""
+        """The signature that makes an address of the other host valid."""
         return hmac.new(self.key, sha256.encode(), "sha256").hexdigest()
 
     def bytes_per_second(self) -> int:
@@ -88,7 +88,7 @@ class Hub:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection of a client."""
+    """A connection of a client."""
 
     protocol_version = "HTTP/1.1"
     hub: Hub
@@ -211,7 +211,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """One line per request, without the signature: an address with one is as good as a token."""
+        """Logs a line per request, without the signature: an address with one is as good as a token."""
         self.log_message('"%s %s" %s', self.command, self.path.split("?")[0], str(code))
 
 

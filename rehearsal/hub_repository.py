@@ -23,7 +23,7 @@ CHECKSUMS = "checksums.json"
 
 @dataclass(frozen=True)
 class File:
-    """One file of a repository, with the checksums a hub gives for it."""
+    """A file of a repository, with the checksums a hub gives for it."""
 
     path: Path
     name: str
@@ -37,7 +37,7 @@ class File:
 
     @property
     def etag(self) -> str:
-        """What clients compare: sha256 of large files, git's sha1 of small ones."""
+        """The checksum that clients compare: sha256 of large files, git's sha1 of small ones."""
         return self.sha256 if self.large else self.git_sha1
 
     def to_json(self) -> dict[str, object]:
@@ -48,7 +48,7 @@ class File:
 
 @dataclass(frozen=True)
 class Repository:
-    """One repository with one commit."""
+    """A repository with a single commit."""
 
     name: str
     files: dict[str, File]
@@ -98,7 +98,7 @@ class Checksums:
         return known[2], known[3]
 
     def save(self) -> None:
-        """What was read is not read again by who comes next."""
+        """Saves the checksums, so that the next reader need not compute them."""
         if self._is_new:
             unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
             unfinished.write_text(json.dumps(self._known))

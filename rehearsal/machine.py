@@ -1,4 +1,4 @@
-"""One rehearsal machine that shares the outer kernel: started, stopped, cut off, spoken to, thrown away.
+"""A rehearsal machine that shares the outer kernel: started, stopped, cut off, spoken to, thrown away.
 
 Which machines there are, and how one is made, is `machines.py`'s; one with a kernel of its own is `qemu_machine.py`'s.
 """
@@ -24,7 +24,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine of a rehearsal, running or not."""
+    """A machine of a rehearsal, running or not."""
 
     name: str
     places: Places
@@ -36,7 +36,7 @@ class Machine:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What was decided when the machine was made."""
+        """The decisions of the time when the machine was made."""
         return forks.read_record(self.directory)
 
     @property

@@ -39,7 +39,7 @@ class Network:
 
     @property
     def bridge_address(self) -> str:
-        """Where the outer machine and its services are, seen from inside."""
+        """The address of the outer machine and its services, seen from inside."""
         return str(self.subnet[1])
 
     def machine_address(self, index: int) -> str:
@@ -87,7 +87,7 @@ def take_down(places: Places) -> None:
 
 
 def limit_rate(interface: str, rate: str | None) -> None:
-    """What is sent to the machine behind that interface is limited to `rate` (`100mbit`); None lifts the limit."""
+    """Limits traffic to the machine behind that interface to `rate` (`100mbit`); None lifts the limit."""
     subprocess.run(["tc", "qdisc", "del", "dev", interface, "root"], capture_output=True, check=False)
     if rate:
         _command(

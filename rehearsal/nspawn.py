@@ -1,4 +1,4 @@
-"""One machine as systemd-nspawn starts it, and the process that stands behind it as the cloud would.
+"""A machine as systemd-nspawn starts it, and the process that stands behind it as the cloud would.
 
 The supervising process lives in a mount namespace of its own, so that overlay and runtime directories vanish with it
 however it ends. It starts the machine again when the machine reboots, which is a true reboot with a new boot id.
@@ -86,7 +86,7 @@ def start_time(pid: int) -> int | None:
 
 
 def clear_away(record: dict[str, Any]) -> None:
-    """Nothing of an earlier run of the machine is left: processes, control groups, its link on the bridge."""
+    """Removes the remains of an earlier run of the machine: processes, control groups, its link on the bridge."""
     cgroups.end_all(record["number"], record["name"])
     cgroups.remove(record["number"], record["name"])
     # The kernel takes the link away some time after the last process, and nspawn refuses to start before that.
@@ -215,7 +215,7 @@ class Supervisor:
 
 
 def _keep_console(source: IO[bytes], directory: Path) -> None:
-    """What the machine prints on its console is in console.log; the older half is dropped when it grows too long."""
+    """Copies the machine's console to console.log; drops the older half when it grows too long."""
     log = directory / "console.log"
     while chunk := os.read(source.fileno(), 65536):
         if log.exists() and log.stat().st_size > CONSOLE_LOG_BYTES:

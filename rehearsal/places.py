@@ -1,4 +1,4 @@
-"""Where a rehearsal keeps its things, so that no other module joins paths to the state or the cache.
+"""Paths of a rehearsal's files, so that no other module joins paths to the state or the cache.
 
 State belongs to one repository checkout and goes away with `down`; the cache belongs to the user and is shared by all.
 """
@@ -17,12 +17,12 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 class RehearsalRefused(Exception):
-    """What a person did or lacks, as one message to read; never a stack trace."""
+    """A person's mistake or a missing need, as one message to read; never a stack trace."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """One rehearsal: its state directory and its number, which also picks the bridge and the addresses."""
+    """A rehearsal: its state directory and its number, which also picks the bridge and the addresses."""
 
     root: Path
     number: int = 0
@@ -65,7 +65,7 @@ class Places:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One `up` or `down` at a time per rehearsal."""
+        """Lets a single `up` or `down` run per rehearsal."""
         self.root.mkdir(parents=True, exist_ok=True)
         with _lock(self.root / "lock"):
             yield
@@ -80,7 +80,7 @@ def cache() -> Path:
 
 @contextlib.contextmanager
 def cache_locked(name: str) -> Iterator[None]:
-    """One maker at a time for the named thing in the cache; others wait and then find it made."""
+    """Lets a single maker of the named thing into the cache; others wait and then find it made."""
     cache().mkdir(parents=True, exist_ok=True)
     with _lock(cache() / f"{name}.lock"):
         yield

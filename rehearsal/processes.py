@@ -21,7 +21,7 @@ SECONDS_TO_START = 20
 
 @dataclass(frozen=True)
 class Process:
-    """One detached server: its command, and the address that shows it is there."""
+    """A detached server: its command, and the address that shows it is there."""
 
     name: str
     folder: Path
@@ -106,7 +106,7 @@ def _last_line(log: Path) -> str:
 
 
 def _holders(found: list[running.Running], port: int) -> str:
-    """Who listens there, and what to type."""
+    """The processes that listen there, and the command to type."""
     if not found:
         return f"  try     `ss -ltnp 'sport = :{port}'` as root names it; stop it, then run again"
     pids = " ".join(str(process.pid) for process in found)

@@ -19,7 +19,7 @@ TOTAL = re.compile(r"Grand total\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)")
 
 @dataclass
 class Run:
-    """What one `pyinfra INVENTORY VERB` did; seconds per stage by the part of the label before the bar."""
+    """The result of one `pyinfra INVENTORY VERB`; seconds per stage by the part of the label before the bar."""
 
     code: int = 0
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""One machine as QEMU starts it: its own kernel, a disk that loses what was not synced, and a plug that can be pulled.
+"""A machine as QEMU starts it: its own kernel, a disk that loses what was not synced, and a plug that can be pulled.
 
 Hardware acceleration is used where a trial boot gets as far as the kernel's first words with it (on some machines
 /dev/kvm exists and hangs), software emulation else; which one it is is written beside the machine and shown.
@@ -89,7 +89,7 @@ def pid(directory: Path) -> int | None:
 
 
 def ask(directory: Path, command: str, **arguments: Any) -> Any:
-    """What QEMU itself answers to a command of its machine protocol; refuses with its words where it does not do it."""
+    """QEMU's answer to a command of its machine protocol; refuses with QEMU's words if the command fails."""
     opened = os.open(directory, os.O_RDONLY)
     try:
         with socket.socket(socket.AF_UNIX) as line:

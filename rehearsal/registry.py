@@ -50,7 +50,7 @@ def write_configuration(folder: Path, storage: Path, backend_port: int, key: str
 
 
 class Faults:
-    """What the front gets wrong on purpose, read from files so that it can be switched while it runs.
+    """Deliberate faults of the front, read from files so that it can be switched while it runs.
 
     `fault-sporadic-401` holds how many more manifest requests answer 401; `key-without-access` a key that logs in but
     may pull nothing; `fault-slow` how many bytes a second layers get; `fault-cut-blobs` after how many bytes they end.
@@ -157,7 +157,7 @@ class Front(BaseHTTPRequestHandler):
                 time.sleep(len(chunk) / per_second)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """One line per request; the header with the key is never part of it."""
+        """Logs a line per request; the header with the key is never part of it."""
         super().log_request(code, size)
 
 

@@ -116,7 +116,7 @@ def last_words(output: str) -> str:
 
 
 def timed(seconds: dict[str, float], what: str, do: Callable[[], T]) -> T:
-    """What `do` returns; its seconds are noted under `what`."""
+    """The result of `do`; its seconds are noted under `what`."""
     console.rule(what, align="left")
     began = time.monotonic()
     found = do()
@@ -215,7 +215,7 @@ def _ask(inventory: str) -> int:
 
 
 def _stream_through_gateways() -> int:
-    """Where a machine has a gateway: a chat as OpenAI's clients ask for it, its first events and its last."""
+    """Prints a chat through each machine's gateway as OpenAI's clients ask for it: its first events and its last."""
     for one in machines.known():
         if one.state != "running" or not gateway.has_one(one) or not (llms := gateway.models(one, "llm")):
             continue

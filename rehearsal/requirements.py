@@ -1,4 +1,4 @@
-"""What a rehearsal needs of the outer machine, and exactly what is missing here.
+"""Needs of a rehearsal on the outer machine, and the exact list of missing ones.
 
 Each need is tried rather than guessed (a real overlay is mounted, a real bridge made), because a container can have
 the programs and still be forbidden the calls. Nothing is installed unless asked for.
@@ -71,7 +71,7 @@ DISK_MIB = 6_000
 
 @dataclass(frozen=True)
 class Missing:
-    """One thing the outer machine lacks; `package` is what brings it where a package can."""
+    """A need the outer machine lacks; `package` is the package that brings it, if there is any."""
 
     what: str
     package: str = ""

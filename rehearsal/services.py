@@ -115,7 +115,7 @@ def services_down() -> None:
 
 
 def read_services() -> Services:
-    """What `services_up` told last, without starting anything."""
+    """The last result of `services_up`, without starting anything."""
     path = _folder(Places.here()) / "services.json"
     if not path.exists():
         raise RehearsalRefused("the rehearsal's services are not running\n  try     python -m rehearsal.services up")
@@ -124,7 +124,7 @@ def read_services() -> Services:
 
 @dataclass(frozen=True)
 class Artefacts:
-    """What is served, as folders in the cache."""
+    """The served files, as folders in the cache."""
 
     apt: Path
     image: Path

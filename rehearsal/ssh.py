@@ -31,7 +31,7 @@ def write_config(places: Places, hosts: Iterable[tuple[str, str, str]]) -> None:
 
 
 def control_directory(places: Places) -> Path:
-    """Where shared connections have their sockets; somewhere short when the repository's own path is long."""
+    """The directory of shared connections' sockets; somewhere short when the repository's own path is long."""
     inside = places.root / "control"
     if len(str(inside)) <= SOCKET_PATH_BYTES:
         return inside

@@ -67,7 +67,7 @@ def wheels(python: str) -> list[Path]:
 
 
 def folder() -> Path:
-    """Where the wheels are kept, for all checkouts of this user."""
+    """The directory of the wheels, for all checkouts of this user."""
     return cache() / f"torch-{VERSION}"
 
 

@@ -122,7 +122,7 @@ def _groups(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _flag(words: dict[str, ast.expr], names: Names) -> Flag:
-    """One flag's facts; what only a running program knows is named under `unread`."""
+    """The facts of a flag; values that only a running program knows are named under `unread`."""
     action = ast.literal_eval(words["action"]) if "action" in words else ""
     kind = ast.unparse(words["type"]) if "type" in words else "str"
     flag: Flag = {"type": "flag" if action == "store_true" else kind if kind in ("int", "float") else "str"}
@@ -141,7 +141,7 @@ def _flag(words: dict[str, ast.expr], names: Names) -> Flag:
 
 
 def plugins(tree: ast.Module, names: Names) -> dict[str, Flag]:
-    """What `add_plugin_argument` adds: a flag for each field of PluginConfig that `cli_plugin_args` names."""
+    """Flags of `add_plugin_argument`: a flag for each field of PluginConfig that `cli_plugin_args` names."""
     (config,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "PluginConfig")
     is_pydantic = "BaseModel" in map(ast.unparse, config.bases)
     flags = {}

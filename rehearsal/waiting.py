@@ -27,7 +27,7 @@ ANSWER_SECONDS = 10
 
 
 class Awaited(Protocol):
-    """What is asked of a machine that does not come; which kinds of machine there are is not known here."""
+    """Questions to a machine that does not come up; which kinds of machine there are is not known here."""
 
     @property
     def name(self) -> str:
@@ -39,7 +39,7 @@ class Awaited(Protocol):
 
     @property
     def directory(self) -> Path:
-        """Where its logs are."""
+        """The directory of its logs."""
 
     @property
     def state(self) -> str:
@@ -77,7 +77,7 @@ def _last_lines(log: Path) -> list[str]:
 
 
 def _inside(machine: Awaited) -> list[str]:
-    """What the machine says when it is asked without a network."""
+    """The machine's answers without a network."""
     if machine.state != "running":
         return [f"not asked: it is {machine.state}"]
     try:

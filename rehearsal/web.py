@@ -18,7 +18,7 @@ class FolderHandler(SimpleHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """One thread per connection; a machine that installs from several mirrors opens a few at once."""
+    """A server with a thread per connection; a machine that installs from several mirrors opens a few at once."""
 
     daemon_threads = True
     request_queue_size = 64

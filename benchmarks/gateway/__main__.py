@@ -1,4 +1,4 @@
-"""What the gateway costs: time to the first token, token events a core second, memory; and whose streams a kill ends.
+"""Cost of the gateway: time to the first token, token events a core second, memory; and whose streams a kill ends.
 
     python -m benchmarks.gateway                                  everything, with a hold of ten minutes
     python -m benchmarks.gateway --parts loads --peer DIR:DIR     where `pip install --target` put litellm[proxy]
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def machine(cores: Cores) -> dict[str, Any]:
-    """Where it ran, and which process had which core."""
+    """The machine it ran on, and the cores of each process."""
     models = {line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
               if line.startswith("model name")}  # fmt: skip
     settings = {name: os.environ[name] for name in ("GRPC_EXPERIMENTS",) if name in os.environ}
@@ -181,7 +181,7 @@ def at_once(options: argparse.Namespace, work: Path, cores: Cores) -> tuple[dict
 
 
 def idle(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, Any]:
-    """What streams cost that wait for a token, and what somebody who asks notices of connections that say nothing."""
+    """Cost of streams that wait for a token, and the effect of silent connections on other requests."""
     (port,) = free_ports(1)
     clients = cores.get("client", [])
     with contextlib.ExitStack() as stack:

@@ -31,7 +31,7 @@ TOKEN = b'"content":" w'
 
 @dataclass
 class Seen:
-    """What the clients of a load saw: seconds to each first token or answer, and how many tokens came."""
+    """Observations of a load's clients: seconds to each first token or answer, and how many tokens came."""
 
     seconds: list[float] = field(default_factory=list)
     events: int = 0
@@ -43,7 +43,7 @@ class Seen:
         return {"p50": round(1000 * found[49], 3), "p99": round(1000 * found[98], 3)}
 
     def add(self, told: dict[str, Any]) -> None:
-        """What the clients of another process saw is in it as well."""
+        """Adds the observations of another process's clients."""
         self.seconds += told["seconds"]
         self.events += told["events"]
         self.requests += told["requests"]
@@ -60,7 +60,7 @@ async def closed_loop(
     spread: float = 0,
     pause: float = 0,
 ) -> Seen:
-    """What clients saw that each asked again once it was answered, until so many seconds after `begins` ended.
+    """Observations of clients that send the next request after each answer, until so many seconds after `begins` ended.
 
     It begins once they had `WARM` answers together, one each at least, which do not count. With `spread` each begins
     within so many seconds; `pause` is the mean of the seconds, others each time, that it waits before it asks again.
@@ -195,7 +195,7 @@ class Http:
 
     @contextlib.asynccontextmanager
     async def embedding(self) -> AsyncIterator[Ask]:
-        """One text to its vector."""
+        """A client that asks for the vector of one text."""
         async with self._connection("/v1/embeddings", EMBED) as connection:
 
             async def ask(seen: Seen) -> None:

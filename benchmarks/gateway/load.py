@@ -54,7 +54,7 @@ class Load:
 
 
 def seen_of(load: Load, cores: Cores, pid: int = 0) -> tuple[Seen, float]:
-    """What clients on these cores saw, a process on each; and CPU seconds that the process `pid` spent meanwhile."""
+    """Observations of clients on these cores, a process on each; and CPU seconds of the process `pid` meanwhile."""
     total = Seen()
     with contextlib.ExitStack() as stack:
         processes: list[Process] = []
@@ -74,7 +74,7 @@ def seen_of(load: Load, cores: Cores, pid: int = 0) -> tuple[Seen, float]:
 
 
 async def run(load: Load) -> Seen:
-    """What this process's clients saw."""
+    """Observations of this process's clients."""
 
     async def begins() -> None:
         print("ready", flush=True)
@@ -84,7 +84,7 @@ async def run(load: Load) -> Seen:
 
 
 def main(words: Sequence[str]) -> None:
-    """What was seen is printed."""
+    """Prints the observations."""
     given = json.loads(words[0])
     gc.freeze()  # as the gateway does: a collection of all that is loaded would count as the server's time
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

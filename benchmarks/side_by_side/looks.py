@@ -1,4 +1,4 @@
-"""What the steps of `ours.py` ask a host."""
+"""Facts that the steps of `ours.py` ask of a host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyinfra.api import FactBase
 
 
 class Looked(FactBase[str]):
-    """What a piece of shell prints, without the last line end; a shell that ends badly has printed all it knows."""
+    """Output of a piece of shell, without the last line end; a shell that ends badly has printed all it knows."""
 
     default = str
 

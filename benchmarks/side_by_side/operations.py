@@ -36,7 +36,7 @@ class Operation:
 
 
 def operations(host: str) -> list[Operation]:
-    """Those of the host of this name, in order."""
+    """The operations of the host of this name, in order."""
     return [
         packages("Install what a host needs", PACKAGES),
         held("Hold Python's apt bindings", "python3-apt"),
@@ -136,7 +136,7 @@ def line(name: str, path: str, wanted: str) -> Operation:
 
 
 def absent(name: str, path: str) -> Operation:
-    """Nothing is at the path."""
+    """The path is absent."""
     return Operation(name, f"[ -e {quote(path)} ] && echo there; true", "", (f"rm -rf {quote(path)}",))
 
 

@@ -51,7 +51,7 @@ def unit(dollars: float, prompt: float, completion: float, documents: float, out
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """What a unit costs while a load keeps the card full: less is not to be had with this load. None: not measured."""
+    """The cost of a unit while a load keeps the card full: the least with this load. None: not measured."""
 
     model: str
     kind: str
@@ -123,7 +123,7 @@ def months(plan: Plan, prices: Prices) -> tuple[Month, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """What the window cost of what `key` names, and a unit of it; GPU seconds are the device's, without idle ones."""
+    """The cost of `key` in the window, and of a unit of it; GPU seconds are the device's, without idle ones."""
 
     key: tuple[str, ...]
     dollars: float

@@ -1,4 +1,4 @@
-"""What a load got out of a model, as bench files say it.
+"""Measured throughput of a model under a load, from bench files.
 
 Two files are known: the results of `enginehouse bench`, and those of `benchmarks/encoders.py`, which measures the
 shapes of bge-reranker-large and nomic-embed-text-v2-moe on one card.
@@ -23,7 +23,7 @@ CARDS = {"NVIDIA H100 80GB HBM3": "h100-80"}
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What one load got out of one model on `gpus` cards of one kind; rates are a second, of all its cards together.
+    """Measured throughput of a load of a model on `gpus` cards of one kind; rates are a second, of all cards together.
 
     `alone`: no other model of its cards was asked meanwhile. `saturated`: as many clients as the load names asked
     again at once, so the rate is the most that they got out of it.

@@ -1,4 +1,4 @@
-"""What a card costs an hour: typed, or from a file that says when and where somebody read it. Nothing is built in."""
+"""The price of a card an hour: typed, or from a file that says when and where somebody read it. Nothing is built in."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ RULES = (  # {output_weight} is filled in by whoever prints them
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """What counters of one model on one host came to in the window; seconds are of the device, of encoders alone."""
+    """Counters of one model on one host over the window; seconds are of the device, of encoders alone."""
 
     prompt_tokens: float = 0.0
     completion_tokens: float = 0.0
@@ -47,7 +47,7 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What one model of one host used. `gpu_seconds`: the device's for it; `paid_seconds`: those and its idle part.
+    """The use of one model of one host. `gpu_seconds`: the device's for it; `paid_seconds`: those and its idle part.
 
     The paid seconds of all shares of a host are its GPUs times the window. `model` is "" for GPUs that nobody used.
     """
@@ -69,7 +69,7 @@ def shares(plan: Plan, window: Window, output_weight: float) -> tuple[Share, ...
 
 
 def engine_of(model: ModelSlice) -> str:
-    """What runs the model: its engine's name, or the path."""
+    """The engine that runs the model: its name, or the path."""
     return model.engines[0].name if model.engines else f"{model.path}, {model.precision}"
 
 

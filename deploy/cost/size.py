@@ -30,7 +30,7 @@ PIECES = {"reranker": "passages", "embedder": "texts"}
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What users ask for; lengths are tokens. `every_seconds`: from one question of a user to the next."""
+    """The demand of users; lengths are tokens. `every_seconds`: from one question of a user to the next."""
 
     users: int
     prompt: int
@@ -109,7 +109,7 @@ def _size(
 
 
 def _chosen(found: Sequence[Size]) -> Size:
-    """What was measured goes before what only fits: its number is a number, that of the other one a least."""
+    """Prefers measured sizes; a calculated size is only a lower bound."""
     best, *rest = [size for size in found if size.is_measured] or found
     for larger in rest:
         best = larger if larger.cards <= SAVES * best.cards else best
@@ -189,7 +189,7 @@ def _of_encoder(model: ModelSlice, demand: Demand, own: Sequence[Load]) -> Need:
 
 
 def assumptions(demand: Demand) -> tuple[str, ...]:
-    """What the numbers take for granted, a sentence each."""
+    """Assumptions of the numbers, a sentence each."""
     pieces = [f"{count} {what}" for count, what in ((demand.passages, "passages"), (demand.texts, "texts")) if count]
     asked = f"each asks again after {demand.every_seconds:g} s, with {' and '.join(pieces)}" if pieces else ""
     return (

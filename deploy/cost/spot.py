@@ -1,4 +1,4 @@
-"""What interruptions of spot machines cost, and engines that every host builds for itself.
+"""The cost of interruptions of spot machines, and of engines that every host builds for itself.
 
 The time of a new deploy is taken from a recorded one (benchmarks/results/h100-deploy.json): what it fetched is apart
 from the rest, so that another image, other weights and another network can be put in its place.
@@ -62,7 +62,7 @@ class Interruptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Spot:
-    """One host of `card` on spot: seconds until it serves again, and what an hour that serves then costs a GPU."""
+    """A host of `card` on spot: seconds until it serves again, and what an hour that serves then costs a GPU."""
 
     card: str
     per_hour: float
@@ -79,7 +79,7 @@ class Spot:
 def spot(
     plan: Plan, host: str, per_hour: float, on_demand: float, recorded: Recorded, interruptions: Interruptions
 ) -> Spot:
-    """What spot comes to for this host. Raises: a Refusal where it would never serve."""
+    """The cost of spot for this host. Raises: a Refusal if it would never serve."""
     mine = plan.for_host(host)
     mib = mine.image.size_mib + sum(weights.size_mib for weights in mine.weights)
     fetch = mib / interruptions.fetch_mib_s if interruptions.fetch_mib_s else recorded.fetching_seconds
@@ -116,7 +116,7 @@ def spot(
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """One engine that several hosts load: dollars if each of them builds it, and if it is built once and copied."""
+    """An engine that several hosts load: dollars if each of them builds it, and if it is built once and copied."""
 
     engine: str
     hosts: int

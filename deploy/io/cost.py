@@ -1,4 +1,4 @@
-"""What an inventory costs: reads prices, bench files, counters and audit lines, and hands them to `deploy.cost`."""
+"""The cost of an inventory: reads prices, bench files, counters and audit lines, and hands them to `deploy.cost`."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def cost_of(
     record: Path | None = None,
     build_minutes: float = 0.0,
 ) -> Cost:
-    """What the plan costs. Raises: a Refusal for a file that cannot be read, or a question nothing here answers."""
+    """The cost of the plan. Raises: a Refusal for a file that cannot be read, or a question nothing here answers."""
     given: dict[str, Any] = {"months": months(plan, prices), "price_source": prices.source}
     given |= {"output_weight": output_weight, "by": tuple(by), "utilisation": utilisation}
     notes = [f"prices: {prices.source}; for one GPU and hour, its share of the host included"]
@@ -138,7 +138,7 @@ def cost_of(
 
 
 def read_json(file: Path) -> Any:
-    """What the file holds. Raises: a Refusal where it is missing or no JSON."""
+    """The file's content. Raises: a Refusal if it is missing or no JSON."""
     try:
         return json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:

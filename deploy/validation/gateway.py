@@ -69,7 +69,7 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
 
 
 def gateway_notice(host: Host) -> str:
-    """What an operator should read of a gateway although nothing is wrong; empty where there is nothing."""
+    """Notices about a valid gateway that an operator should read; empty if there are none."""
     if host.gateway is None or host.gateway.keys is not None:
         return ""
     who = "whoever reaches its balancer" if host.gateway.protection else "every user and program of its host"
@@ -157,7 +157,7 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 
 
 def taken_ports(host: Host) -> dict[int, str]:
-    """Who else of ours listens on the host: its servers, and what balancers ask."""
+    """Ports of our other programs on the host: its servers, and the agent that balancers ask."""
     traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
     servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
     return traffic | servers
@@ -382,7 +382,7 @@ def _models(host: Host) -> Iterator[Refusal]:
 
 
 def seen_from_outside(model: Model) -> tuple[Any, ...]:
-    """What a client would notice of a model."""
+    """The properties of a model that a client notices."""
     if isinstance(model, LLM):
         return (LLM, model.checkpoint, model.weights, model.max_seq_len)
     return (type(model), model.checkpoint, model.weights, model.max_items, model.max_tokens)

@@ -1,4 +1,4 @@
-"""What a fault is: something that goes wrong on one machine, at one moment of a deploy, and can be put right again.
+"""A fault: something that goes wrong on one machine, at one moment of a deploy, and can be put right again.
 
 The texts are the operator's: the table of rehearsal/README.md is made of them, and the tests hold every run to `says`.
 """
@@ -18,7 +18,7 @@ SERVING = "while it serves"
 
 
 class Fault(ABC):
-    """One thing that goes wrong; a subclass each."""
+    """A fault; each has a subclass."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -41,7 +41,7 @@ class Fault(ABC):
         """It is so from now on, or has happened."""
 
     def undo(self, machine: Machine) -> None:  # noqa: B027
-        """What a person would mend is mended; nothing for what only happened."""
+        """Makes the repair that a person would make; does nothing after a mere event."""
 
     def strike(self, machine: Machine) -> None:
         """Applies it; refuses on a machine it cannot be shown on."""

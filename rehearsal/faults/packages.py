@@ -1,4 +1,4 @@
-"""What befalls apt and dpkg: somebody holds the lock, an installation was cut, a package is half configured."""
+"""Faults of apt and dpkg: somebody holds the lock, an installation was cut, a package is half configured."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class DpkgInterrupted(Fault):
 
 
 class KernelPending(Fault):
-    """What an upgrade of the kernel leaves until the reboot: another kernel's directory, and a note."""
+    """Traces of a kernel upgrade until the reboot: another kernel's directory, and a note."""
 
     name = "kernel-pending"
     summary = "a new kernel is installed and waits for a reboot"

@@ -1,4 +1,4 @@
-"""What a registry does on a bad day: away, slow, rejecting, or cut short by a proxy in between."""
+"""Faults of a registry: away, slow, rejecting, or cut short by a proxy in between."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Switched(Fault):
 
 
 class RegistryDown(Fault):
-    """Nothing listens on its port."""
+    """The registry's port is closed."""
 
     name = "registry-down"
     summary = "the registry does not answer"
@@ -84,5 +84,5 @@ class RegistryTruncated(_Switched):
 
 
 def folder(machine: Machine) -> Path:
-    """Where the services of the machine's rehearsal keep their state."""
+    """State directory of the services of the machine's rehearsal."""
     return machine.places.root / "services"

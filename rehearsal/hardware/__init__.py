@@ -17,7 +17,7 @@ from rehearsal.places import RehearsalRefused
 
 @dataclass(frozen=True)
 class PciDevice:
-    """One row of the PCI list; ids as `lspci -n` writes them, memory only where the device is a GPU."""
+    """A row of the PCI list; ids as `lspci -n` writes them, memory only where the device is a GPU."""
 
     address: str
     vendor: str
@@ -30,7 +30,7 @@ class PciDevice:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the machine shows: its PCI devices, whether its kernel brings nouveau, whether it booted securely."""
+    """Visible hardware: PCI devices, whether its kernel brings nouveau, whether it booted securely."""
 
     pci: tuple[PciDevice, ...] = ()
     nouveau: bool = True

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 
 class TritonPythonModel:
-    """What the Python backend calls."""
+    """The model that the Python backend calls."""
 
     def initialize(self, args: dict[str, str]) -> None:
         """The model is on its device; nothing has been run on it yet."""

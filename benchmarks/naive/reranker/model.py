@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 
 
 class TritonPythonModel:
-    """What the Python backend calls."""
+    """The model that the Python backend calls."""
 
     def initialize(self, args: dict[str, str]) -> None:
         """The model is on its device; nothing has been run on it yet."""

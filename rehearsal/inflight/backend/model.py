@@ -27,7 +27,7 @@ COUNTS = ("kv_cache_alloc_new_blocks", "kv_cache_reused_blocks", "kv_cache_alloc
 
 
 class TritonPythonModel:
-    """What Triton's Python backend calls."""
+    """The model that Triton's Python backend calls."""
 
     @staticmethod
     def auto_complete_config(auto_complete_model_config):
@@ -101,7 +101,7 @@ class TritonPythonModel:
                 self._generate(request, sender, is_stopped, one, (row, sequence, streaming))
 
     def _asked(self, request, row):
-        """One row, judged against the engine's limits."""
+        """A row, judged against the engine's limits."""
         length, count = int(array(request, "input_lengths").reshape(-1)[row]), int(scalar(request, "request_output_len",
                                                                                           0, row))  # fmt: skip
         engine, beams = self.engine, int(scalar(request, "beam_width", 1, row))
@@ -220,7 +220,7 @@ def array(request, name):
 
 
 def scalar(request, name, otherwise, row=0):
-    """One row's value of an input that has one a row."""
+    """The row's value of an input with a value per row."""
     values = array(request, name)
     return otherwise if values is None or not values.size else values.reshape(-1)[row]
 

@@ -1,4 +1,4 @@
-"""What the C++ backend reads before it serves: parameters of config.pbtxt, an engine's directory, ranks and the GPU.
+"""Inputs of the C++ backend before it serves: parameters of config.pbtxt, an engine's directory, ranks and the GPU.
 
 rehearsal stand-in. The refusals are the real one's: mandatory keys, an engine that is not there, of another GPU, of
 another version or of another number of ranks, run-time settings the engine was not built for. Unknown keys are ignored,
@@ -66,7 +66,7 @@ class Engine:
         return self.built(f"gather_{kind}_logits") or self.built("gather_all_token_logits")
 
     def describe(self):
-        """One line for the log."""
+        """A line for the log."""
         return (
             f"{self.pretrained['architecture']} of {self.folder}, {self.header['precision']}, SM {self.header['sm']}, "
             f"max_seq_len {self.max_seq_len}, KV cache {self.parameters.get('max_tokens_in_paged_kv_cache', 'unbound')}"

@@ -12,7 +12,7 @@ DRIFTED = 1
 
 @dataclass
 class Asked:
-    """One prompt of one request, with what it wants."""
+    """A prompt of a request, with its parameters."""
 
     ids: list
     count: int

@@ -1,4 +1,4 @@
-"""What a request names an adapter with (rehearsal stand-in)."""
+"""The type by which a request names an adapter (rehearsal stand-in)."""
 
 from dataclasses import dataclass
 

@@ -31,7 +31,7 @@ WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 @dataclass
 class Output:
-    """What has been generated so far."""
+    """The text generated so far."""
 
     text: str = ""
     new_text: str = ""
@@ -51,7 +51,7 @@ class RequestOutput:
 
 
 class Base:
-    """What both LLM classes do: `generate` answers as the real one, `stream` yields an Output per token."""
+    """Base of both LLM classes: `generate` answers as the real one, `stream` yields an Output per token."""
 
     drift = None
     """From which word on the answer is another one than the checkpoint's."""
@@ -118,7 +118,7 @@ class Base:
             yield token
 
     def shutdown(self):
-        """Nothing runs here."""
+        """Does nothing: the stand-in has no process."""
 
     def stream(self, prompt, stopped=lambda: False, **sampling):
         """An Output after every token, the last one with its finish reason: length, stop or cancelled."""
@@ -181,7 +181,7 @@ class LLM(Base):
             )
 
     def describe(self):
-        """One line for the log."""
+        """A line for the log."""
         kept = "what is left" if self.kv_tokens is None else f"{self.kv_tokens} tokens"
         return (
             f"{self.configuration['architectures'][0]} from {self.folder}: {self.tensors} tensors, "

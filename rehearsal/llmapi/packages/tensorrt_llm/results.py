@@ -1,4 +1,4 @@
-"""What `generate_async` gives: the answer so far, again after every token (rehearsal stand-in).
+"""The result of `generate_async`: the answer so far, again after every token (rehearsal stand-in).
 
 As in the real package: texts and ids are those since the beginning, of several sequences only the one that ends last
 has a `finish_reason`, and a stop token is taken off the ids.
@@ -21,7 +21,7 @@ class Logprob:
 
 @dataclass
 class CompletionOutput:
-    """One sequence so far."""
+    """A sequence so far."""
 
     index: int
     text: str = ""
@@ -33,7 +33,7 @@ class CompletionOutput:
 
 
 class RequestResult:
-    """One request: an asynchronous iterator that gives itself, after every token or, not streaming, at the end."""
+    """A request: an asynchronous iterator that gives itself, after every token or, not streaming, at the end."""
 
     def __init__(self, ids, sequences, params, streaming, tokenizer, before):
         self.prompt_token_ids, self.cached_tokens, self.finished = ids, 0, False

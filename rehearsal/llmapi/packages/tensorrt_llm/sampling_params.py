@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(kw_only=True)
 class GuidedDecodingParams:
-    """What an answer has to be; one of them at most."""
+    """Constraints on an answer; at most one is set."""
 
     json: object = None
     regex: str = None
@@ -58,6 +58,6 @@ class SamplingParams:
             )
 
     def given(self):
-        """What was said, for a stand-in's own sampling."""
+        """The parameters that the caller set, for a stand-in's own sampling."""
         named = ("max_tokens", "seed", "top_p", "temperature", "stop")
         return {name: getattr(self, name) for name in named if getattr(self, name) is not None}

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 
 class TritonPythonModel:
-    """What Triton's Python backend calls."""
+    """The model that Triton's Python backend calls."""
 
     def initialize(self, args):
         """Load the tokenizer."""
@@ -21,7 +21,7 @@ class TritonPythonModel:
         pb_utils.Logger.log_info("rehearsal stand-in: postprocessing")
 
     def execute(self, requests):
-        """One response a request: a text per beam of each row."""
+        """Returns a response per request: a text per beam of each row."""
         return [self._answer(request) for request in requests]
 
     def _answer(self, request):

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 
 class TritonPythonModel:
-    """What Triton's Python backend calls."""
+    """The model that Triton's Python backend calls."""
 
     def initialize(self, args):
         """Load the tokenizer; every output the real one looks up has to be configured."""
@@ -32,7 +32,7 @@ class TritonPythonModel:
         pb_utils.Logger.log_info("rehearsal stand-in: preprocessing")
 
     def execute(self, requests):
-        """One response a request."""
+        """Returns a response per request."""
         return [self._answer(request) for request in requests]
 
     def _answer(self, request):

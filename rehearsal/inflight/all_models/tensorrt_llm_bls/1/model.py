@@ -14,7 +14,7 @@ FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
 class TritonPythonModel:
-    """What Triton's Python backend calls."""
+    """The model that Triton's Python backend calls."""
 
     def initialize(self, args):
         """Read the names of the engines."""
@@ -33,7 +33,7 @@ class TritonPythonModel:
         pb_utils.Logger.log_info("rehearsal stand-in: tensorrt_llm_bls")
 
     def execute(self, requests):
-        """One request after another: through its sender where answers stream, else one response for each."""
+        """Answers the requests in turn: through the sender if answers stream, else by a response each."""
         responses = []
         for request in requests:
             sender = request.get_response_sender() if self.decoupled else None

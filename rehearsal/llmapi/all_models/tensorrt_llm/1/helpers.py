@@ -52,7 +52,7 @@ def sampling(request):
 
 
 def response(request, outputs):
-    """One response: every sequence's whole text so far, and what else the request asked for, all of it as text."""
+    """A response: every sequence's whole text so far, and what else the request asked for, all of it as text."""
     tensors = [pb_utils.Tensor("text_output", np.array([output.text.encode() for output in outputs], dtype=STRINGS))]
     for name in ("finish_reason", "stop_reason", "cumulative_logprob"):
         if scalar(request, f"return_{name}", bool, False):

@@ -21,7 +21,7 @@ CANCELLED = "Request cancelled by client"
 
 
 class TritonPythonModel:
-    """What Triton's Python backend calls."""
+    """The model that Triton's Python backend calls."""
 
     @staticmethod
     def auto_complete_config(auto_complete_model_config):

@@ -1,1 +1,1 @@
-"""What `trtllm-build` and its sisters are started through."""
+"""Entry points of `trtllm-build` and its sisters."""

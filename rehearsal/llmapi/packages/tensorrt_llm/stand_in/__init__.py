@@ -1,1 +1,1 @@
-"""What converting and building leave behind when nothing is computed: the real files' names and configuration."""
+"""Results of converting and building without computation: the real files' names and configuration."""

@@ -25,7 +25,7 @@ def published(folder):
 
 
 def digest(folder):
-    """What tells one set of weights from another."""
+    """The digest that distinguishes sets of weights."""
     total = hashlib.sha256()
     for file in [Path(folder) / "config.json", *sorted(Path(folder).glob("*.safetensors"))]:
         total.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())

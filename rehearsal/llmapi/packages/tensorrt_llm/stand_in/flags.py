@@ -16,7 +16,7 @@ ENUMS = {"--kv_cache_type": ("continuous", "paged", "disabled")}
 
 
 def build_parser():
-    """What `trtllm-build` takes."""
+    """The flags of `trtllm-build`."""
     return parser("trtllm-build", _rows("1.2", "trtllm-build"))
 
 
@@ -27,13 +27,13 @@ def plugin_names():
 
 
 def convert_parser(family):
-    """What a convert script takes; the newest that was read is of December 2024."""
+    """The flags of a convert script; the newest that was read is of December 2024."""
     rows = _rows("0.17.0.dev2024121700", f"convert_checkpoint.py of {family}")
     return parser("convert_checkpoint.py", rows)
 
 
 def quantize_parser():
-    """What quantize.py takes."""
+    """The flags of quantize.py."""
     return parser("quantize.py", _rows("1.2", "quantize.py"))
 
 

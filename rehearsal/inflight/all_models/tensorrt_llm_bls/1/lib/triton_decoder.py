@@ -84,7 +84,7 @@ class TritonDecoder:
         return self._exec_triton_request_single(asked).output_tensors()[0].as_numpy()
 
     def _draft(self, inputs, count):
-        """What the draft model proposes; asked for one whole answer, as the target is after it."""
+        """The draft model's proposal; asked for one whole answer, as the target is after it."""
         if not self.draft_llm_model_name:
             raise RuntimeError("cannot perform speculative decoding without draft model")
         if not self._load_each_model_config("localhost:8001", self.draft_llm_model_name):
