@@ -161,8 +161,9 @@ def _kept_off(unit: str) -> Iterator[None]:
     finally:
         if is_ours:
             mask.unlink()
-            for wanted in UNITS.glob(f"*.wants/{unit}"):
-                wanted.unlink()
+            for folder in UNITS.glob("*.wants"):
+                # `glob` on the link's own name would pass over a link whose target is not there.
+                (folder / unit).unlink(missing_ok=True)
 
 
 def _has(name: str) -> bool:
