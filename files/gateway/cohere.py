@@ -279,7 +279,7 @@ async def tokenize(request: Request) -> None:
     model, _ = request.model(fields.text("model"), "llm")
     prompter = request.gateway.prompters[model.name]
     request.pay_for(request.size)
-    tokens = await prompt_ids(request, Fields({"prompt": fields.text("text")}), model)
+    tokens = await prompt_ids(request, fields.text("text"), model, "text")
     fields.close()
     request.let_go()
     request.exchange.record.read_tokens = len(tokens)

@@ -1,7 +1,8 @@
-"""`POST /v1/completions`: a prompt as it is, without a template.
+"""`POST /v1/completions`: prompts as they are, without a template.
 
 The client writes the whole prompt, control tokens too: whoever lets strangers write into it uses chats. A prompt of
-ids is sent as it is. Several prompts in one request are refused: their answers are those of several requests.
+ids is sent as it is. Choices of several prompts are numbered as OpenAI's server numbers them: all of the first prompt,
+then all of the second.
 """
 
 from __future__ import annotations
@@ -9,92 +10,176 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
+from gateway.batch import Batch, batch_of
 from gateway.chat import refuse_changes
+from gateway.events import Event
 from gateway.fields import FieldError, Fields
-from gateway.generation import FINISHES, Generation, most_characters, refuse_longer, room, stream_of
+from gateway.generation import FINISHES, most_characters, refuse_longer, room, stream_of
+from gateway.logprobs import Listed, content_of
 from gateway.request import Request
-from gateway.sampling import sampling_of
+from gateway.sampling import MOST_LOGPROBS, sampling_of
 from gateway.settings import ModelSettings
 
 PREFIX, KIND = "cmpl", "text_completion"
+Prompt = str | list[int]
 
 
 async def completions(request: Request) -> None:
-    """The model's continuation is sent."""
-    asked = await understood(request)
-    await (streamed if asked.streams else whole)(asked)
+    """The model's continuations are sent."""
+    batch, echoes = await understood(request)
+    await (streamed if batch.first.streams else whole)(batch, Choices(batch, echoes))
 
 
-async def understood(request: Request) -> Generation:
-    """The request, its prompt tokenised.
+async def understood(request: Request) -> tuple[Batch, list[str]]:
+    """The request, its prompts tokenised, and the text that begins each prompt's choices.
 
     Raises: FieldError, ApiError for everything that it asks for and cannot have.
     """
     fields = request.fields()
     name = fields.text("model")
     model, _ = request.model(name, "llm")
-    prompter = request.gateway.prompters[model.name]
-    prompt = await ids(request, fields, model)
-    sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
+    most = request.exchange.limits.inputs
+    prompts = prompts_of(fields, most)
+    sampling = sampling_of(fields, request.gateway.prompters[model.name].defaults, model.context_tokens, model.no_guide)
+    sampling = replace(sampling, logprobs=fields.maybe_whole("logprobs", 0, MOST_LOGPROBS))
+    if len(prompts) * sampling.sequences > most:
+        message = f"`n`: {len(prompts)} prompts with {sampling.sequences} choices each are more than {most} choices"
+        raise FieldError("n", f"{message}; send fewer prompts at once, or ask for a smaller `n`", "invalid_value")
     streams, tells_usage = stream_of(fields)
     fields.text("user", "")  # changes nothing
-    fields.only("echo", False, because="the prompt is not sent back")
-    fields.only("suffix", "", because="nothing is written before a suffix")
-    fields.only("logprobs", because="log probabilities are not offered")
+    echoes = echoes_of(fields, prompts, sampling.logprobs is not None)
+    fields.only("suffix", "", because="nothing is written before a suffix; put all of the text into `prompt`")
     fields.only("logit_bias", {}, because="no bias of tokens is offered")
     fields.only("add_special_tokens", True, because="a text begins as the tokenizer begins one; send ids for another")
     refuse_changes(fields, {})
     fields.close()
-    max_tokens = room(model, len(prompt), sampling.max_tokens, "prompt")
-    return Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage)
+    tokenised: list[tuple[Sequence[int], int]] = []
+    for number, prompt in enumerate(prompts):
+        if number and request.is_large:
+            await request.gateway.pauses.pause()
+        param = f"prompt[{number}]" if len(prompts) > 1 else "prompt"
+        tokens = await ids(request, prompt, model, param)
+        tokenised.append((tokens, room(model, len(tokens), sampling.max_tokens, param)))
+    return batch_of(request, name, model, tokenised, sampling, streams, tells_usage), echoes
 
 
-async def ids(request: Request, fields: Fields, model: ModelSettings) -> Sequence[int]:
-    """The prompt's ids: those given, or those of the text as the model's tokenizer begins one.
+def prompts_of(fields: Fields, most: int) -> list[Prompt]:
+    """The prompts: a text, a list of ids, or a list of up to `most` texts or lists of ids.
 
-    Raises: FieldError for none, for several prompts, and for ids that the model does not have; ApiError for too long a
-    text.
+    Raises: FieldError for everything else.
+    """
+    value = fields.value("prompt")
+    if isinstance(value, str) or (isinstance(value, list) and value and is_ids(value)):
+        return [value]
+    if not isinstance(value, list) or not value:
+        raise fields.wrong("prompt", "a text, a list of token ids, or a list of texts or of lists of token ids")
+    if len(value) > most:
+        message = f"`prompt` has {len(value)} prompts; a request has at most {most}"
+        raise FieldError("prompt", f"{message}, so send them in several", "invalid_value")
+    for number, prompt in enumerate(value):
+        if not isinstance(prompt, str) and not (isinstance(prompt, list) and prompt and is_ids(prompt)):
+            raise fields.wrong(f"prompt[{number}]", "a text or a list of token ids")
+    return value
+
+
+def is_ids(prompt: list[Any]) -> bool:
+    """True for a list of whole numbers alone; a boolean is none."""
+    return all(type(token) is int for token in prompt)
+
+
+def echoes_of(fields: Fields, prompts: list[Prompt], tells_logprobs: bool) -> list[str]:
+    """The text before each prompt's continuation: the prompt where `echo` asks for it, else nothing.
+
+    Raises: FieldError for prompts of ids, and with log probabilities, which the model has for its own tokens alone.
+    """
+    if not fields.flag("echo", False):
+        return [""] * len(prompts)
+    if tells_logprobs:
+        reason = "log probabilities of prompts are not offered; ask for `echo` or for `logprobs`"
+        raise FieldError("echo", f"`echo`: {reason}", "unsupported")
+    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+    if len(texts) < len(prompts):
+        raise FieldError("echo", "`echo`: prompts of token ids are not sent back; send them as texts", "unsupported")
+    return texts
+
+
+async def ids(request: Request, prompt: Prompt, model: ModelSettings, param: str) -> Sequence[int]:
+    """The prompt's ids: its own, or those of the text as the model's tokenizer begins one.
+
+    Raises: FieldError for ids that the model does not have; ApiError for too long a text.
     """
     prompter = request.gateway.prompters[model.name]
-    given = fields.value("prompt")
-    given = given[0] if isinstance(given, list) and len(given) == 1 and not isinstance(given[0], int) else given
-    if isinstance(given, str):
+    if isinstance(prompt, str):
         most = most_characters(model, prompter)
-        refuse_longer(len(given), most, model, "prompt")
+        refuse_longer(len(prompt), most, model, param)
         try:
-            return await prompter.ids_of_text(given, request.key.tenant, most)
+            return await prompter.ids_of_text(prompt, request.key.tenant, most)
         except ValueError as error:
-            raise FieldError("prompt", f"`prompt`: {error}", "invalid_value") from None
-    if not isinstance(given, list) or not given or not all(type(one) is int for one in given):
-        raise fields.wrong("prompt", "a text or a list of token ids, one of them")
-    if not all(0 <= one < prompter.vocabulary for one in given):
-        raise FieldError("prompt", f"`prompt`: the model has the ids from 0 to {prompter.vocabulary - 1}")
-    return array("i", given)
+            raise FieldError(param, f"`{param}`: {error}", "invalid_value") from None
+    if not all(0 <= token < prompter.vocabulary for token in prompt):
+        raise FieldError(param, f"`{param}`: the model has the ids from 0 to {prompter.vocabulary - 1}")
+    return array("i", prompt)
 
 
-def choice(index: int, text: str, finish: str | None) -> dict[str, Any]:
+class Choices:
+    """The choices of a request: what an event adds to its choice, the echo before the first."""
+
+    def __init__(self, batch: Batch, echoes: list[str]) -> None:
+        sampling = batch.first.sampling
+        self.count = len(echoes) * sampling.sequences
+        self._echoes = {index: echoes[index // sampling.sequences] for index in range(self.count)}
+        self._listed = [Listed() for _ in range(self.count)] if sampling.logprobs is not None else []
+        self._has_others = bool(sampling.logprobs)
+        self._spelled = batch.first.request.gateway.prompters[batch.first.model.name].spelled
+
+    def new(self, event: Event) -> tuple[str, dict[str, Any] | None]:
+        """The text and the log probabilities that the event adds; None where no tokens are told."""
+        text = self._echoes.pop(event.sequence, "") + event.text
+        if not self._listed:
+            return text, None
+        entries = content_of(event.outputs, self._spelled)
+        return text, self._listed[event.sequence].told_of(entries, self._has_others)
+
+
+def choice(index: int, text: str, finish: str | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
     """A choice as OpenAI's answer and its events have it."""
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
+    return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
 
 
-async def streamed(asked: Generation) -> None:
+async def streamed(batch: Batch, choices: Choices) -> None:
     """Each event is sent when it comes; then the usage, where it is asked for."""
-    exchange, head = asked.request.exchange, asked.head(KIND, PREFIX)
-    no_usage = {"usage": None} if asked.tells_usage else {}
-    async with aclosing(asked.events()) as told:
-        async for event in told:
+    exchange, head = batch.first.request.exchange, batch.first.head(KIND, PREFIX)
+    no_usage = {"usage": None} if batch.first.tells_usage else {}
+    async with aclosing(batch.events()) as events:
+        async for event in events:
+            text, logprobs = choices.new(event)
             finish = FINISHES[event.finish] if event.finish else None
-            await exchange.event({**head, "choices": [choice(event.sequence, event.text, finish)], **no_usage})
-    if asked.tells_usage:
-        await exchange.event({**head, "choices": [], "usage": asked.usage()})
+            await exchange.event({**head, "choices": [choice(event.sequence, text, finish, logprobs)], **no_usage})
+    if batch.first.tells_usage:
+        await exchange.event({**head, "choices": [], "usage": batch.first.usage()})
     await exchange.done()
 
 
-async def whole(asked: Generation) -> None:
-    """The whole continuation is sent, with its usage."""
-    texts, finishes = await asked.gathered()
-    pairs = enumerate(zip(texts, finishes, strict=True))
-    choices = [choice(index, text, finish) for index, (text, finish) in pairs]
-    await asked.request.exchange.json({**asked.head(KIND, PREFIX), "choices": choices, "usage": asked.usage()})
+async def whole(batch: Batch, choices: Choices) -> None:
+    """The whole continuations are sent, with their usage."""
+    texts, finishes = [""] * choices.count, [""] * choices.count
+    listed: list[dict[str, Any] | None] = [None] * choices.count
+    async with aclosing(batch.events()) as events:
+        async for event in events:
+            text, logprobs = choices.new(event)
+            texts[event.sequence] += text
+            finishes[event.sequence] = FINISHES.get(event.finish, finishes[event.sequence])
+            listed[event.sequence] = joined(listed[event.sequence], logprobs)
+    answers = [choice(index, *rest) for index, rest in enumerate(zip(texts, finishes, listed, strict=True))]
+    head = batch.first.head(KIND, PREFIX)
+    await batch.first.request.exchange.json({**head, "choices": answers, "usage": batch.first.usage()})
+
+
+def joined(before: dict[str, Any] | None, more: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Log probabilities of the tokens so far and of those after them."""
+    if before is None or more is None:
+        return more if before is None else before
+    return {name: None if values is None else values + more[name] for name, values in before.items()}

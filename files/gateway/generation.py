@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +39,8 @@ class Generation:
     tells_usage: bool
     cache_key: str = ""
     """`prompt_cache_key`, which keeps prompts together on a server."""
+    engine: ModelSettings | None = None
+    """Engine of the request's longest prompt, which all its prompts share; None: the shortest with room."""
     readers: list[Reader] = field(default_factory=list)
     """Of a chat, for each sequence."""
     created: int = field(default_factory=lambda: int(time.time()))
@@ -57,6 +59,8 @@ class Generation:
         An answer of no said length gets half of a shorter engine's context at least.
         """
         asked, models = self.sampling.max_tokens, self.request.gateway.settings.models
+        if self.engine:
+            return self.engine, asked or self.engine.context_tokens - len(self.prompt)
         for model in (models[name] for name in self.request.alias.shorter if name in models):
             left = model.context_tokens - len(self.prompt)
             if left >= (asked or model.context_tokens // 2):
@@ -84,18 +88,29 @@ class Generation:
         shared = {"id": identity, "object": kind, "created": self.created, "model": self.name}
         return {**shared, "system_fingerprint": fingerprint}
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """The model's events; the audit's line counts them.
-
-        Raises: UpstreamError; ApiError where the model's own time is over, or its answer breaks off.
-        """
-        record, unfinished = self.request.exchange.record, self.sampling.sequences
-        metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
+    def most_tokens(self, prompts: int = 1) -> int:
+        """Tokens to reserve for prompt and answers, where the request has so many prompts."""
         answer = self.max_tokens
         if not self.sampling.max_tokens:  # a quarter of a small key's minute: it would else be refused always
             minute = self.request.key.limits.tokens_per_minute // self.request.gateway.settings.hosts
-            answer = min(answer, UNSAID_TOKENS, max(minute // 4, 1) if minute else UNSAID_TOKENS)
-        self.request.reserve(len(self.prompt) + unfinished * answer)
+            answer = min(answer, UNSAID_TOKENS, max(minute // (4 * prompts), 1) if minute else UNSAID_TOKENS)
+        return len(self.prompt) + self.sampling.sequences * answer
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The model's events, their tokens reserved; the audit's line counts them.
+
+        Raises: UpstreamError; ApiError where the model's own time is over, or its answer breaks off.
+        """
+        self.request.reserve(self.most_tokens())
+        async with aclosing(self.reserved_events(self.request.seconds)) as events:
+            async for event in events:
+                yield event
+
+    async def reserved_events(self, seconds: float) -> AsyncGenerator[Event, None]:
+        """The model's events within so many seconds, for a request that has reserved the tokens; as `events`."""
+        record, unfinished = self.request.exchange.record, self.sampling.sequences
+        metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
+        cached = 0
         inputs: list[Input] = [int32s("prompt_token_ids", self.prompt), *self.sampling.tensors(self.max_tokens)]
         inputs += [boolean("streaming", True)] if self.streams else []
         adapter, salt = self.request.alias.adapter, self.request.salt(self.model)
@@ -103,7 +118,7 @@ class Generation:
         session, tenant = self.request.session(self.cache_key), self.request.key.tenant
         prefix = prefix_of(self.prompt, tenant, f"{self.model.name}\0{adapter}", session)
         work = self.request.work(self.model, len(self.prompt) + self.sampling.sequences * self.max_tokens, prefix)
-        async with aclosing(self.request.gateway.fleet.stream(work, inputs, self.request.seconds)) as told:
+        async with aclosing(self.request.gateway.fleet.stream(work, inputs, seconds)) as told:
             async for outputs in told:
                 event = event_of(outputs)
                 now = time.monotonic()
@@ -117,24 +132,15 @@ class Generation:
                     heard[event.sequence] = now
                 record.events += 1
                 record.completion_tokens += event.completion_tokens
-                record.cached_tokens = max(record.cached_tokens, event.cached_tokens)
+                if event.cached_tokens > cached:  # each sequence tells it of the same prompt
+                    record.cached_tokens += event.cached_tokens - cached
+                    cached = event.cached_tokens
                 if event.finish and event.finish not in FINISHES:
                     raise ApiError(504, "the model did not finish in time", code="timeout", is_spent=True)
                 unfinished -= bool(event.finish)
                 yield event
         if unfinished > 0:
             raise ApiError(502, "the model's answer broke off", code="upstream_error", is_spent=True)
-
-    async def gathered(self, heard: Callable[[Event], None] | None = None) -> tuple[list[str], list[str]]:
-        """The whole text of each sequence, and OpenAI's word for how it ended; `heard` is told each event."""
-        texts, finishes = [""] * self.sampling.sequences, [""] * self.sampling.sequences
-        async with aclosing(self.events()) as told:
-            async for event in told:
-                if heard:
-                    heard(event)
-                texts[event.sequence] += event.text
-                finishes[event.sequence] = FINISHES.get(event.finish, finishes[event.sequence])
-        return texts, finishes
 
 
 def stream_of(fields: Fields) -> tuple[bool, bool]:

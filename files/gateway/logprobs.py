@@ -1,7 +1,11 @@
-"""Log probabilities as OpenAI's chats tell them: each token's text and bytes, and the likeliest others at its place."""
+"""Log probabilities as OpenAI's chats tell them: each token's text and bytes, and the likeliest others at its place.
+
+Completions tell the same in lists side by side (`Listed`).
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -59,3 +63,34 @@ def _entry(identity: int, chance: float, spelled: Callable[[int], bytes]) -> dic
     raw = spelled(identity)
     logprob = max(chance, -9999.0)  # OpenAI's own word for never: JSON has no infinity
     return {"token": raw.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(raw)}
+
+
+class Listed:
+    """The log probabilities of one choice of a completion; keeps where in the text the next token begins."""
+
+    def __init__(self) -> None:
+        self._characters, self._decoder = 0, codecs.getincrementaldecoder("utf-8")("replace")
+
+    def told_of(self, entries: Sequence[dict[str, Any]], has_others: bool) -> dict[str, Any] | None:
+        """The lists of these tokens; None where there are none. A token that is no text is told by its bytes."""
+        if not entries:
+            return None
+        offsets = []
+        for entry in entries:
+            offsets.append(self._characters)
+            self._characters += len(self._decoder.decode(bytes(entry["bytes"])))
+        others = [{_shown(top): top["logprob"] for top in [*entry["top_logprobs"], entry]} for entry in entries]
+        return {
+            "tokens": [_shown(entry) for entry in entries],
+            "token_logprobs": [entry["logprob"] for entry in entries],
+            "top_logprobs": others if has_others else None,
+            "text_offset": offsets,
+        }
+
+
+def _shown(entry: dict[str, Any]) -> str:
+    raw = bytes(entry["bytes"])
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)

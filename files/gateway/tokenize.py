@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.chat import conversation_of, ids
 from gateway.completions import ids as prompt_ids
+from gateway.completions import prompts_of
 from gateway.exchange import compact
 from gateway.request import Request
 
@@ -23,8 +24,9 @@ async def tokenize(request: Request) -> None:
         fields.close()
         tokens = await ids(request, model, conversation)
     else:
-        tokens = await prompt_ids(request, fields, model)
+        (prompt,) = prompts_of(fields, 1)
         fields.close()
+        tokens = await prompt_ids(request, prompt, model, "prompt")
     request.let_go()
     request.exchange.record.read_tokens = len(tokens)
     before = compact({"count": len(tokens), "max_model_len": model.context_tokens})[:-1]

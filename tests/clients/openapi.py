@@ -85,10 +85,13 @@ CHAT = said(
     response_format=told(type=word("text", "json_object")),
     **SAMPLED,
 )
+IDS: Schema = {"type": "array", "items": COUNT, "minItems": 1}
 COMPLETION = said(
     ("model", "prompt"),
     model=word("llama"),
-    prompt={"anyOf": [TEXT, {"type": "array", "items": COUNT, "minItems": 1}, items(TEXT, 1, 1)]},
+    prompt={"anyOf": [TEXT, IDS, items({"anyOf": [TEXT, IDS]}, 1, LIMITS.inputs)]},
+    echo=FLAG,
+    logprobs=whole(0, MOST_LOGPROBS),
     **SAMPLED,
 )
 EMBEDDING = said(
@@ -124,9 +127,16 @@ CHAT_ANSWER = told(
     choices=items(told(index=COUNT, message=ANSWER, logprobs=LOGPROBS, finish_reason=FINISH), 1, MOST_SEQUENCES),
     usage=USAGE,
 )
-COMPLETION_CHOICE = told(index=COUNT, text={"type": "string"}, logprobs={"type": "null"}, finish_reason=FINISH)
+LOGPROB: Schema = {"type": "number", "maximum": 0}
+LISTED = told(
+    tokens={"type": "array", "items": {"type": "string"}},
+    token_logprobs={"type": "array", "items": LOGPROB},
+    top_logprobs=maybe({"type": "array", "items": {"type": "object", "additionalProperties": LOGPROB}}),
+    text_offset={"type": "array", "items": COUNT},
+)
+COMPLETION_CHOICE = told(index=COUNT, text={"type": "string"}, logprobs=maybe(LISTED), finish_reason=FINISH)
 COMPLETION_ANSWER = told(
-    **HEAD, object=word("text_completion"), choices=items(COMPLETION_CHOICE, 1, MOST_SEQUENCES), usage=USAGE
+    **HEAD, object=word("text_completion"), choices=items(COMPLETION_CHOICE, 1, LIMITS.inputs), usage=USAGE
 )
 VECTOR: Schema = {"anyOf": [{"type": "string", "contentEncoding": "base64"}, items({"type": "number"}, 1, 4)]}
 EMBEDDING_ANSWER = told(

@@ -114,6 +114,19 @@ def test_a_completion_goes_on_from_the_prompt_as_it_is(house: House, client: ope
     assert answer.usage is not None and answer.usage.prompt_tokens == 1 + house.tokens("the cat")  # and its BOS
 
 
+@pytest.mark.parametrize("prompts", [["the cat", "the mat"], [[5], [6, 7]]])
+def test_completions_of_several_prompts_keep_their_order(
+    house: House, client: openai.OpenAI, prompts: list[Any]
+) -> None:
+    answer = client.completions.create(model="llama", prompt=prompts, max_tokens=9, n=2, best_of=1, logprobs=0)
+    assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
+    texts = dict.fromkeys(range(4), "")
+    for event in client.completions.create(model="llama", prompt=prompts, max_tokens=9, n=2, stream=True):
+        for choice in event.choices:
+            texts[choice.index] += choice.text
+    assert texts == dict.fromkeys(range(4), TEXT) == {choice.index: choice.text for choice in answer.choices}
+
+
 TEXTS = ["a", "the cat sat", "", "猫", "on the mat"]
 
 

@@ -114,8 +114,8 @@ FIELDS: dict[str, dict[str, Verdict]] = {
         "model": Honoured("another"),
         "prompt": Honoured("world"),
         "best_of": Refused(2, idle=1),
-        "echo": Refused(True, idle=False),
-        "logprobs": Refused(2),
+        "echo": Honoured(True),
+        "logprobs": Honoured(2),
         "suffix": Refused("x", idle=""),
     },
     "/v1/embeddings": {

@@ -57,6 +57,8 @@ class Script:
     """Instead of an answer."""
     error_after: int = 0
     """Of a stream, only after so many events."""
+    error_prompt: tuple[int, ...] = ()
+    """Ids of the only prompt that has the error; empty: every request has it."""
     halts_after: int | None = None
     """A stream sends so many events and then nothing more until it is cancelled, or until `goes_on` is set.
 
@@ -107,9 +109,11 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
                 # Counted once it is remembered: a client may leave between the stream's begin and its request.
                 self.running += not is_running
                 is_running = True
-                events = self._events(asked)
+                events, error = self._events(asked), self.script.error
+                if self.script.error_prompt not in ((), tuple(asked.tensors["prompt_token_ids"])):
+                    error = None
                 for sent, event in enumerate(events):
-                    if self.script.error and sent == self.script.error_after:
+                    if error and sent == self.script.error_after:
                         break
                     if sent == self.script.halts_after:
                         await self.goes_on.wait()
@@ -118,10 +122,10 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
                     yield service_pb2.ModelStreamInferResponse(infer_response=message)
                 if self.script.halts_after == len(events):
                     await self.goes_on.wait()
-                if self.script.error:
+                if error:
                     if asked.metadata.get("triton_grpc_error") == "true":
-                        await context.abort(*self.script.error)
-                    yield service_pb2.ModelStreamInferResponse(error_message=self.script.error[1])
+                        await context.abort(*error)
+                    yield service_pb2.ModelStreamInferResponse(error_message=error[1])
         except (asyncio.CancelledError, GeneratorExit):  # the latter where it comes while an event is sent
             self.cancelled += 1
             raise
