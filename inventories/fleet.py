@@ -1,9 +1,11 @@
 """Twelve hosts in three pools behind two balancers: a chat model, the encoders, and a second LLM that is being tried.
 
-Clients know the balancers' names alone, and show a key of `enginehouse key`. Hosts let in their balancers and nobody
-else, without a Firewall of their own. The two hosts of `trial` are one canary and one host: while either is out, the
-other serves. Put DNS, a cloud's balancer or keepalived in front of the two balancers. The certificate and its key are
-files of the machine that runs pyinfra.
+Clients know the balancers' names alone, and show a key of `enginehouse key`. OpenAI's clients use the gateways behind
+ports 443, 8451 and 8461; KServe's clients use the two ports beside each of them. Hosts need no Firewall of their own:
+they let in their balancers, and the hosts of `chat` let in each other, so that a chat stays where its prefix is
+cached. The two hosts of `trial` are one canary and one host: while either is out, the other serves. Put DNS, a
+cloud's balancer or keepalived in front of the two balancers. The certificate and its key are files of the machine
+that runs pyinfra.
 """
 
 from dataclasses import replace
@@ -13,6 +15,7 @@ from deploy.spec import (
     Balancer,
     Embedder,
     Firewall,
+    Gateway,
     Machine,
     Reranker,
     Rollout,
@@ -51,6 +54,7 @@ _every = {
 }
 _h100 = _every | {"machine": Machine(os="ubuntu-24.04", gpu="h100-80"), "release": "26.07", "image_digest": ""}
 _server = Server(name="main", address="0.0.0.0", protection="balancer", models=())
+_gateway = Gateway(address="0.0.0.0", protection="balancer")
 
 
 def _hosts(pool: str, count: int, first: int) -> list[tuple[str, dict[str, str]]]:
@@ -61,17 +65,28 @@ def _hosts(pool: str, count: int, first: int) -> list[tuple[str, dict[str, str]]
     ]
 
 
-chat = (_hosts("chat", 6, 10), _h100 | {"pool": "chat", "servers": (replace(_server, models=(gpt_oss,)),)})
+chat = (
+    _hosts("chat", 6, 10),
+    _h100
+    | {
+        "pool": "chat",
+        "gateway": replace(_gateway, others=("chat",)),
+        "servers": (replace(_server, models=(gpt_oss,)),),
+    },
+)
 search = (
     _hosts("search", 4, 20),
-    _h100 | {"pool": "search", "servers": (replace(_server, models=(reranker, embedder)),)},
+    _h100 | {"pool": "search", "gateway": _gateway, "servers": (replace(_server, models=(reranker, embedder)),)},
 )
-trial = (_hosts("trial", 2, 30), _h100 | {"pool": "trial", "servers": (replace(_server, models=(qwen,)),)})
+trial = (
+    _hosts("trial", 2, 30),
+    _h100 | {"pool": "trial", "gateway": _gateway, "servers": (replace(_server, models=(qwen,)),)},
+)
 
 _routes = (
-    Route(pool="chat", http_port=8443, grpc_port=8444, hold_seconds=60),
-    Route(pool="search", http_port=8453, grpc_port=8454, hold_seconds=60),
-    Route(pool="trial", http_port=8463, grpc_port=8464, hold_seconds=300),
+    Route(pool="chat", gateway_port=443, http_port=8443, grpc_port=8444, hold_seconds=60),
+    Route(pool="search", gateway_port=8451, http_port=8453, grpc_port=8454, hold_seconds=60),
+    Route(pool="trial", gateway_port=8461, http_port=8463, grpc_port=8464, hold_seconds=300),
 )
 _asks = {"keys": "file", "certificate": "keys/edge.pem", "certificate_key": Secret.command("cat", "keys/edge.key")}
 

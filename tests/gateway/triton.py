@@ -110,7 +110,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
                 self.running += not is_running
                 is_running = True
                 events, error = self._events(asked), self.script.error
-                if self.script.error_prompt not in ((), tuple(asked.tensors["prompt_token_ids"])):
+                if self.script.error_prompt not in ((), tuple(asked.tensors.get("prompt_token_ids", ()))):
                     error = None
                 for sent, event in enumerate(events):
                     if error and sent == self.script.error_after:

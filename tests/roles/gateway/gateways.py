@@ -31,9 +31,11 @@ def hosts_of(inventory: str) -> list[Source]:
 
 @cache
 def with_gateway(inventory: str, gateway: Gateway = Gateway()) -> tuple[Slice, ...]:  # noqa: B008  # frozen
-    """The hosts of a shipped inventory, each with this gateway."""
+    """The hosts of a shipped inventory, each with this gateway if it stands behind no balancer."""
     fleet = Fleet.of(hosts_of(inventory))
-    hosts = tuple(replace(host, gateway=gateway) for host in fleet.hosts)
+    hosts = tuple(
+        host if host.gateway and host.gateway.protection else replace(host, gateway=gateway) for host in fleet.hosts
+    )
     return make_plan(replace(fleet, hosts=hosts), AROUND).slices
 
 
