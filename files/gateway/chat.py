@@ -21,7 +21,7 @@ from gateway.messages import messages_of
 from gateway.prompts import OURS
 from gateway.request import Request
 from gateway.said import Call, Content, Part, Reasoning
-from gateway.sampling import logprobs_of, sampling_of
+from gateway.sampling import endless, logprobs_of, refuse_logprobs, sampling_of
 from gateway.settings import ModelSettings
 from gateway.tokens import Tokens
 from gateway.tools import Tools, tools_of
@@ -49,6 +49,7 @@ async def understood(request: Request) -> Generation:
     conversation = await conversation_of(fields, model, prompter, gateway.pauses)
     tools = conversation.tools
     sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
+    sampling = endless(fields, sampling, model.is_over_http)
     if sampling.stop and model.is_harmony:
         raise FieldError("stop", "`stop`: a stop string would end this model's reasoning as well", "unsupported")
     if sampling.guide and tools.offered and tools.choice == "auto":
@@ -62,6 +63,7 @@ async def understood(request: Request) -> Generation:
     guide = tools.guide() or sampling.guide
     shows_special = bool(tools.offered) and model.tool_parser in SPECIAL
     sampling = replace(sampling, guide=guide, logprobs=logprobs_of(fields), shows_special=shows_special)
+    refuse_logprobs(sampling, model.has_ids)
     counts_thoughts = bool(model.reasoning_parser) and not guide
     sampling = replace(sampling, stop_ids=prompter.stop_ids, returns_ids=model.is_harmony or counts_thoughts)
     streams, tells_usage = stream_of(fields)

@@ -20,7 +20,7 @@ from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, most_characters, refuse_longer, room, stream_of
 from gateway.logprobs import Listed, content_of
 from gateway.request import Request
-from gateway.sampling import MOST_LOGPROBS, sampling_of
+from gateway.sampling import MOST_LOGPROBS, endless, refuse_logprobs, sampling_of
 from gateway.settings import ModelSettings
 
 PREFIX, KIND = "cmpl", "text_completion"
@@ -44,7 +44,9 @@ async def understood(request: Request) -> tuple[Batch, list[str]]:
     most = request.exchange.limits.inputs
     prompts = prompts_of(fields, most)
     sampling = sampling_of(fields, request.gateway.prompters[model.name].defaults, model.context_tokens, model.no_guide)
+    sampling = endless(fields, sampling, model.is_over_http)
     sampling = replace(sampling, logprobs=fields.maybe_whole("logprobs", 0, MOST_LOGPROBS))
+    refuse_logprobs(sampling, model.has_ids)
     if len(prompts) * sampling.sequences > most:
         message = f"`n`: {len(prompts)} prompts with {sampling.sequences} choices each are more than {most} choices"
         raise FieldError("n", f"{message}; send fewer prompts at once, or ask for a smaller `n`", "invalid_value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gateway.triton import Outputs
+from gateway.tensors import Outputs
 
 
 class Event(NamedTuple):

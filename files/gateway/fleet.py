@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gateway.errors import ApiError, UpstreamError
+from gateway.events import Event
+from gateway.llm_request import LlmRequest
 from gateway.ready import LOOK_SECONDS, says_ready
 from gateway.routing import NO_PREFIX, Known, Prefix, chosen
 from gateway.servers import ServerSettings
 from gateway.settings import ModelSettings, Settings
-from gateway.tensors import Input
-from gateway.triton import Outputs, Triton
+from gateway.tensors import Input, Outputs
+from gateway.upstreams import events_of, upstream_of
 
 LOOK_EVERY_SECONDS = 1.0
 CATCHING_UP_SECONDS = 60.0
@@ -29,11 +31,11 @@ T = TypeVar("T")
 
 
 class Server:
-    """A Triton server: its channel, if it may be asked, and how much it has been asked for."""
+    """A Triton server, or an LLM's engine: its channel, if it may be asked, and how much it has been asked for."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.name = settings, settings.name
-        self.triton = Triton(settings.grpc, settings.identity, settings.mutual)
+        self.upstream = upstream_of(settings)
         self.is_ready = True  # until somebody says otherwise: a gateway that starts asks at once
         self.outstanding = 0
         """Tokens of the requests under way: of prompts, and of answers as long as they may become."""
@@ -52,7 +54,7 @@ class Server:
     async def says_ready(self) -> bool:
         """What its host or itself says; where nobody answers for the host, what was known."""
         if not self.settings.ready_url:
-            return await self.triton.is_ready(LOOK_SECONDS)
+            return await self.upstream.is_ready(LOOK_SECONDS)
         identity = self.settings.identity
         told = await says_ready(self.settings.ready_url, context=identity.context if identity else None)
         return self.is_ready if told is None else told
@@ -124,7 +126,7 @@ class Fleet:
                 if known:
                     before[name] = known
         for server in before.values():
-            task = asyncio.ensure_future(server.triton.close(CLOSE_SECONDS))
+            task = asyncio.ensure_future(server.upstream.close(CLOSE_SECONDS))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
@@ -142,7 +144,7 @@ class Fleet:
 
     async def close(self) -> None:
         """No channel is open."""
-        await asyncio.gather(*(server.triton.close(0) for server in self.servers.values()))
+        await asyncio.gather(*(server.upstream.close(0) for server in self.servers.values()))
 
     def ready(self, names: Collection[str]) -> list[Server]:
         """The servers of these names that may be asked."""
@@ -214,19 +216,19 @@ class Fleet:
         """
 
         async def ask(server: Server, left: float) -> Outputs:
-            return await server.triton.infer(work.model.triton_model, inputs, parameters, left, work.trace)
+            return await server.upstream.infer(work.model.triton_model, inputs, parameters, left, work.trace)
 
         return await self._tried(work, ask, seconds)
 
-    async def stream(self, work: Work, inputs: Sequence[Input], seconds: float) -> AsyncGenerator[Outputs, None]:
+    async def stream(self, work: Work, request: LlmRequest, seconds: float) -> AsyncGenerator[Event, None]:
         """The events of one request from a server of the model; a second is tried before the first event only.
 
         Raises: UpstreamError, ApiError.
         """
         async with contextlib.AsyncExitStack() as stack:
 
-            async def begin(server: Server, left: float) -> tuple[Outputs | None, AsyncGenerator[Outputs, None]]:
-                events = server.triton.stream(work.model.triton_model, inputs, left, work.trace)
+            async def begin(server: Server, left: float) -> tuple[Event | None, AsyncGenerator[Event, None]]:
+                events = events_of(server.upstream, work.model.triton_model, request, left, work.trace)
                 try:
                     first = await anext_or_none(events)
                 except BaseException:

@@ -10,14 +10,14 @@ from typing import Any
 
 from gateway.budgets import UNSAID_TOKENS
 from gateway.errors import ApiError
-from gateway.events import Event, event_of
+from gateway.events import Event
 from gateway.fields import FieldError, Fields
+from gateway.llm_request import LlmRequest
 from gateway.request import Request
 from gateway.routing import prefix_of
 from gateway.said import Reader
 from gateway.sampling import Sampling
 from gateway.settings import ModelSettings
-from gateway.tensors import Input, boolean, int32s, strings
 from gateway.tokens import Tokens
 
 MARGIN_CHARACTERS = 65_536
@@ -111,16 +111,13 @@ class Generation:
         record, unfinished = self.request.exchange.record, self.sampling.sequences
         metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
         cached = 0
-        inputs: list[Input] = [int32s("prompt_token_ids", self.prompt), *self.sampling.tensors(self.max_tokens)]
-        inputs += [boolean("streaming", True)] if self.streams else []
         adapter, salt = self.request.alias.adapter, self.request.salt(self.model)
-        inputs += [strings(name, [text]) for name, text in (("lora_name", adapter), ("cache_salt", salt)) if text]
+        request = LlmRequest(self.prompt, self.sampling, self.max_tokens, self.streams, adapter, salt)
         session, tenant = self.request.session(self.cache_key), self.request.key.tenant
         prefix = prefix_of(self.prompt, tenant, f"{self.model.name}\0{adapter}", session)
         work = self.request.work(self.model, len(self.prompt) + self.sampling.sequences * self.max_tokens, prefix)
-        async with aclosing(self.request.gateway.fleet.stream(work, inputs, seconds)) as told:
-            async for outputs in told:
-                event = event_of(outputs)
+        async with aclosing(self.request.gateway.fleet.stream(work, request, seconds)) as events:
+            async for event in events:
                 now = time.monotonic()
                 if record.first_token is None:
                     record.first_token = now

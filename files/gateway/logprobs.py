@@ -8,10 +8,9 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:  # a process that tokenises needs no gRPC
-    from gateway.triton import Outputs
+from gateway.tensors import Outputs
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 

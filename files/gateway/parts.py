@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.request import Request
 from gateway.settings import ModelSettings
-from gateway.tensors import Input
-from gateway.triton import Outputs
+from gateway.tensors import Input, Outputs
 
 AT_ONCE = 4
 """Parts of one request that Triton has at once."""

@@ -137,7 +137,7 @@ class Prompter(Tokens):
         """A reader for each sequence; the prompt is looked through once."""
         in_thought = bool(model.reasoning_parser) and self.opens_thought(prompt)
         begins, ends = self._marks()
-        marks = None if begins is None or ends is None else (begins, ends)
+        marks = None if begins is None or ends is None or not model.has_ids else (begins, ends)
         arguments = model.tool_parser, model.reasoning_parser, tools, is_guided, in_thought, marks
         return [reader_of(*arguments) for _ in range(count)]
 

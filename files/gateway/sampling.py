@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.fields import FieldError, Fields
 from gateway.schema_size import SchemaError, schema_size
@@ -45,6 +45,8 @@ class Sampling:
     """The text has the special tokens in it: some models begin a tool call with one."""
     returns_ids: bool = False
     stop_ids: tuple[int, ...] = ()
+    ignores_eos: bool = False
+    """The answer goes on to `max_tokens`; for engines over HTTP alone, whose benchmark asks for it."""
 
     def tensors(self, max_tokens: int) -> list[Input]:
         """The inputs of the slot's contract."""
@@ -224,6 +226,20 @@ def _structured(fields: Fields) -> tuple[str, tuple[str, str]] | None:
     if len(found) > 1:
         raise FieldError(found[1][0], f"`{found[1][0]}`: a second format for one answer", "invalid_value")
     return found[0] if found else None
+
+
+def endless(fields: Fields, sampling: Sampling, is_over_http: bool) -> Sampling:
+    """The sampling, with `ignore_eos` where the model's engine takes it; the slot of Triton has nothing of the kind."""
+    return replace(sampling, ignores_eos=fields.flag("ignore_eos", False)) if is_over_http else sampling
+
+
+def refuse_logprobs(sampling: Sampling, has_ids: bool) -> None:
+    """Refuses log probabilities where the engine tells none by their tokens' ids.
+
+    Raises: FieldError.
+    """
+    if sampling.logprobs is not None and not has_ids:
+        raise FieldError("logprobs", "`logprobs`: this model's engine tells no ids of tokens", "unsupported")
 
 
 def logprobs_of(fields: Fields) -> int | None:

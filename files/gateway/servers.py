@@ -1,14 +1,19 @@
-"""Triton servers as the settings' file names them: on the gateway's own host, or over mutual TLS on another."""
+"""Servers as the settings' file names them: on the gateway's own host, or over mutual TLS on another.
+
+A server is a Triton with any models, asked over gRPC, or the engine of one LLM, asked over HTTP.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.fields import Fields
 from gateway.mutual import Identity, identity
+from gateway.runtimes import RUNTIMES
 
 
 @dataclass(frozen=True)
@@ -21,16 +26,20 @@ class Mutual:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Where a Triton server listens, and who says that it is ready; `ready_url` "" asks the server itself.
+    """Where a server listens, and who says that it is ready; `ready_url` "" asks the server itself.
 
-    `mutual`: its name on its host, where it is reached over mutual TLS, and `identity` who asks then.
+    `mutual`: its name on its host, where it is reached over mutual TLS, and `identity` who asks then. `http` is an
+    engine's address, and `runtime` its program, of a `version` ("": the newest that the gateway knows).
     """
 
     name: str
-    grpc: str
+    grpc: str = ""
     ready_url: str = ""
     mutual: str = ""
     identity: Identity | None = None
+    http: str = ""
+    runtime: str = ""
+    version: str = ""
 
 
 def mutual_of(given: Fields) -> Mutual:
@@ -48,7 +57,20 @@ def server_of(name: str, given: Fields, mutual: Mutual | None) -> ServerSettings
 
     Raises: FieldError.
     """
-    found = ServerSettings(name, given.text("grpc"), given.text("ready_url", ""), given.text("mutual", ""))
+    http = given.text("http", "")
+    found = ServerSettings(
+        name,
+        given.text("grpc", "" if http else None),
+        given.text("ready_url", ""),
+        given.text("mutual", ""),
+        http=http,
+        runtime=given.text("runtime", None if http else "", choices=("", *RUNTIMES)),
+        version=given.text("version", ""),
+    )
+    if http and (found.grpc or not found.runtime or urlsplit(f"//{http}").port is None):
+        raise given.wrong("http", "ADDRESS:PORT of an LLM's engine, with its `runtime` and without `grpc`")
+    if not http and (found.runtime or found.version):
+        raise given.wrong("runtime", "absent: only a server with `http` has one")
     if found.mutual and mutual is None:
         raise given.wrong("mutual", "absent: the file names no certificate (`mutual`)")
     scheme = "https" if found.mutual else "http"
@@ -56,6 +78,20 @@ def server_of(name: str, given: Fields, mutual: Mutual | None) -> ServerSettings
         raise given.wrong("ready_url", f"{scheme}://ADDRESS:PORT/ready/SERVER")
     given.close()
     return found
+
+
+def refuse_runtimes(given: Fields, kind: str, values: Mapping[str, Any]) -> None:
+    """Refuses a model that asks more of its servers' programs than they can.
+
+    Raises: FieldError.
+    """
+    runtimes = [RUNTIMES[runtime] for runtime in values["runtimes"] if runtime]
+    if runtimes and kind != "llm":
+        raise given.wrong("servers", "Triton servers: an LLM's engine serves no encoder")
+    if values.get("salts") and not all(runtime.has_salts for runtime in runtimes):
+        raise given.wrong("salts", "absent: the model's engine takes no `cache_salt`")
+    if values.get("tool_parser") == "harmony" and not all(runtime.has_ids for runtime in runtimes):
+        raise given.wrong("tool_parser", "another: answers of gpt-oss are read by ids, which its engine does not tell")
 
 
 def identified(servers: Mapping[str, ServerSettings], mutual: Mutual | None) -> Mapping[str, ServerSettings]:

@@ -19,7 +19,8 @@ More than 300 lines, because the whole file format stands in one place.
      "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"},
                  "h100-02/main": {"grpc": "10.0.0.8:8009", "ready_url": "https://10.0.0.8:8009/ready/main",
-                                  "mutual": "main"}},
+                                  "mutual": "main"},
+                 "h100-01/chat": {"http": "127.0.0.1:8010", "runtime": "vllm", "version": "0.26.0"}},
      "models": {
        "llama": {"kind": "llm", "triton_model": "llama", "servers": ["h100-01/main"], "created": 1763856000,
                  "context_tokens": 8192, "files": "/var/lib/enginehouse/weights/llama/3f9c",
@@ -36,7 +37,8 @@ More than 300 lines, because the whole file format stands in one place.
 generation_config.json where they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
 share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
 room for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas
-without `guided_decoding`. Without `ready_url` a server is asked over gRPC whether it is ready. A server with `mutual`
+without `guided_decoding`. Without `ready_url` a server is itself asked whether it is ready. A server with `http` is an
+LLM's engine, and `runtime` its program (runtimes.py). A server with `mutual`
 is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the text says which is meant.
 """
 
@@ -50,7 +52,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from gateway.fields import FieldError, Fields
-from gateway.servers import Mutual, ServerSettings, identified, mutual_of, server_of
+from gateway.runtimes import RUNTIMES
+from gateway.servers import Mutual, ServerSettings, identified, mutual_of, refuse_runtimes, server_of
 from gateway.usage import Price
 
 Kind = Literal["llm", "embedder", "reranker"]
@@ -137,6 +140,18 @@ class ModelSettings:
     max_items: int = 0
     max_tokens: int = 0
     tasks: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ("",)
+    """Programs of its servers; "" is Triton."""
+
+    @property
+    def is_over_http(self) -> bool:
+        """True if no server of the model is a Triton."""
+        return "" not in self.runtimes
+
+    @property
+    def has_ids(self) -> bool:
+        """True if every server tells the ids of the tokens that it made."""
+        return all(RUNTIMES[runtime].has_ids for runtime in self.runtimes if runtime)
 
     @property
     def is_harmony(self) -> bool:
@@ -313,20 +328,21 @@ def _model(name: str, given: Fields, servers: Mapping[str, ServerSettings]) -> M
     named = tuple(given.texts("servers", len(servers) or 1))
     if unknown := set(named) - set(servers):
         raise FieldError(given.path("servers"), f"`{given.path('servers')}` names {', '.join(sorted(unknown))}")
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"runtimes": tuple(sorted({servers[server].runtime for server in named}))}
     if kind == "llm":
-        values = {"context_tokens": given.whole("context_tokens", 1, MOST), "files": given.text("files")}
+        values |= {"context_tokens": given.whole("context_tokens", 1, MOST), "files": given.text("files")}
         values["salts"] = given.flag("salts", False)
         values["tool_parser"] = given.text("tool_parser", "", choices=("", *TOOL_PARSERS))
         values["reasoning_parser"] = given.text("reasoning_parser", "", choices=("", *REASONING_PARSERS))
         values["guided_decoding"] = given.flag("guided_decoding", False)
     else:
-        values = {word: given.whole(word, 1, MOST) for word in ("max_items", "max_tokens")}
+        values |= {word: given.whole(word, 1, MOST) for word in ("max_items", "max_tokens")}
     if kind == "embedder":
         values["dimensions"] = given.whole("dimensions", 1, MOST)
         values["tasks"] = tuple(given.texts("tasks", len(TASKS))) if given.has("tasks") else ()
         if set(values["tasks"]) - set(TASKS):
             raise given.wrong("tasks", f"a list of {', '.join(TASKS)}")
+    refuse_runtimes(given, kind, values)
     found = ModelSettings(
         name, kind, given.text("triton_model", name), named, given.whole("created", 0, 2**53, 0), **values
     )
@@ -348,6 +364,8 @@ def _alias(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Ali
     adapter = given.text("adapter", "")
     if adapter and models[model].kind != "llm":
         raise given.wrong("adapter", "absent: the model is no LLM")
+    if adapter and not all(RUNTIMES[runtime].has_adapters for runtime in models[model].runtimes if runtime):
+        raise given.wrong("adapter", "absent: the model's engine takes no adapter by its name")
     sticky = cast(Literal["key", "request"], given.text("sticky", "key", choices=("key", "request")))
     fallback = given.text("fallback", "", choices=("", *models))
     own = {model, *shorter, *(name for name, _ in shares)}

@@ -63,6 +63,10 @@ class Output(NamedTuple):
         return self.raw
 
 
+Outputs = dict[str, Output]
+"""The tensors of an answer by name."""
+
+
 def strings(name: str, values: Sequence[str], shape: tuple[int, ...] | None = None) -> Input:
     """A BYTES tensor of the texts, [values] unless another shape is named."""
     encoded = [value.encode() for value in values]

@@ -20,7 +20,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.errors import UpstreamError
 from gateway.mutual import SERVER, Identity
-from gateway.tensors import Input, Output
+from gateway.tensors import Input, Output, Outputs
 
 MESSAGE_BYTES = 2**28
 OPTIONS = [
@@ -52,8 +52,6 @@ WORDS_OF_CODES = (
 
 FINAL = "triton_final_response"
 """The parameter of a response after which no other comes; it may be without outputs, where that is asked for."""
-
-Outputs = dict[str, Output]
 
 
 class Triton:

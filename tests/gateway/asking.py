@@ -16,6 +16,7 @@ import pytest
 
 from gateway.app import App
 from gateway.gateway import Gateway
+from tests.gateway.engine import Engine, engine_serving
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import TEMPLATE, written
 
@@ -106,6 +107,8 @@ class RunningGateway:
     tritons: list[Triton]
     settings_file: Path
     keys_file: Path
+    engine: Engine | None = None
+    """The LLM's, which plays the first Triton's scripts."""
 
     @property
     def triton(self) -> Triton:
@@ -184,11 +187,13 @@ async def running_gateway(
     has_keys: bool = True,
     template: str = TEMPLATE,
     llm: dict[str, Any] | None = None,
+    runtime: str = "",
     **more: Any,
 ) -> AsyncIterator[RunningGateway]:
     """A gateway before so many servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
 
-    `llm`: what the settings say besides of llama, whose chat template is `template`.
+    `llm`: what the settings say besides of llama, whose chat template is `template`. `runtime`: the program of an
+    engine over HTTP that serves llama instead.
     """
     keys = folder / "keys.json"
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme"), key_line(OTHER_KEY, "umbrella", ["bge"])]}))
@@ -196,9 +201,14 @@ async def running_gateway(
         servers = [await stack.enter_async_context(serving(Triton())) for _ in range(tritons)]
         addresses, weights = [server.address for server in servers], written(folder / "weights", template)
         told = settings(addresses, weights, keys if has_keys else None, **more)
+        engine = None
+        if runtime:
+            engine = await stack.enter_async_context(engine_serving(Engine(servers[0], runtime)))
+            told["servers"]["host-0/engine"] = {"http": engine.address, "runtime": runtime}
+            told["models"]["llama"]["servers"] = ["host-0/engine"]
         told["models"].get("llama", {}).update(llm or {})
         app = await stack.enter_async_context(opened(folder, told))
-        yield RunningGateway(app, app.gateway, servers, folder / "settings.json", keys)
+        yield RunningGateway(app, app.gateway, servers, folder / "settings.json", keys, engine)
 
 
 @contextlib.asynccontextmanager
