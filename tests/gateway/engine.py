@@ -107,13 +107,13 @@ class Engine:
         self, body: dict[str, Any], headers: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self.bodies.append(body)
-        asked = remembered(body, headers)
-        self.triton.asked.append(asked)
+        request = remembered(body, headers)
+        self.triton.asked.append(request)
         if name := refusal(body, self.runtime):
             whole(writer, self._error(400, name), 400)
             return
         self.triton.running += 1
-        work = asyncio.ensure_future(self._answer(body, asked, writer))
+        work = asyncio.ensure_future(self._answer(body, request, writer))
         gone = asyncio.ensure_future(self._watch(reader))
         try:
             await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -133,14 +133,14 @@ class Engine:
         while not reader.at_eof():
             await asyncio.sleep(0.005)
 
-    async def _answer(self, body: dict[str, Any], asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, body: dict[str, Any], request: Asked, writer: asyncio.StreamWriter) -> None:
         script = self.triton.script
         prompts = body["prompt"] if isinstance(body["prompt"][0], list) else [body["prompt"]]
-        asked.tensors["sampling_param_n"] = [len(prompts) * body.get("n", 1)]
+        request.tensors["sampling_param_n"] = [len(prompts) * body.get("n", 1)]
         error = script.error
         if script.error_prompt not in ((), tuple(prompts[0])):
             error = None
-        events = self.triton._events(asked)
+        events = self.triton._events(request)
         if error and (not script.error_after or not body.get("stream")):
             status = 429 if "maximum queue size" in error[1].lower() else STATUSES.get(error[0], 500)
             whole(writer, self._error(status), status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -96,7 +96,9 @@ BAD_BODIES = {
 
 
 @contextlib.asynccontextmanager
-async def before(folder: Path, play: bytes | Callable[[asyncio.StreamWriter], object]) -> AsyncIterator[RunningGateway]:
+async def before(
+    folder: Path, play: bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
+) -> AsyncIterator[RunningGateway]:
     """A gateway before a server that answers every request with these bytes, or plays something."""
     tasks: set[asyncio.Task[object]] = set()
 
@@ -111,23 +113,24 @@ async def before(folder: Path, play: bytes | Callable[[asyncio.StreamWriter], ob
             elif isinstance(play, bytes):
                 writer.write(play)
             else:
-                await play(writer)  # type: ignore[misc]
+                await play(writer)
             await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
             writer.close()
-            tasks.discard(task)  # type: ignore[arg-type]
+            if task:
+                tasks.discard(task)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with running_gateway(folder, has_keys=False) as front:
-        told = json.loads(front.settings_file.read_text())
+        settings_read = json.loads(front.settings_file.read_text())
     port = server.sockets[0].getsockname()[1]
-    told["servers"] = {"host-0/engine": {"http": f"127.0.0.1:{port}", "runtime": "vllm"}}
-    told["models"] = {"llama": told["models"]["llama"] | {"servers": ["host-0/engine"]}}
-    told["aliases"], told["limits"] = {}, {"request_seconds": 2}
+    settings_read["servers"] = {"host-0/engine": {"http": f"127.0.0.1:{port}", "runtime": "vllm"}}
+    settings_read["models"] = {"llama": settings_read["models"]["llama"] | {"servers": ["host-0/engine"]}}
+    settings_read["aliases"], settings_read["limits"] = {}, {"request_seconds": 2}
     try:
-        async with opened(folder, told) as app:
+        async with opened(folder, settings_read) as app:
             yield RunningGateway(app, app.gateway, [], front.settings_file, front.keys_file)
     finally:
         server.close()
@@ -213,7 +216,10 @@ async def comments(writer: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize("play", [endless_line, endless_head, endless_size, silence, silence_after_one, comments])
 @in_loop
 async def test_an_engine_that_never_ends_is_left_in_time(
-    play: Callable[[asyncio.StreamWriter], object], stream: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    play: Callable[[asyncio.StreamWriter], Awaitable[None]],
+    stream: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with before(tmp_path, play) as front:
         answer = await asyncio.wait_for(front.ask(CHAT, chat(stream=stream)), 30)
