@@ -71,12 +71,12 @@ def roll(inventory: str, cells: list[str], digest: str) -> State | None:
 def runs_with(digest: str) -> list[Run]:
     """The runs over cells with this plan, the oldest first."""
     with get_client(sync_client=True) as client:
-        found = client.read_flow_runs(
+        runs = client.read_flow_runs(
             flow_filter=FlowFilter(name={"any_": ["cell"]}),
             flow_run_filter=FlowRunFilter(tags={"all_": [digest]}),
             sort=FlowRunSort.EXPECTED_START_TIME_ASC,
         )
-    words = [(run.parameters["cell"], run.state) for run in found if run.state]
+    words = [(run.parameters["cell"], run.state) for run in runs if run.state]
     return [
         Run(cell, "completed" if state.is_completed() else "ended" if state.is_final() else "open")
         for cell, state in words
@@ -128,10 +128,10 @@ def serve(cell: str) -> None:
 def roll_(inventory: str, cells: tuple[str, ...]) -> None:
     """Bring CELLS, groups of INVENTORY, to their plan, in this order."""
     words = [sys.executable, "-m", "deploy.io.cells", inventory, *cells]
-    asked = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
-    if asked.returncode:
+    answer = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+    if answer.returncode:
         sys.exit(1)  # the refusal is on the screen
-    digest = asked.stdout.strip()
+    digest = answer.stdout.strip()
     try:
         refuse_all(unserved(without_worker(cells)))
     except Refusal as refusal:

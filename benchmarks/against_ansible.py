@@ -130,33 +130,33 @@ def best(strategy: str, forks: int) -> dict[str, str]:
 
 def is_recap_silent(output: str, names: Sequence[str]) -> bool:
     """True if the recap has every machine with all operations, none of which changed or failed."""
-    found = {name: tuple(map(int, counts)) for name, *counts in RECAP.findall(output)}
-    return found == dict.fromkeys(names, (OPERATIONS, 0, 0, 0))
+    counts_of_host = {name: tuple(map(int, counts)) for name, *counts in RECAP.findall(output)}
+    return counts_of_host == dict.fromkeys(names, (OPERATIONS, 0, 0, 0))
 
 
 def version(peer: str) -> str:
     """The version that ansible-core reports."""
     argv = [peer, "-m", "ansible", "playbook", "--version"]
-    told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
-    return told.stdout.splitlines()[0]
+    answer = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    return answer.stdout.splitlines()[0]
 
 
 def summary(runs: Mapping[str, Sequence[Timed]], count: int, peer: str) -> dict[str, Any]:
     """Medians of each way; `ratio`: wall seconds of Ansible's faster strategy for a second of ours; also of CPU."""
-    ways = {
+    runners = {
         way: {
-            "seconds": round(statistics.median(each.seconds for each in done), 2),
-            "cpu_seconds": round(statistics.median(each.cpu_seconds for each in done), 2),
+            "seconds": round(statistics.median(run.seconds for run in done), 2),
+            "cpu_seconds": round(statistics.median(run.cpu_seconds for run in done), 2),
             "runs": len(done),
         }
         for way, done in runs.items()
     }
-    faster = min((ways[strategy] for strategy in STRATEGIES), key=lambda way: way["seconds"])
+    faster = min((runners[strategy] for strategy in STRATEGIES), key=lambda way: way["seconds"])
     return {
         "peer": peer,
         "machines": count,
         "operations": OPERATIONS,
-        **ways,
-        "ratio": round(faster["seconds"] / ways["ours"]["seconds"], 1),
-        "cpu_ratio": round(faster["cpu_seconds"] / ways["ours"]["cpu_seconds"], 1),
+        **runners,
+        "ratio": round(faster["seconds"] / runners["ours"]["seconds"], 1),
+        "cpu_ratio": round(faster["cpu_seconds"] / runners["ours"]["cpu_seconds"], 1),
     }

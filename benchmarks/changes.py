@@ -19,7 +19,7 @@ BACK_SECONDS = 240
 
 
 def _command(words: str) -> Callable[[Machine], object]:
-    return lambda one: one.run(words, timeout=STOP_SECONDS)
+    return lambda machine: machine.run(words, timeout=STOP_SECONDS)
 
 
 HANDS: Mapping[str, Callable[[Machine], object]] = {
@@ -51,13 +51,13 @@ def run(change: str, serving: Sequence[Machine]) -> Ran:
     return Ran(ended.code, ended.totals["success"], ended.output)
 
 
-def by_hand(name: str, one: Machine, exporters: Sequence[str], expected: Mapping[str, int]) -> Ran:
+def by_hand(name: str, machine: Machine, exporters: Sequence[str], expected: Mapping[str, int]) -> Ran:
     """It was done to this host, and every balancer sends to as many hosts of each pool again as `expected`."""
-    HANDS[name](one)
+    HANDS[name](machine)
     end = time.monotonic() + BACK_SECONDS
     while not all(_shown(exporter, list(expected)) == expected for exporter in exporters):
         if time.monotonic() > end:
-            raise RehearsalRefused(f"{one.name} is not sent requests again {BACK_SECONDS} s after {name}")
+            raise RehearsalRefused(f"{machine.name} is not sent requests again {BACK_SECONDS} s after {name}")
         time.sleep(0.5)
     return Ran(0, 1, "")
 

@@ -61,15 +61,15 @@ exec sed "s/^value\\tclock\\t.*/value\\tclock\\t$(date +%s)/" "$answer"
 def main(words: Sequence[str] | None = None) -> int:
     """0 when every run changed nothing."""
     options = parser().parse_args(words)
-    found: dict[str, Any] = {"benchmark": "converge"}
+    result: dict[str, Any] = {"benchmark": "converge"}
     try:
         _require()
         if options.machines:
-            found |= beside_ansible(against_ansible.compared(options.machines, options.rounds, options.peer))
+            result |= beside_ansible(against_ansible.compared(options.machines, options.rounds, options.peer))
         if options.names:
             machines.down()  # the names are those of one machine
             machine = _up(max(options.names))
-            found |= summary([_measured_on(machine, names) for names in options.names])
+            result |= summary([_measured_on(machine, names) for names in options.names])
     except RehearsalRefused as refused:
         print(refused, file=sys.stderr)
         return 1
@@ -77,7 +77,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if not options.keep:
             machines.down()
             services.services_down()
-    print(json.dumps(found), flush=True)
+    print(json.dumps(result), flush=True)
     return 0
 
 
@@ -97,9 +97,9 @@ def _require() -> None:
         raise RehearsalRefused(requirements.explain(lacking))
 
 
-def beside_ansible(found: dict[str, Any]) -> dict[str, Any]:
+def beside_ansible(result: dict[str, Any]) -> dict[str, Any]:
     """Results beside Ansible; their ratio is the benchmark's."""
-    return {"ratio": found["ratio"], "beside_ansible": found}
+    return {"ratio": result["ratio"], "beside_ansible": result}
 
 
 def _up(names: int) -> Machine:
@@ -165,15 +165,15 @@ def measured(names: int) -> dict[str, Any]:
     counted = json.loads(done.stdout.strip().splitlines()[-1]) if done.stdout.strip() else {}
     if done.returncode or not total or total[1] != total[4]:
         raise RehearsalRefused(f"the run of {names} names was not silent\n{(done.stdout + done.stderr)[-3000:]}")
-    found = {
+    figures = {
         "names": names,
         "seconds": round(seconds, 2),
         "cpu_seconds": counted["cpu_seconds"],
         "commands_per_host": round(counted["commands"] / names, 1),
         "operations_per_host": round(int(total[1]) / names, 1),
     }
-    print(json.dumps(found), file=sys.stderr, flush=True)
-    return found
+    print(json.dumps(figures), file=sys.stderr, flush=True)
+    return figures
 
 
 def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:

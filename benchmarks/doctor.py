@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
         used = Used(serving)
         idle = used.idle(options.idle)
         runs = [measured(names, options.rounds, used, idle) for names in options.names]
-        found = summary(runs, idle, options.machines, asked_of_a_host())
+        result = summary(runs, idle, options.machines, asked_of_a_host())
     except RehearsalRefused as refused:
         print(refused, file=sys.stderr)
         return 1
@@ -62,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if not options.keep:
             machines.down()
             services.services_down()
-    print(json.dumps(found), flush=True)
+    print(json.dumps(result), flush=True)
     return 0
 
 
@@ -97,10 +97,10 @@ class Used:
 
     def __init__(self, machine: Machine) -> None:
         groups = cgroups.of_machine(machine.places.number, machine.name)
-        found = [group / "cpu.stat" for group in groups if (group / "cpu.stat").exists()]
-        if not found:
+        files = [group / "cpu.stat" for group in groups if (group / "cpu.stat").exists()]
+        if not files:
             raise RehearsalRefused("this computer counts no CPU by control group: version 2 of them is not mounted")
-        self._file: Path = found[0]
+        self._file: Path = files[0]
 
     def seconds(self) -> float:
         """Until now."""
@@ -113,39 +113,39 @@ class Used:
         time.sleep(seconds)
         return (self.seconds() - before) / (time.monotonic() - began)
 
-    def by(self, asked: Callable[[], Any], idle: float) -> tuple[float, float, Any]:
+    def by(self, question: Callable[[], Any], idle: float) -> tuple[float, float, Any]:
         """Wall seconds of the call, CPU seconds that the machine used for it, and what the call returns."""
         before, began = self.seconds(), time.monotonic()
-        returned = asked()
+        returned = question()
         seconds = time.monotonic() - began
         return seconds, self.seconds() - before - idle * seconds, returned
 
 
 def measured(names: int, rounds: int, used: Used, idle: float) -> dict[str, Any]:
     """Medians of so many rounds with `names` names. Raises: RehearsalRefused where one did not answer."""
-    doctors, peers, told = list[tuple[float, float, Any]](), list[tuple[float, float, Any]](), {}
+    doctors, peers, answer = list[tuple[float, float, Any]](), list[tuple[float, float, Any]](), {}
     for number in range(rounds + 1):
         pair = used.by(lambda: doctor(names), idle), used.by(lambda: logins(names), idle)
         if number:
             doctors.append(pair[0])
             peers.append(pair[1])
-        told = pair[0][2]
-    found = {
+        answer = pair[0][2]
+    figures = {
         "names": names,
         "seconds": _median(doctors, 0),
-        "commands_a_host": round(told["commands"] / names, 2),
-        "connections_a_host": round(told["connections"] / names, 2),
-        "control_cpu_seconds": told["cpu_seconds"],
+        "commands_a_host": round(answer["commands"] / names, 2),
+        "connections_a_host": round(answer["connections"] / names, 2),
+        "control_cpu_seconds": answer["cpu_seconds"],
         "host_cpu_milliseconds": round(1000 * _median(doctors, 1)),
         "ssh_true_seconds": _median(peers, 0),
         "ssh_true_host_cpu_milliseconds": round(1000 * _median(peers, 1)),
     }
-    print(json.dumps(found), file=sys.stderr, flush=True)
-    return found
+    print(json.dumps(figures), file=sys.stderr, flush=True)
+    return figures
 
 
 def _median(timed: Sequence[tuple[float, float, Any]], place: int) -> float:
-    return round(statistics.median(each[place] for each in timed), 3)
+    return round(statistics.median(timing[place] for timing in timed), 3)
 
 
 def doctor(names: int) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def logins(names: int) -> None:
         raise RehearsalRefused(f"not all of {names} names let ssh in")
 
 
-def summary(runs: Sequence[dict[str, Any]], idle: float, count: int, asked: int) -> dict[str, Any]:
+def summary(runs: Sequence[dict[str, Any]], idle: float, count: int, questions: int) -> dict[str, Any]:
     """All runs; what a question costs the serving host, from the run that asks it once; the ratio to the peer."""
     once = min(runs, key=lambda run: int(run["names"]))
     most = max(runs, key=lambda run: int(run["names"]))
@@ -178,10 +178,10 @@ def summary(runs: Sequence[dict[str, Any]], idle: float, count: int, asked: int)
         "benchmark": "doctor",
         "machines": count,
         "runs": list(runs),
-        "questions_a_host": asked,
-        "host_cpu_milliseconds_a_question": round(once["host_cpu_milliseconds"] / asked, 1),
+        "questions_a_host": questions,
+        "host_cpu_milliseconds_a_question": round(once["host_cpu_milliseconds"] / questions, 1),
         "host_cpu_milliseconds_a_question_without_login": round(
-            (once["host_cpu_milliseconds"] - once["ssh_true_host_cpu_milliseconds"]) / asked, 1
+            (once["host_cpu_milliseconds"] - once["ssh_true_host_cpu_milliseconds"]) / questions, 1
         ),
         "limit_milliseconds_a_question": LIMIT_MILLISECONDS,
         "idle_cpu_percent": round(100 * idle, 1),

@@ -261,8 +261,8 @@ class Busy:
     @staticmethod
     def now() -> tuple[int, int]:
         """Ticks of all cores: idle, and all."""
-        with open("/proc/stat") as told:
-            ticks = [int(word) for word in told.readline().split()[1:9]]
+        with open("/proc/stat") as stat:
+            ticks = [int(word) for word in stat.readline().split()[1:9]]
         return ticks[3] + ticks[4], sum(ticks)
 
     def percent(self) -> int:

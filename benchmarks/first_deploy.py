@@ -38,7 +38,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if lacking := [*requirements.missing(Places.here()), *requirements.missing_packages()]:
             raise RehearsalRefused(requirements.explain(lacking))
-        found = [measured(count, options.rate) for count in options.machines]
+        results = [measured(count, options.rate) for count in options.machines]
     except RehearsalRefused as refused:
         print(refused, file=sys.stderr)
         return 1
@@ -46,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if not options.keep:
             machines.down()
             services.services_down()
-    print(json.dumps({"benchmark": "first_deploy", "ratio": found[-1]["ratio"], "runs": found}), flush=True)
+    print(json.dumps({"benchmark": "first_deploy", "ratio": results[-1]["ratio"], "runs": results}), flush=True)
     return 0
 
 
@@ -74,9 +74,9 @@ def measured(count: int, rate: str = "") -> dict[str, Any]:
     if run.code:
         raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
     serving = max(float(machine.run(SERVES).stdout.strip().lstrip("@") or 0) for machine in bare) - began
-    found = summary(count, serving, run.seconds, run.stages, [spans_of(machine) for machine in bare])
-    print(json.dumps(found), file=sys.stderr, flush=True)
-    return found
+    figures = summary(count, serving, run.seconds, run.stages, [spans_of(machine) for machine in bare])
+    print(json.dumps(figures), file=sys.stderr, flush=True)
+    return figures
 
 
 def spans_of(machine: Machine) -> dict[str, float]:
@@ -97,7 +97,7 @@ def summary(
     count: int, serving: float, whole: float, stages: dict[str, float], spans: Sequence[dict[str, float]]
 ) -> dict[str, Any]:
     """Seconds of a run, its longest single stage on any machine, and where the run's own time went."""
-    longest = {kind: max(each[kind] for each in spans) for kind in UNITS} | {"driver": stages.get("Driver", 0.0)}
+    longest = {kind: max(lengths[kind] for lengths in spans) for kind in UNITS} | {"driver": stages.get("Driver", 0.0)}
     name = max(longest, key=lambda kind: longest[kind])
     return {
         "machines": count,

@@ -66,11 +66,11 @@ def down(forget: bool = False) -> None:
 
 
 def _keep_one_that_serves() -> None:
-    (one,) = machines.up(["h1"], DEBIAN, places=PLACES)
+    (machine,) = machines.up(["h1"], DEBIAN, places=PLACES)
     services.services_up()
     _deployed()
-    one.stop()
-    machines.snapshot(one, _snapshot().name)
+    machine.stop()
+    machines.snapshot(machine, _snapshot().name)
     machines.down(PLACES)
 
 

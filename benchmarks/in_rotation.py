@@ -44,10 +44,10 @@ def hosts_in(exposition: str, pools: Sequence[str]) -> dict[str, int]:
 @contextlib.contextmanager
 def watched(exporters: Sequence[str], pools: Sequence[str]) -> Iterator[Rotation]:
     """The exporters at these URLs are asked four times a second until the end."""
-    rotation, over = Rotation(), threading.Event()
+    rotation, ended = Rotation(), threading.Event()
 
     def look() -> None:
-        while not over.is_set():
+        while not ended.is_set():
             began = time.monotonic()
             for exporter in exporters:
                 try:
@@ -55,12 +55,12 @@ def watched(exporters: Sequence[str], pools: Sequence[str]) -> Iterator[Rotation
                         rotation.add(hosts_in(answer.read().decode(), pools))
                 except OSError:
                     rotation.silent += 1
-            over.wait(max(0.0, began + EVERY_SECONDS - time.monotonic()))
+            ended.wait(max(0.0, began + EVERY_SECONDS - time.monotonic()))
 
     thread = threading.Thread(target=look)
     thread.start()
     try:
         yield rotation
     finally:
-        over.set()
+        ended.set()
         thread.join()

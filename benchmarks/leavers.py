@@ -57,10 +57,10 @@ async def measured(scene: real.Scene, folder: Path, clients: int) -> dict[str, A
     """Milliseconds until nothing ran, of so many clients; beside them a client that stayed."""
     async with start_gateway(scene, folder) as port:
         begins = time.monotonic()
-        await asked(port, stays=True)
+        await request_once(port, stays=True)
         whole = time.monotonic() - begins
         times = [await left(scene, port) for _ in range(clients)]
-    milliseconds = sorted(1000 * each for each in times)
+    milliseconds = sorted(1000 * seconds for seconds in times)
     return {
         "benchmark": "leavers",
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -71,14 +71,14 @@ async def measured(scene: real.Scene, folder: Path, clients: int) -> dict[str, A
             "p99": round(float(np.percentile(milliseconds, 99)), 1),
             "most": round(milliseconds[-1], 1),
         },
-        "beyond": sum(each > WITHIN_SECONDS for each in times),
+        "beyond": sum(seconds > WITHIN_SECONDS for seconds in times),
         "stayed_to_the_end_ms": round(1000 * whole),
     }
 
 
 async def left(scene: real.Scene, port: int) -> float:
     """Seconds from a client's hang-up until the slot says that nothing runs. It said that something ran before."""
-    await asked(port, stays=False, before=lambda: asyncio.to_thread(seen, scene, 1))
+    await request_once(port, stays=False, before=lambda: asyncio.to_thread(seen, scene, 1))
     begins = time.monotonic()
     await asyncio.to_thread(seen, scene, 0)
     return time.monotonic() - begins
@@ -92,7 +92,7 @@ def seen(scene: real.Scene, count: int) -> None:
             raise TimeoutError(f"the slot did not say in {PATIENCE_SECONDS:g} s that {count} requests run")
 
 
-async def asked(port: int, stays: bool, before: Any = None) -> None:
+async def request_once(port: int, stays: bool, before: Any = None) -> None:
     """A chat was asked for, and read to its first token and `before`, or to its end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=MOST_BYTES)
     body = json.dumps(chat("one two", stream=True, max_tokens=ANSWER_TOKENS)).encode()
@@ -101,8 +101,8 @@ async def asked(port: int, stays: bool, before: Any = None) -> None:
     )
     writer.write(head.encode() + body)
     async with asyncio.timeout(PATIENCE_SECONDS):
-        said = await reader.readuntil(b"data: [DONE]" if stays else TOKEN)
-    assert said.startswith(b"HTTP/1.1 200"), said[:300]
+        answer = await reader.readuntil(b"data: [DONE]" if stays else TOKEN)
+    assert answer.startswith(b"HTTP/1.1 200"), answer[:300]
     if before:
         await before()
     writer.transport.abort() if not stays else writer.close()

@@ -64,7 +64,7 @@ def settled(doubt: Doubt, ties: dict[int, np.ndarray], dtype: str) -> str:
     `ties`: such vectors of each text, [draws, width].
     """
     for text, vector in doubt:
-        nearest = min(_distances(vector[None], other[None, : len(vector)])[0] for other in ties[text])
+        nearest = min(_distances(vector[None], vectors[None, : len(vector)])[0] for vectors in ties[text])
         if not nearest <= COSINE_BOUND[dtype]:
             return _far(nearest, len(vector))
     return ""

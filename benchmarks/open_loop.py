@@ -154,10 +154,10 @@ class Asking:
     async def first_answers(self) -> None:
         """Each question that the load can draw has been asked once, and is held to that answer from now on."""
         load = self.load
-        ways = [way for way, share in zip(WAYS, load.shares, strict=True) if share]
+        protocols = [way for way, share in zip(WAYS, load.shares, strict=True) if share]
         lengths = [load.tokens, *([load.long_tokens] if load.long_percent else [])]
-        questions = [("grpc", Question(load.embedder, (text,))) for text in TEXTS] if ways != ["stream"] else []
-        if "stream" in ways:
+        questions = [("grpc", Question(load.embedder, (text,))) for text in TEXTS] if protocols != ["stream"] else []
+        if "stream" in protocols:
             questions += [("stream", Question(load.llm, (text,), tokens)) for text in TEXTS[:2] for tokens in lengths]
         answers = await asyncio.gather(*(self.clients[0].ask(way, question) for way, question in questions))
         self.firsts = {question: answer for (_, question), answer in zip(questions, answers, strict=True)}
@@ -175,11 +175,11 @@ class Asking:
                 break
             (way,) = draw.choices(WAYS, self.load.shares)
             client = self.clients[number // part[1] % len(self.clients)]
-            tasks.append(loop.create_task(self._one(client, due, way, self.load.question(way, draw))))
+            tasks.append(loop.create_task(self._outcome(client, due, way, self.load.question(way, draw))))
             tasks[-1].add_done_callback(lambda task: count(task.result()))
         return await asyncio.gather(*tasks)
 
-    async def _one(self, client: Client, due: float, way: str, question: Question) -> Outcome:
+    async def _outcome(self, client: Client, due: float, way: str, question: Question) -> Outcome:
         loop = asyncio.get_running_loop()
         sent, first = loop.time() - due, list[float]()
         try:

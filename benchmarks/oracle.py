@@ -121,8 +121,8 @@ class Embedder(Network):
         rates = self.config["rotary_emb_base"] ** -(torch.arange(half, device=x.device, dtype=torch.float64) / half)
         angles = torch.arange(len(x), device=x.device, dtype=torch.float64)[:, None, None] * rates
         left, right = parts[:, :, 0], parts[:, :, 1]
-        turned = (left * angles.cos() - right * angles.sin(), right * angles.cos() + left * angles.sin())
-        return torch.cat(turned, dim=-1).flatten(1).to(x.dtype)
+        halves = (left * angles.cos() - right * angles.sin(), right * angles.cos() + left * angles.sin())
+        return torch.cat(halves, dim=-1).flatten(1).to(x.dtype)
 
     def experts(self, at: str, x: Tensor) -> Tensor:
         """Every expert on every token, weighted by the softmax over all where it is among the best two, else by 0."""
@@ -166,6 +166,6 @@ def ties(pool: dict[str, Any], device: str, texts: list[int]) -> dict[str, np.nd
 
 
 if __name__ == "__main__":
-    asked = json.loads(Path(sys.argv[2]).read_text("utf-8"))
+    request = json.loads(Path(sys.argv[2]).read_text("utf-8"))
     texts = [int(word) for word in sys.argv[4:]]
-    np.savez(sys.argv[3], **(ties(asked, sys.argv[1], texts) if texts else answers(asked, sys.argv[1])))
+    np.savez(sys.argv[3], **(ties(request, sys.argv[1], texts) if texts else answers(request, sys.argv[1])))

@@ -40,7 +40,7 @@ def figures(phases: Phases) -> dict[str, Any]:
     """
     outcomes = [outcome for members in phases.values() for outcome in members]
     verdicts = Counter(outcome.verdict for outcome in outcomes)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "sent": len(outcomes),
         "lost": verdicts[LOST],
         "cut": verdicts[CUT],
@@ -48,14 +48,17 @@ def figures(phases: Phases) -> dict[str, Any]:
         "sent_by_phase": {phase: len(members) for phase, members in phases.items()},
     }
     for percent in (50, 99):
-        found |= {f"p{percent}_{phase}": percentile_ms(members, percent) for phase, members in phases.items()}
-    return found | {"load_late_ms": round(max((outcome.sent for outcome in outcomes), default=0.0) * 1000, 1)}
+        result |= {f"p{percent}_{phase}": percentile_ms(members, percent) for phase, members in phases.items()}
+    return result | {"load_late_ms": round(max((outcome.sent for outcome in outcomes), default=0.0) * 1000, 1)}
 
 
 def losses(outcomes: Sequence[Outcome], begins: float) -> dict[str, Any]:
     """How many requests of each way were lost for which kind of reason; the first LISTED, in seconds after `begins`."""
     lost = sorted(outcome for outcome in outcomes if outcome.verdict == LOST)
-    listed = [{"at": round(each.due - begins, 2), "way": each.way, "reason": each.reason} for each in lost[:LISTED]]
+    listed = [
+        {"at": round(outcome.due - begins, 2), "way": outcome.way, "reason": outcome.reason}
+        for outcome in lost[:LISTED]
+    ]
     reasons = Counter(f"{outcome.way}: {outcome.reason.partition(':')[0]}" for outcome in lost)
     return {"reasons": dict(reasons.most_common()), "losses": listed}
 

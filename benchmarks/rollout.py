@@ -150,7 +150,7 @@ def pool_names(options: argparse.Namespace) -> list[str]:
 
 def exporters(edge: Sequence[Machine]) -> list[str]:
     """The address of each balancer's exporter."""
-    return [f"http://{one.address}:{front.METRICS_PORT}/metrics" for one in edge]
+    return [f"http://{machine.address}:{front.METRICS_PORT}/metrics" for machine in edge]
 
 
 @dataclass(frozen=True)
@@ -196,16 +196,16 @@ def described(run: Loaded[Any]) -> dict[str, Any]:
 def write_losses(change: str, run: Loaded[Any]) -> None:
     """The change's own file has a JSON line for every request that was lost or cut; `due` in seconds after it began."""
     kept = sorted(outcome for outcome in run.outcomes if outcome.verdict != RIGHT)
-    lines = (json.dumps(each._asdict() | {"due": round(each.due - run.begins, 3)}) + "\n" for each in kept)
+    lines = (json.dumps(outcome._asdict() | {"due": round(outcome.due - run.begins, 3)}) + "\n" for outcome in kept)
     (fleet.PLACES.root / f"losses-{change}.jsonl").write_text("".join(lines))
 
 
 def targets(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> list[Place]:
     """Targets of requests, in equal shares: every pool's ports on every balancer, or without balancers the hosts."""
     if not edge:
-        return [Place(f"{one.address}:8000", f"{one.address}:8001") for one in serving]
+        return [Place(f"{machine.address}:8000", f"{machine.address}:8001") for machine in serving]
     ports = [front.ports(number) for number in range(options.pools)]
-    return [Place(f"{one.address}:{http}", f"{one.address}:{grpc}") for one in edge for http, grpc in ports]
+    return [Place(f"{machine.address}:{http}", f"{machine.address}:{grpc}") for machine in edge for http, grpc in ports]
 
 
 def _load(options: argparse.Namespace, place: Place, shares: int) -> contextlib.AbstractContextManager[Running]:

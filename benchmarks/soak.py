@@ -196,12 +196,12 @@ def served_dtype(options: argparse.Namespace) -> str:
     return changes.get("dtype") or repositories.plan()[0]["embedder"].parameters["dtype"]
 
 
-def added(tally: Tally, other: Tally) -> Tally:
+def added(tally: Tally, later: Tally) -> Tally:
     """The sum of both tallies."""
-    worst = {key: max(tally.worst.get(key, 0.0), other.worst.get(key, 0.0)) for key in tally.worst | other.worst}
-    doubtful, on_a_tie = tally.doubtful + other.doubtful, tally.on_a_tie + other.on_a_tie
-    good, refused = tally.good + other.good, tally.refused + other.refused
-    return Tally(good, refused, tally.faults + other.faults, worst, doubtful, on_a_tie)
+    worst = {key: max(tally.worst.get(key, 0.0), later.worst.get(key, 0.0)) for key in tally.worst | later.worst}
+    doubtful, on_a_tie = tally.doubtful + later.doubtful, tally.on_a_tie + later.on_a_tie
+    good, refused = tally.good + later.good, tally.refused + later.refused
+    return Tally(good, refused, tally.faults + later.faults, worst, doubtful, on_a_tie)
 
 
 def serve(

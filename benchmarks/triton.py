@@ -88,7 +88,7 @@ def serving(repository: Path, work: Path, cache: Path, flags: Sequence[str] = ()
 
 def cpu_seconds(pid: int) -> float:
     """CPU time that a process and all its descendants have used since they started."""
-    return sum(sum(map(int, _stat(each)[11:13])) for each in _family(pid)) / TICKS
+    return sum(sum(map(int, _stat(process)[11:13])) for process in _family(pid)) / TICKS
 
 
 def _command(home: Path, repository: Path, ports: dict[str, int]) -> list[str]:

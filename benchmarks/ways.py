@@ -92,7 +92,7 @@ class Client:
                 first_piece()
                 return answer
         except InferenceServerException as error:
-            raise Fault(_said(error)) from None
+            raise Fault(_message(error)) from None
         except TimeoutError:
             raise Fault(f"no answer in {self.patience_seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -122,11 +122,11 @@ class Client:
             async for answer in call:
                 if answer.error_message:
                     raise Fault(answer.error_message[:200])
-                if found := _text(answer.infer_response):
+                if piece := _text(answer.infer_response):
                     if not pieces:
                         first = asyncio.get_running_loop().time()
                         first_piece()
-                    text, pieces = text + found, pieces + 1
+                    text, pieces = text + piece, pieces + 1
                 # And on to the end of the call: Triton 2.51 never lets go of a model one of whose streams was cancelled
                 # while its last response was on its way, and its exit then takes all of its timeout. server#8078 (2.57)
                 # mends such a race.
@@ -185,6 +185,6 @@ def _text(answer: service_pb2.ModelInferResponse) -> str:
     return next((raw[4:].decode() for output, raw in named if output.name == "text_output"), "")
 
 
-def _said(error: InferenceServerException) -> str:
+def _message(error: InferenceServerException) -> str:
     status = str(error.status() or "error").removeprefix("StatusCode.")
     return f"{status}: {error.message()}"[:200]

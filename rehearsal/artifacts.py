@@ -66,6 +66,6 @@ def made_once(name: str, key: str, make: Callable[[Path], None]) -> Path:
 def _forget_unused(name: str) -> None:
     """Others of this kind that no rehearsal has asked for in a month are gone."""
     kind = re.compile(rf"{re.escape(name)}-[0-9a-f]{{16}}")
-    for other in cache().iterdir():
-        if kind.fullmatch(other.name) and time.time() - other.stat().st_mtime > UNUSED_SECONDS:
-            shutil.rmtree(other, ignore_errors=True)
+    for entry in cache().iterdir():
+        if kind.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > UNUSED_SECONDS:
+            shutil.rmtree(entry, ignore_errors=True)

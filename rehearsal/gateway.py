@@ -62,9 +62,9 @@ def opened(machine: Machine) -> Gateway:
             "  try     make rehearse"
         )
     listen = json.loads(machine.run(f"cat {SETTINGS}").stdout)["listen"]
-    found = Gateway(_forwarded(machine, f"{listen['address']}:{listen['ports'][0]}"), _key(machine))
-    _wait_until_known(found)
-    return found
+    gateway = Gateway(_forwarded(machine, f"{listen['address']}:{listen['ports'][0]}"), _key(machine))
+    _wait_until_known(gateway)
+    return gateway
 
 
 def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
@@ -73,34 +73,34 @@ def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
     Raises: RehearsalRefused where nobody answers there, or none of the machines.
     """
     keys = {_key(machine) for machine in machines}
-    found = Gateway(url, keys.pop(), ca)
+    gateway = Gateway(url, keys.pop(), ca)
     for _machine in machines:  # their balancer asks another one each time
-        _wait_until_known(found)
-    return found
+        _wait_until_known(gateway)
+    return gateway
 
 
 def models(machine: Machine, kind: str) -> list[str]:
     """Names of the models of a kind (llm, embedder, reranker) that the machine's gateway offers."""
-    told = json.loads(machine.run(f"cat {SETTINGS}").stdout)["models"]
-    return [name for name, model in told.items() if model["kind"] == kind]
+    served = json.loads(machine.run(f"cat {SETTINGS}").stdout)["models"]
+    return [name for name, model in served.items() if model["kind"] == kind]
 
 
 def spoken(gateway: Gateway, model: str, text: str) -> Iterator[str]:
     """The events of a chat with the model, each as it comes; a model that knows no chats goes on with the text."""
     length = {"model": model, "stream": True, "max_tokens": 24, "stream_options": {"include_usage": True}}
     chat = {"messages": [{"role": "user", "content": text}]}
-    for path, asked in (("/v1/chat/completions", chat), ("/v1/completions", {"prompt": text})):
+    for path, body in (("/v1/chat/completions", chat), ("/v1/completions", {"prompt": text})):
         with contextlib.closing(connection(gateway)) as line:
             line.request(
-                "POST", path, json.dumps(length | asked), {"Content-Type": "application/json", **_bearer(gateway)}
+                "POST", path, json.dumps(length | body), {"Content-Type": "application/json", **_bearer(gateway)}
             )
             answer = line.getresponse()
             if answer.status == 200:
                 yield f"POST {path}"
                 yield from (event.decode().strip() for event in answer if event.strip())
                 return
-            told = answer.read().decode()
-    raise RehearsalRefused(f"{model} does not answer through the gateway\n  said    {told[:500]}")
+            answer_text = answer.read().decode()
+    raise RehearsalRefused(f"{model} does not answer through the gateway\n  said    {answer_text[:500]}")
 
 
 def connection(gateway: Gateway, seconds: float = ANSWER_SECONDS) -> http.client.HTTPConnection:

@@ -55,15 +55,15 @@ class Hub:
 
     def find(self, name: str, revision: str, authorization: str) -> Repository:
         """The repository, or the refusal the real hub gives."""
-        given = authorization.removeprefix("Bearer ")
-        if given and given not in (self.token, self.token_without_access):
+        token = authorization.removeprefix("Bearer ")
+        if token and token not in (self.token, self.token_without_access):
             raise Refused(401, "", "Invalid username or password.")
         repository = self.repositories.get(name)
         if repository is None:
-            raise Refused(404 if given else 401, "RepoNotFound", "Repository not found")
-        if repository.gated and given != self.token:
-            asked = "Your request to access it" if given else "You must have access to it and be authenticated"
-            raise Refused(403 if given else 401, "GatedRepo", f"Access to model {name} is restricted. {asked}")
+            raise Refused(404 if token else 401, "RepoNotFound", "Repository not found")
+        if repository.gated and token != self.token:
+            refusal = "Your request to access it" if token else "You must have access to it and be authenticated"
+            raise Refused(403 if token else 401, "GatedRepo", f"Access to model {name} is restricted. {refusal}")
         if not repository.has(revision):
             raise Refused(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         return repository

@@ -89,11 +89,11 @@ class Checksums:
 
     def of(self, path: Path) -> tuple[str, str]:
         """(git's sha1, sha256)."""
-        found = path.stat()
-        name, state = str(path.relative_to(self._path.parent)), [found.st_size, found.st_mtime_ns]
+        status = path.stat()
+        name, state = str(path.relative_to(self._path.parent)), [status.st_size, status.st_mtime_ns]
         known = self._known.get(name)
         if known is None or known[:2] != state:
-            known = self._known[name] = [*state, *_read(path, found.st_size)]
+            known = self._known[name] = [*state, *_read(path, status.st_size)]
             self._is_new = True
         return known[2], known[3]
 

@@ -82,7 +82,7 @@ def take_down(places: Places) -> None:
         _remove_rules(network)
         if is_there:
             _command("ip", "link", "delete", network.bridge)
-    if not any(_exists(Network(other).bridge) for other in NUMBERS):
+    if not any(_exists(Network(number).bridge) for number in NUMBERS):
         kernel_settings.put_back()
 
 
@@ -122,14 +122,14 @@ def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
     holders = {process.pid: process for process in (*running.naming(owner), *running.listening(network.bridge_address))}
     # Its programs may see directories that this one does not.
     is_gone = not any(Path(f"/proc/{pid}/root{owner}").exists() for pid in ("self", *holders))
-    other = f"ENGINEHOUSE_REHEARSAL_NUMBER={network.number + 1} here"
+    choice = f"ENGINEHOUSE_REHEARSAL_NUMBER={network.number + 1} here"
     pids = " ".join(str(pid) for pid in sorted(holders))
     attempt = f"`kill {pids}`, then run again" if is_gone and pids else "`python -m rehearsal down` there"
     raise RehearsalRefused(
         f"the bridge {network.bridge} belongs to another rehearsal\n"
         f"  owner   {owner}{', which is gone' if is_gone else ''}\n"
         + "".join(f"  process {process}\n" for process in holders.values())
-        + f"  try     {attempt}; or {other}\n"
+        + f"  try     {attempt}; or {choice}\n"
         f"  state   nothing was started"
     )
 

@@ -105,14 +105,17 @@ def _last_line(log: Path) -> str:
     return lines[-1] if lines else "nothing"
 
 
-def _holders(found: list[running.Running], port: int) -> str:
+def _holders(running_processes: list[running.Running], port: int) -> str:
     """The processes that listen there, and the command to type."""
-    if not found:
+    if not running_processes:
         return f"  try     `ss -ltnp 'sport = :{port}'` as root names it; stop it, then run again"
-    pids = " ".join(str(process.pid) for process in found)
+    pids = " ".join(str(process.pid) for process in running_processes)
     down = "".join(
         f"`python -m rehearsal down` in {process.directory} with its number, or "
-        for process in found[:1]
+        for process in running_processes[:1]
         if process.is_service and not process.is_orphan
     )
-    return "".join(f"  process {process}\n" for process in found) + f"  try     {down}`kill {pids}`; then run again"
+    return (
+        "".join(f"  process {process}\n" for process in running_processes)
+        + f"  try     {down}`kill {pids}`; then run again"
+    )

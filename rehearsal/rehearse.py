@@ -87,16 +87,16 @@ def rehearse(names: list[str], kind: str = "nspawn", inventory: str = INVENTORY)
 def rehearse_fault(names: list[str], fault: Fault) -> int:
     """Deploys while the fault strikes the first machine, shows what the operator sees, then mends it and runs again."""
     _prepare(names)
-    one = machines.named(names[0])
+    machine = machines.named(names[0])
     if fault.moment == SERVING and (first := pyinfra(INVENTORY, "deploy.py", "-y")).code:
         return _stop("the deploy before the fault ended with an error", first)
     console.rule(f"{fault.name}: {fault.summary}, {fault.moment}", align="left")
     try:
         if fault.moment in (BEFORE, SERVING):
-            fault.strike(one)
-        struck = pyinfra(INVENTORY, "deploy.py", "-y", at=fault.moment, strike=lambda: fault.strike(one))
+            fault.strike(machine)
+        struck = pyinfra(INVENTORY, "deploy.py", "-y", at=fault.moment, strike=lambda: fault.strike(machine))
     finally:
-        fault.undo(one)
+        fault.undo(machine)
     console.rule("what the operator sees", align="left")
     console.print(last_words(struck.output), markup=False)
     console.print(f"exit code {struck.code}; what happens: {fault.happens}; then: {fault.then}", markup=False)
@@ -119,9 +119,9 @@ def timed(seconds: dict[str, float], what: str, do: Callable[[], T]) -> T:
     """The result of `do`; its seconds are noted under `what`."""
     console.rule(what, align="left")
     began = time.monotonic()
-    found = do()
+    result = do()
     seconds[what] = time.monotonic() - began
-    return found
+    return result
 
 
 def _prepare(names: list[str], kind: str = "nspawn") -> None:
@@ -132,8 +132,8 @@ def _prepare(names: list[str], kind: str = "nspawn") -> None:
         for name in names:
             by_release.setdefault("12" if name.startswith("d12") else "13", []).append(name)
         for release, members in by_release.items():
-            for one in machines.up(members, release, kind=kind):
-                console.print(f"{one.name}  {one.address}  Debian {one.debian}  answers over SSH")
+            for machine in machines.up(members, release, kind=kind):
+                console.print(f"{machine.name}  {machine.address}  Debian {machine.debian}  answers over SSH")
         made.result()
     console.print(f"services of the rehearsal listen on {services.services_up().address}")
 
@@ -151,8 +151,8 @@ def _stop(why: str, run: Run) -> int:
 
 def _report(first: Run, again: Run, seconds: dict[str, float], inventory: str) -> None:
     console.print(_stage_table(first, again, seconds))
-    for one in machines.known():
-        console.print(_downloads(one))
+    for machine in machines.known():
+        console.print(_downloads(machine))
     console.print(_endpoints(inventory))
 
 
@@ -169,14 +169,14 @@ def _stage_table(first: Run, again: Run, seconds: dict[str, float]) -> Table:
     return table
 
 
-def _downloads(one: Machine) -> Table:
+def _downloads(machine: Machine) -> Table:
     """When image and weights were fetched, from the units' own clocks: they overlap each other and the installation."""
-    table = Table(title=f"{one.name}: fetched on the host", title_justify="left")
+    table = Table(title=f"{machine.name}: fetched on the host", title_justify="left")
     for column in ("unit", "from s", "to s"):
         table.add_column(column, justify="left" if column == "unit" else "right")
     times: dict[str, list[float]] = {}
-    for found in filter(None, map(UNIT_LINE.match, one.run(UNITS).stdout.splitlines())):
-        times.setdefault(found[3], []).append(float(found[1]))
+    for line in filter(None, map(UNIT_LINE.match, machine.run(UNITS).stdout.splitlines())):
+        times.setdefault(line[3], []).append(float(line[1]))
     began = min((moments[0] for moments in times.values()), default=0.0)
     for unit, moments in sorted(times.items(), key=lambda item: item[1]):
         table.add_row(unit, f"{moments[0] - began:.1f}", f"{moments[-1] - began:.1f}")
@@ -216,12 +216,12 @@ def _ask(inventory: str) -> int:
 
 def _stream_through_gateways() -> int:
     """Prints a chat through each machine's gateway as OpenAI's clients ask for it: its first events and its last."""
-    for one in machines.known():
-        if one.state != "running" or not gateway.has_one(one) or not (llms := gateway.models(one, "llm")):
+    for machine in machines.known():
+        if machine.state != "running" or not gateway.has_one(machine) or not (llms := gateway.models(machine, "llm")):
             continue
-        console.rule(f"the gateway of {one.name}: `.venv/bin/python -m rehearsal gateway` says where, and a key",
+        console.rule(f"the gateway of {machine.name}: `.venv/bin/python -m rehearsal gateway` says where, and a key",
                      align="left")  # fmt: skip
-        opened = gateway.opened(one)
+        opened = gateway.opened(machine)
         events = list(gateway.spoken(opened, llms[0], "Say hello."))
         print("\n".join([f"{opened.url}, {llms[0]}", *events[:4], "…", *events[-2:]]), flush=True)
         if events[-1] != "data: [DONE]":

@@ -71,8 +71,8 @@ def listening(address: str, port: int | None = None) -> list[Running]:
     """The processes that listen on an address, by number; those of other users need root to be seen."""
     where = ["src", address if port is None else f"{address}:{port}"]
     shown = subprocess.run(["ss", "-Htulnp", *where], capture_output=True, text=True, check=True).stdout
-    found = (_running(pid) for pid in sorted({int(pid) for pid in re.findall(r"pid=(\d+)", shown)}))
-    return [process for process in found if process]
+    holders = (_running(pid) for pid in sorted({int(pid) for pid in re.findall(r"pid=(\d+)", shown)}))
+    return [process for process in holders if process]
 
 
 def naming(text: str) -> list[Running]:

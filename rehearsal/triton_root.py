@@ -134,13 +134,13 @@ def _downloaded(requirements: list[str], into: Path) -> list[Path]:
     """Wheels of exactly these packages, from wherever pip on this machine gets them."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", *platforms]
-    told = subprocess.run(
+    answer = subprocess.run(
         [*command, "--python-version", PYTHON, "--dest", str(into), *requirements], text=True, capture_output=True
     )
-    if told.returncode:
+    if answer.returncode:
         raise RehearsalRefused(
             f"pip found no wheel for the rehearsal image\n  wanted  {', '.join(requirements)}\n"
-            f"  said    {told.stderr.strip().splitlines()[-1]}\n  state   no image was made"
+            f"  said    {answer.stderr.strip().splitlines()[-1]}\n  state   no image was made"
         )
     return sorted(into.glob("*.whl"))
 

@@ -54,8 +54,7 @@ Cores = dict[str, list[int]]
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """The result that is also printed as the last line."""
     options = parser().parse_args(words)
-    found = usable()
-    cores = shares(found)
+    cores = shares(usable())
     result = {"benchmark": "gateway", "at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(cores)}
     with tempfile.TemporaryDirectory(prefix="gateway-") as made:
         work = Path(made)
@@ -106,13 +105,13 @@ def loads(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, An
     """Every load at the pace of a model and as fast as it goes, then embeddings."""
     paced = at_a_pace(options, work, cores)
     fast, embedding = at_once(options, work, cores)
-    told = [{"streams": n, "paced": paced[n], "at_once": fast[n]} for n in options.streams]
-    return {"tokens": options.tokens, "gap_ms": options.gap_ms, "loads": told, "embedding": embedding}
+    rows = [{"streams": n, "paced": paced[n], "at_once": fast[n]} for n in options.streams]
+    return {"tokens": options.tokens, "gap_ms": options.gap_ms, "loads": rows, "embedding": embedding}
 
 
 def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int, dict[str, Any]]:
     """Milliseconds to the first token by number of streams: over gRPC, and added by two processes of the gateway."""
-    found: dict[int, dict[str, Any]] = {}
+    figures: dict[int, dict[str, Any]] = {}
     ports = free_ports(2)
     with contextlib.ExitStack() as stack:
         behind = stack.enter_context(servers(2, options.gap_ms, cores.get("server", [])))
@@ -123,13 +122,14 @@ def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int
             # Of one stream there would be few first tokens: its answers are of one token, a pause between.
             tokens, pause = (options.paced_tokens, 0.0) if streams > 1 else (1, PAUSE_SECONDS)
             spread = tokens * options.gap_ms / 1000
-            ways = {"grpc": tuple(behind), "chat": tuple(str(port) for port in ports)}
-            each = {
-                way: Load(way, at, streams, options.seconds + spread, tokens, spread, pause) for way, at in ways.items()
+            targets = {"grpc": tuple(behind), "chat": tuple(str(port) for port in ports)}
+            loads_by_way = {
+                way: Load(way, at, streams, options.seconds + spread, tokens, spread, pause)
+                for way, at in targets.items()
             }
-            seen = {way: seen_of(load, cores.get("client", []))[0] for way, load in each.items()}
+            seen = {way: seen_of(load, cores.get("client", []))[0] for way, load in loads_by_way.items()}
             limit, gateway = seen["grpc"].milliseconds(), seen["chat"].milliseconds()
-            found[streams] = {
+            figures[streams] = {
                 "tokens": tokens,
                 "first_tokens": {"grpc": len(seen["grpc"].seconds), "gateway": len(seen["chat"].seconds)},
                 "grpc_ms": limit,
@@ -137,47 +137,47 @@ def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int
                 "added_ms": added(gateway, limit),
                 "inside_ms": inside([log_of(settings, number) for number in range(len(ports))], seen["chat"].requests),
             }
-            say(f"{streams} streams, a token every {options.gap_ms} ms: {found[streams]}")
-    return found
+            say(f"{streams} streams, a token every {options.gap_ms} ms: {figures[streams]}")
+    return figures
 
 
 def at_once(options: argparse.Namespace, work: Path, cores: Cores) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
     """Requests and events a core second by number of streams, of a gateway and LiteLLM; and an embedding's cost."""
-    found: dict[int, dict[str, Any]] = {}
+    figures: dict[int, dict[str, Any]] = {}
     port, peer_port = free_ports(2)
     clients = cores.get("client", [])
     with contextlib.ExitStack() as stack:
         behind = stack.enter_context(servers(2, 0, cores.get("server", [])))
         gateway = stack.enter_context(start_gateway(settings_file(work, behind, [port]), 0, cores.get("gateway", [])))
-        ways = {"gateway": (port, gateway.pid)}
+        targets = {"gateway": (port, gateway.pid)}
         if options.peer:
             before = begun(litellm(work, port, peer_port), cores.get("peer", []), path=options.peer)
             peer = stack.enter_context(before)
-            ways["litellm"] = (peer_port, peer.pid)
+            targets["litellm"] = (peer_port, peer.pid)
             listens(peer_port, peer)
         for streams in options.streams:
             direct, _ = seen_of(Load("grpc", tuple(behind), streams, options.seconds, options.tokens), clients)
-            found[streams] = {"grpc": {"first_ms": direct.milliseconds(), "events": direct.events}}
-            for name, (at, pid) in ways.items():
+            figures[streams] = {"grpc": {"first_ms": direct.milliseconds(), "events": direct.events}}
+            for name, (at, pid) in targets.items():
                 if name == "litellm" and streams > PEER_STREAMS:
                     continue
                 seen, spent = seen_of(Load("chat", (str(at),), streams, options.seconds, options.tokens), clients, pid)
-                found[streams][name] = {
+                figures[streams][name] = {
                     "first_ms": seen.milliseconds(),
                     "added_ms": added(seen.milliseconds(), direct.milliseconds()),
                     "events": seen.events,
                     "events_per_core_second": round(seen.events / spent),
                     "requests_per_core_second": round(seen.requests / spent, 1),
                 }
-                say(f"{streams} streams at once, {name}: {found[streams][name]}")
-            if "litellm" in found[streams]:
-                rates = [found[streams][name]["requests_per_core_second"] for name in ("gateway", "litellm")]
-                found[streams]["times_litellm"] = round(rates[0] / rates[1], 1)
-        asked = {"grpc-embedding": tuple(behind), "embedding": (str(port),)}
+                say(f"{streams} streams at once, {name}: {figures[streams][name]}")
+            if "litellm" in figures[streams]:
+                rates = [figures[streams][name]["requests_per_core_second"] for name in ("gateway", "litellm")]
+                figures[streams]["times_litellm"] = round(rates[0] / rates[1], 1)
+        encoders = {"grpc-embedding": tuple(behind), "embedding": (str(port),)}
         limit, ours = (
-            seen_of(Load(way, at, 1, options.seconds), clients)[0].milliseconds() for way, at in asked.items()
+            seen_of(Load(way, at, 1, options.seconds), clients)[0].milliseconds() for way, at in encoders.items()
         )
-    return found, {"grpc_ms": limit, "gateway_ms": ours, "added_ms": added(ours, limit)}
+    return figures, {"grpc_ms": limit, "gateway_ms": ours, "added_ms": added(ours, limit)}
 
 
 def idle(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, Any]:
@@ -209,8 +209,8 @@ async def silent(port: int, pid: int, count: int, seconds: float) -> dict[str, A
     seen = await closed_loop([Http(port).embedding()], seconds, lambda: asyncio.sleep(0))
     for _, writer in made:
         writer.transport.abort()
-    found = {"connections": len(made), "open_files": held, "added_mib": round((resident_kib(pid) - before) / 1024)}
-    return {**found, "embedding_ms": seen.milliseconds()}
+    result = {"connections": len(made), "open_files": held, "added_mib": round((resident_kib(pid) - before) / 1024)}
+    return {**result, "embedding_ms": seen.milliseconds()}
 
 
 def added(ours: dict[str, float], limit: dict[str, float]) -> dict[str, float]:

@@ -39,14 +39,14 @@ class Seen:
 
     def milliseconds(self) -> dict[str, float]:
         """Percentiles of the seconds, in milliseconds; -1 of too few."""
-        found = statistics.quantiles(self.seconds, n=100) if len(self.seconds) > 1 else [-0.001] * 100
-        return {"p50": round(1000 * found[49], 3), "p99": round(1000 * found[98], 3)}
+        centiles = statistics.quantiles(self.seconds, n=100) if len(self.seconds) > 1 else [-0.001] * 100
+        return {"p50": round(1000 * centiles[49], 3), "p99": round(1000 * centiles[98], 3)}
 
-    def add(self, told: dict[str, Any]) -> None:
+    def add(self, record: dict[str, Any]) -> None:
         """Adds the observations of another process's clients."""
-        self.seconds += told["seconds"]
-        self.events += told["events"]
-        self.requests += told["requests"]
+        self.seconds += record["seconds"]
+        self.events += record["events"]
+        self.requests += record["requests"]
 
 
 Ask = Callable[[Seen], Awaitable[None]]
@@ -66,7 +66,7 @@ async def closed_loop(
     within so many seconds; `pause` is the mean of the seconds, others each time, that it waits before it asks again.
     """
     warm_each = -(-WARM // len(clients))
-    seen, warm, over = Seen(), asyncio.Barrier(len(clients) + 1), asyncio.Event()
+    seen, warm, ended = Seen(), asyncio.Barrier(len(clients) + 1), asyncio.Event()
     go = asyncio.Event()
 
     async def run(client: Client) -> None:
@@ -76,7 +76,7 @@ async def closed_loop(
             await warm.wait()
             await go.wait()
             await asyncio.sleep(random.random() * spread)
-            while not over.is_set():
+            while not ended.is_set():
                 await ask(seen)
                 seen.requests += 1
                 if pause:
@@ -86,7 +86,7 @@ async def closed_loop(
     await warm.wait()
     await begins()
     go.set()
-    asyncio.get_running_loop().call_later(seconds, over.set)
+    asyncio.get_running_loop().call_later(seconds, ended.set)
     await asyncio.gather(*tasks)
     return seen
 
@@ -163,11 +163,11 @@ class Http:
 
     @contextlib.asynccontextmanager
     async def _connection(self, path: str, body: dict[str, Any]) -> AsyncIterator[Connection]:
-        found = Connection(self._port, request(path, body))
+        connection = Connection(self._port, request(path, body))
         try:
-            yield found
+            yield connection
         finally:
-            found.close()
+            connection.close()
 
     @contextlib.asynccontextmanager
     async def stream(self, tokens: int) -> AsyncIterator[Ask]:

@@ -21,18 +21,18 @@ def shares(cores: Sequence[int], wanted: Mapping[str, int] = WANTED) -> dict[str
 
 def usable(topology: Path = TOPOLOGY) -> list[int]:
     """The cores that this process may run on, a thread of each physical core before the second threads."""
-    found = sorted(os.sched_getaffinity(0))
-    return sorted(found, key=lambda core: (_place_among_siblings(topology, core), core))
+    cores = sorted(os.sched_getaffinity(0))
+    return sorted(cores, key=lambda core: (_place_among_siblings(topology, core), core))
 
 
 def _place_among_siblings(topology: Path, core: int) -> int:
     """0 for the first thread of a physical core."""
     try:
-        told = (topology / f"cpu{core}" / "topology" / "thread_siblings_list").read_text()
+        siblings = (topology / f"cpu{core}" / "topology" / "thread_siblings_list").read_text()
     except OSError:
         return 0
     threads: list[int] = []
-    for part in told.strip().split(","):
+    for part in siblings.strip().split(","):
         first, _, last = part.partition("-")
         threads += range(int(first), int(last or first) + 1)
     return threads.index(core)

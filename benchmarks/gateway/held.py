@@ -49,64 +49,64 @@ class Held:
 
 async def held(port: int, tokens: int, began: asyncio.Barrier) -> Held:
     """A stream that was read until it ended, as it came over the connection."""
-    found, is_counted = Held(), False
+    stream, is_counted = Held(), False
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=LIMIT)
         writer.write(request("/v1/chat/completions", {**CHAT, "max_tokens": tokens}))
         head = await reader.readuntil(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 200"):
-            found.end = REFUSED
-        while found.end == BROKEN and (line := await reader.readline()):
+            stream.end = REFUSED
+        while stream.end == BROKEN and (line := await reader.readline()):
             if line == b"data: [DONE]\n":
-                found.end = DONE
+                stream.end = DONE
             elif line.startswith(b"data: "):
-                _event(found, json.loads(line[6:]))
-            if found.tokens and not is_counted:
+                _event(stream, json.loads(line[6:]))
+            if stream.tokens and not is_counted:
                 is_counted = True
                 await began.wait()
         writer.close()
     except (OSError, asyncio.IncompleteReadError):
         pass
     finally:
-        found.ended = time.time()
+        stream.ended = time.time()
         if not is_counted:
             await began.wait()
-    return found
+    return stream
 
 
-def _event(found: Held, told: dict[str, Any]) -> None:
-    if "error" in told:
-        found.end, found.code = ERROR, str(told["error"]["code"])
-    for choice in told.get("choices", ()):
+def _event(stream: Held, event: dict[str, Any]) -> None:
+    if "error" in event:
+        stream.end, stream.code = ERROR, str(event["error"]["code"])
+    for choice in event.get("choices", ()):
         if text := choice["delta"].get("content"):
-            found.token(text)
+            stream.token(text)
 
 
 async def by_openai(port: int, tokens: int, began: asyncio.Barrier) -> tuple[Held, dict[str, Any]]:
     """The same as OpenAI's library tells it; and what it raised."""
     import openai
 
-    found, told, is_counted = Held(), dict[str, Any](version=openai.__version__, raised=None), False
+    stream, report, is_counted = Held(), dict[str, Any](version=openai.__version__, raised=None), False
     client = openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY, max_retries=0, timeout=3600)
     try:
         async for chunk in await client.chat.completions.create(**CHAT, max_tokens=tokens):
             if text := chunk.choices[0].delta.content:
-                found.token(text)
-            if not is_counted and found.tokens:
+                stream.token(text)
+            if not is_counted and stream.tokens:
                 is_counted = True
                 await began.wait()
-        found.end = DONE
+        stream.end = DONE
     except Exception as error:
-        told["raised"] = f"{type(error).__module__.partition('.')[0]}.{type(error).__name__}: {error}"
-        found.code = str(getattr(error, "code", None) or "")
-        found.end = ERROR if isinstance(error, openai.APIError) and found.code else BROKEN
+        report["raised"] = f"{type(error).__module__.partition('.')[0]}.{type(error).__name__}: {error}"
+        stream.code = str(getattr(error, "code", None) or "")
+        stream.end = ERROR if isinstance(error, openai.APIError) and stream.code else BROKEN
     finally:
-        found.ended = time.time()
+        stream.ended = time.time()
         if not is_counted:
             await began.wait()
     with contextlib.suppress(Exception):
         await client.close()
-    return found, told
+    return stream, report
 
 
 async def all_held(port: int, streams: int, tokens: int) -> dict[str, Any]:
@@ -120,18 +120,18 @@ async def all_held(port: int, streams: int, tokens: int) -> dict[str, Any]:
     every = list(await asyncio.gather(*tasks))
     library = None
     if theirs:
-        one, library = await theirs
-        every.append(one)
-        library["end"] = one.end
+        stream, library = await theirs
+        every.append(stream)
+        library["end"] = stream.end
     return {
         "streams": len(every),
-        "ends": dict(Counter(one.end for one in every)),
-        "codes": dict(Counter(one.code for one in every if one.code)),
-        "tokens": {"least": min(one.tokens for one in every), "most": max(one.tokens for one in every)},
-        "out_of_order": sum(not one.in_order for one in every),
-        "longest_gap_ms": round(1000 * max(one.gap_seconds for one in every), 1),
-        "first_end": min(one.ended for one in every),
-        "last_end": max(one.ended for one in every),
+        "ends": dict(Counter(stream.end for stream in every)),
+        "codes": dict(Counter(stream.code for stream in every if stream.code)),
+        "tokens": {"least": min(stream.tokens for stream in every), "most": max(stream.tokens for stream in every)},
+        "out_of_order": sum(not stream.in_order for stream in every),
+        "longest_gap_ms": round(1000 * max(stream.gap_seconds for stream in every), 1),
+        "first_end": min(stream.ended for stream in every),
+        "last_end": max(stream.ended for stream in every),
         "openai": library,
     }
 

@@ -44,9 +44,9 @@ def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[st
             time.sleep(max(began + seconds * number / (len(ENDS) + 1) - time.time(), 0))
             killed = time.time()
             first.send_signal(sent)
-            told = json.loads(heard(own))
+            report = json.loads(heard(own))
             first.wait()
-            kills.append(verdict(sent, told, killed, began))
+            kills.append(verdict(sent, report, killed, began))
         untouched = json.loads(heard(others))
     last_kill = max(kill["at_s"] for kill in kills)
     untouched["first_end_s"] = round(untouched.pop("first_end") - began, 1)
@@ -63,12 +63,12 @@ def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[st
     }
 
 
-def verdict(sent: signal.Signals, told: dict[str, Any], killed: float, began: float) -> dict[str, Any]:
+def verdict(sent: signal.Signals, report: dict[str, Any], killed: float, began: float) -> dict[str, Any]:
     """How the streams of the gateway that got this signal ended; `passes`: each in the one way, none before it."""
-    first, last = told.pop("first_end") - killed, told.pop("last_end") - killed
-    passes = told["ends"] == {ENDS[sent]: told["streams"]} and first > 0 and not told["out_of_order"]
+    first, last = report.pop("first_end") - killed, report.pop("last_end") - killed
+    passes = report["ends"] == {ENDS[sent]: report["streams"]} and first > 0 and not report["out_of_order"]
     seconds = {"first_end_after_s": round(first, 2), "last_end_after_s": round(last, 2)}
-    return {"signal": sent.name, "at_s": round(killed - began, 1), **told, **seconds, "passes": passes}
+    return {"signal": sent.name, "at_s": round(killed - began, 1), **report, **seconds, "passes": passes}
 
 
 @contextlib.contextmanager

@@ -42,8 +42,10 @@ class Load:
         """A client for each stream."""
         if self.way.startswith("grpc"):
             tritons = [Triton(address) for address in self.at]
-            each = itertools.islice(itertools.cycle(tritons), self.streams)
-            return [grpc_stream(one, self.tokens) if self.way == "grpc" else grpc_embedding(one) for one in each]
+            targets = itertools.islice(itertools.cycle(tritons), self.streams)
+            return [
+                grpc_stream(target, self.tokens) if self.way == "grpc" else grpc_embedding(target) for target in targets
+            ]
         gateways = itertools.islice(itertools.cycle([Http(int(port)) for port in self.at]), self.streams)
         return [gateway.stream(self.tokens) if self.way == "chat" else gateway.embedding() for gateway in gateways]
 
@@ -85,10 +87,10 @@ async def run(load: Load) -> Seen:
 
 def main(words: Sequence[str]) -> None:
     """Prints the observations."""
-    given = json.loads(words[0])
+    settings = json.loads(words[0])
     gc.freeze()  # as the gateway does: a collection of all that is loaded would count as the server's time
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        seen = runner.run(run(Load(**{**given, "at": tuple(given["at"])})))
+        seen = runner.run(run(Load(**{**settings, "at": tuple(settings["at"])})))
     print(json.dumps(asdict(seen)), flush=True)
 
 

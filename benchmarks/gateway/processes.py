@@ -78,12 +78,12 @@ def heard(process: Process) -> str:
 def servers(count: int, gap_ms: float = 0, cores: Cores = ()) -> Iterator[list[str]]:
     """So many servers with a token every `gap_ms`, or all at once; their gRPC addresses."""
     with contextlib.ExitStack() as stack:
-        found = []
+        addresses = []
         for number in range(count):
             command = [sys.executable, "-m", "benchmarks.instant", str(gap_ms)]
             process = stack.enter_context(begun(command, cores[number : number + 1], says=True))
-            found.append(f"127.0.0.1:{heard(process)}")
-        yield found
+            addresses.append(f"127.0.0.1:{heard(process)}")
+        yield addresses
 
 
 @contextlib.contextmanager
@@ -107,10 +107,10 @@ def inside(logs: Sequence[Path], requests: int) -> dict[str, float]:
     """
     lines = [json.loads(line) for log in logs for line in log.read_text().splitlines() if line.startswith("{")]
     latest = sorted((line for line in lines if line.get("endpoint") == "chat"), key=lambda line: str(line["time"]))
-    found = [line["first_token_ms"] or 0.0 for line in latest[-requests:]]
+    delays = [line["first_token_ms"] or 0.0 for line in latest[-requests:]]
     slowest = sorted(latest[-requests:], key=lambda line: -(line["first_token_ms"] or 0.0))[:8]
     print("slowest within:", [(line["time"], line["first_token_ms"]) for line in slowest], file=sys.stderr, flush=True)
-    cuts = statistics.quantiles(found, n=100) if len(found) > 1 else [-1.0] * 100
+    cuts = statistics.quantiles(delays, n=100) if len(delays) > 1 else [-1.0] * 100
     return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
 
 
@@ -120,14 +120,14 @@ def settings_file(work: Path, addresses: Sequence[str], ports: Sequence[int]) ->
     shared = {"servers": names, "created": 0}
     llm = {"kind": "llm", "context_tokens": 1_000_000, "files": str(written(work / "weights"))}
     embedder = {"kind": "embedder", "dimensions": 768, "max_items": 64, "max_tokens": 512}
-    told = {
+    settings = {
         "listen": {"ports": list(ports), "drain_seconds": DRAIN_SECONDS, "notice_seconds": 1},
         "limits": {"request_seconds": 3600},
         "servers": {name: {"grpc": address} for name, address in zip(names, addresses, strict=True)},
         "models": {"llama": shared | llm, "nomic": shared | embedder},
     }
     path = work / f"settings-{ports[0]}.json"
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps(settings))
     return path
 
 
@@ -159,9 +159,9 @@ def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in held]
+        for listener in held:
+            listener.bind(("127.0.0.1", 0))
+        return [int(listener.getsockname()[1]) for listener in held]
 
 
 def cpu_seconds(pid: int) -> float:
@@ -169,7 +169,7 @@ def cpu_seconds(pid: int) -> float:
     children = [Path(task, "children").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     own = (int(fields[11]) + int(fields[12])) / TICKS
-    return own + sum(cpu_seconds(int(child)) for each in children for child in each)
+    return own + sum(cpu_seconds(int(child)) for row in children for child in row)
 
 
 def resident_kib(pid: int) -> int:

@@ -78,9 +78,9 @@ def fetched(listed: str, python: str, into: Path) -> list[Path]:
 def packed(wheels: list[Path], most: int = PART_BYTES) -> list[list[Path]]:
     """The wheels in as few parts as the largest-first rule needs, none of more than so many bytes."""
     parts: list[list[Path]] = []
-    for wheel in sorted(wheels, key=lambda one: -one.stat().st_size):
+    for wheel in sorted(wheels, key=lambda wheel_file: -wheel_file.stat().st_size):
         size = wheel.stat().st_size
-        room = (part for part in parts if sum(one.stat().st_size for one in part) + size <= most)
+        room = (part for part in parts if sum(wheel_file.stat().st_size for wheel_file in part) + size <= most)
         part = next(room, None)
         if part is None:
             parts.append(part := [])

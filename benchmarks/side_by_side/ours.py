@@ -9,7 +9,7 @@ from roles._pyinfra import quiet
 from roles._pyinfra.steps import CachedFact, step
 
 roles._pyinfra.connections.install(host)
-for each in operations(host.name):
-    step(CachedFact(Looked, {"shell": each.look}), each.decide, name=f"Side | {each.name}")
+for operation in operations(host.name):
+    step(CachedFact(Looked, {"shell": operation.look}), operation.decide, name=f"Side | {operation.name}")
 quiet.recheck()
 quiet.settle()

@@ -28,8 +28,8 @@ class Unit:
 
     def times(self, factor: float) -> Unit:
         """Every price, so many times."""
-        each = (self.input_million, self.output_million, self.total_million, self.documents_thousand)
-        scaled = [None if price is None else price * factor for price in each]
+        prices = (self.input_million, self.output_million, self.total_million, self.documents_thousand)
+        scaled = [None if price is None else price * factor for price in prices]
         return Unit(
             input_million=scaled[0], output_million=scaled[1], total_million=scaled[2], documents_thousand=scaled[3]
         )

@@ -58,30 +58,30 @@ class Load:
         return same and is_there and self.kind == model.kind and self.products in ("", products)
 
 
-def loads_of(told: Any, source: str) -> tuple[Load, ...]:
+def loads_of(record: Any, source: str) -> tuple[Load, ...]:
     """The loads of a bench file. Raises: a Refusal for a file that neither program wrote."""
-    kind = told.get("benchmark") if isinstance(told, Mapping) else None
+    kind = record.get("benchmark") if isinstance(record, Mapping) else None
     try:
         if kind == "encoders":
-            return tuple(_of_encoders(told, source))
+            return tuple(_of_encoders(record, source))
         if kind == "enginehouse bench":
-            return tuple(_of_bench(told, source))
+            return tuple(_of_bench(record, source))
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(source, f"{type(error).__name__}: {error}") from None
     raise _unknown(source, f"benchmark={kind!r}")
 
 
-def bench_of(told: Any, source: str) -> Mapping[str, Any]:
+def bench_of(record: Any, source: str) -> Mapping[str, Any]:
     """A result of `enginehouse bench`, whole. Raises: a Refusal for any other file."""
-    loads_of(told, source)
-    if told["benchmark"] != "enginehouse bench":
-        raise _unknown(source, f"benchmark={told['benchmark']!r}, which has no runs of requests")
-    return cast(Mapping[str, Any], told)
+    loads_of(record, source)
+    if record["benchmark"] != "enginehouse bench":
+        raise _unknown(source, f"benchmark={record['benchmark']!r}, which has no runs of requests")
+    return cast(Mapping[str, Any], record)
 
 
-def _of_encoders(told: Mapping[str, Any], source: str) -> Iterable[Load]:
-    card = CARDS.get(told["machine"]["gpu"], told["machine"]["gpu"])
-    for case in told["cases"]:
+def _of_encoders(record: Mapping[str, Any], source: str) -> Iterable[Load]:
+    card = CARDS.get(record["machine"]["gpu"], record["machine"]["gpu"])
+    for case in record["cases"]:
         for column, products in PRODUCTS.items():
             if measured := case.get(column):
                 yield Load(
@@ -96,18 +96,18 @@ def _of_encoders(told: Mapping[str, Any], source: str) -> Iterable[Load]:
                     documents=measured["documents_per_second"],
                     prompt_tokens=measured["tokens_per_second"],
                     prompt_length=case["tokens_per_document"],
-                    source=f"{source}, {told['date']}",
+                    source=f"{source}, {record['date']}",
                 )
 
 
-def _of_bench(told: Mapping[str, Any], source: str) -> Iterable[Load]:
-    for case in told["cases"]:
+def _of_bench(record: Mapping[str, Any], source: str) -> Iterable[Load]:
+    for case in record["cases"]:
         middle = case["median"]
         yield Load(
             name=case["name"],
             model=case["model"],
             kind=case["kind"],
-            card=told["machine"]["card"],
+            card=record["machine"]["card"],
             gpus=case["gpus"],
             replica_gpus=case["replica_gpus"],
             products=case.get("products", ""),
@@ -120,7 +120,7 @@ def _of_bench(told: Mapping[str, Any], source: str) -> Iterable[Load]:
             prompt_length=case["prompt_tokens"],
             answer_length=case["answer_tokens"],
             first_token_p95_seconds=middle["first_token_p95_ms"] / 1000 if middle.get("first_token_p95_ms") else None,
-            source=f"{source}, {told['date']}",
+            source=f"{source}, {record['date']}",
         )
 
 

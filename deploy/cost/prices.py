@@ -54,23 +54,23 @@ def typed_prices(words: Iterable[str], option: str) -> Prices:
     return Prices(by_card, rest)
 
 
-def prices_of_file(told: Any, name: str) -> tuple[Prices, Prices]:
+def prices_of_file(document: Any, name: str) -> tuple[Prices, Prices]:
     """Prices on demand and of spot machines, of a file {"date", "source", "per_hour": {CARD: DOLLARS}, "spot_…"}.
 
     Raises: a Refusal for a file without a date, or with a price that is none.
     """
-    if not isinstance(told, Mapping) or not told.get("date"):
+    if not isinstance(document, Mapping) or not document.get("date"):
         wanted = '{"date": "2026-11-01", "source": "…", "per_hour": {"h100-80": 2.49}}'
         raise _not_a_price("--prices", name, "no date", f"write {wanted}")
-    source = f"{name}: {told.get('source', 'no source')}, {told['date']}"
-    found = []
+    source = f"{name}: {document.get('source', 'no source')}, {document['date']}"
+    price_lists = []
     for key in ("per_hour", "spot_per_hour"):
-        table = told.get(key, {})
+        table = document.get(key, {})
         if not isinstance(table, Mapping):
             raise _not_a_price("--prices", name, f"{key} is no table of cards", "see enginehouse cost --help")
         typed = typed_prices((f"{card}={price}" for card, price in table.items()), "--prices")
-        found.append(Prices(typed.by_card, source=source))
-    return found[0], found[1]
+        price_lists.append(Prices(typed.by_card, source=source))
+    return price_lists[0], price_lists[1]
 
 
 def _dollars(number: str, word: str, option: str) -> float:

@@ -49,8 +49,8 @@ class Demand:
 
     def documents_a_second(self, kind: str) -> float:
         """Passages or texts of all users together."""
-        each = self.passages if kind == "reranker" else self.texts
-        return self.users * each / self.every_seconds if self.every_seconds else 0.0
+        documents = self.passages if kind == "reranker" else self.texts
+        return self.users * documents / self.every_seconds if self.every_seconds else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def sizes(
 def _size(
     card: str, models: tuple[Model, ...], release: str, around: Surroundings, demand: Demand, loads: Sequence[Load]
 ) -> Size:
-    length, refusal, found = demand.prompt + demand.answer, "", []
+    length, refusal, sizes = demand.prompt + demand.answer, "", []
     for gpus in SPLITS:
         try:
             fitted = fit_of(card, models, release, around, Wish(gpus=gpus, max_seq_len=length))
@@ -104,13 +104,13 @@ def _size(
         if fitted.llm and not sequences:
             refusal = refusal or f"the cache holds no sequence of {length:,} tokens"
             continue
-        found.append(_of_fit(card, gpus, fitted, sequences, demand, loads))
-    return _chosen(found) if found else Size(card=card, refusal=refusal)
+        sizes.append(_of_fit(card, gpus, fitted, sequences, demand, loads))
+    return _chosen(sizes) if sizes else Size(card=card, refusal=refusal)
 
 
-def _chosen(found: Sequence[Size]) -> Size:
+def _chosen(sizes: Sequence[Size]) -> Size:
     """Prefers measured sizes; a calculated size is only a lower bound."""
-    best, *rest = [size for size in found if size.is_measured] or found
+    best, *rest = [size for size in sizes if size.is_measured] or sizes
     for larger in rest:
         best = larger if larger.cards <= SAVES * best.cards else best
     return best
@@ -124,8 +124,8 @@ def _first_sentence(error: Refusal) -> str:
 def _of_fit(card: str, gpus: int, fitted: Fit, sequences: int, demand: Demand, loads: Sequence[Load]) -> Size:
     by_memory = math.ceil(demand.at_once / sequences) if sequences else 1
     (server,) = fitted.plan.slices[0].servers
-    asked = [model for model in server.models if model.kind == "llm" or demand.documents_a_second(model.kind)]
-    needs = tuple(_need(model, card, gpus, demand, loads) for model in asked)
+    demanded = [model for model in server.models if model.kind == "llm" or demand.documents_a_second(model.kind)]
+    needs = tuple(_need(model, card, gpus, demand, loads) for model in demanded)
     # the device's seconds of models that share a card add up
     by_speed = math.ceil(sum(need.replicas or 0.0 for need in needs) - 1e-9)
     return Size(
@@ -191,21 +191,21 @@ def _of_encoder(model: ModelSlice, demand: Demand, own: Sequence[Load]) -> Need:
 def assumptions(demand: Demand) -> tuple[str, ...]:
     """Assumptions of the numbers, a sentence each."""
     pieces = [f"{count} {what}" for count, what in ((demand.passages, "passages"), (demand.texts, "texts")) if count]
-    asked = f"each asks again after {demand.every_seconds:g} s, with {' and '.join(pieces)}" if pieces else ""
+    repeats = f"each asks again after {demand.every_seconds:g} s, with {' and '.join(pieces)}" if pieces else ""
     return (
         f"{demand.users:,} users, {demand.at_once:,} of them with a question under way (--at-once)",
         f"a sequence is {demand.prompt:,} tokens of prompt and {demand.answer:,} of answer; nothing of it is shared",
         f"first token: 95 of 100 within {demand.first_token_seconds:g} s, as a bench measured it",
-        *([f"{asked}, of {demand.piece_tokens} tokens each"] if asked else []),
+        *([f"{repeats}, of {demand.piece_tokens} tokens each"] if repeats else []),
         "device seconds of models that share a card add up; no card is spare for one that fails",
         f"a bench covers requests from half its lengths to all of them; {len(GPUS)} cards are in the catalog",
     )
 
 
-def to_json(found: Sequence[Size], demand: Demand) -> dict[str, Any]:
+def to_json(sizes: Sequence[Size], demand: Demand) -> dict[str, Any]:
     """Plain dictionaries and lists."""
     return {
         "demand": asdict(demand),
         "assumptions": list(assumptions(demand)),
-        "cards": [asdict(size) for size in found],
+        "cards": [asdict(size) for size in sizes],
     }

@@ -28,16 +28,16 @@ class Recorded:
     source: str
 
 
-def recorded_of(told: Any, source: str) -> Recorded:
+def recorded_of(record: Any, source: str) -> Recorded:
     """The recorded deploy of a file. Raises: a Refusal for a file that has none."""
     try:
-        steps: Mapping[str, Any] = {step["step"]: step["found"] for step in told["steps"]}
+        steps: Mapping[str, Any] = {step["step"]: step["found"] for step in record["steps"]}
         deploy, artefacts = steps["deploy"], steps["artefacts"]
         return Recorded(
             seconds=float(deploy["seconds"]),
             fetching_seconds=float(deploy["stages"][FETCHING]),
             fetched_mib=int(artefacts["image_mib"]) + int(artefacts["checkpoints_mib"]),
-            source=f"{source}, {told['steps'][0]['began'][:10]}",
+            source=f"{source}, {record['steps'][0]['began'][:10]}",
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise refuse(
@@ -129,10 +129,10 @@ def builds(plan: Plan, per_hour: Mapping[str, float], minutes: float) -> tuple[B
     """A row for each engine of the plan; `per_hour` is dollars of a GPU by card. Copying is not priced."""
     rows = []
     for engine in plan.engines:
-        holders = [one for one in plan.slices if engine.path in {own.path for own in one.engines} and not one.farm]
+        holders = [part for part in plan.slices if engine.path in {own.path for own in part.engines} and not part.farm]
         if not holders:
             continue
-        costs = [per_hour[one.machine.gpu] * engine.world_size * minutes / 60 for one in holders]
+        costs = [per_hour[part.machine.gpu] * engine.world_size * minutes / 60 for part in holders]
         rows.append(
             Build(
                 engine=engine.name,

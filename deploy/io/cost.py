@@ -90,34 +90,34 @@ def cost_of(
     build_minutes: float = 0.0,
 ) -> Cost:
     """The cost of the plan. Raises: a Refusal for a file that cannot be read, or a question nothing here answers."""
-    given: dict[str, Any] = {"months": months(plan, prices), "price_source": prices.source}
-    given |= {"output_weight": output_weight, "by": tuple(by), "utilisation": utilisation}
+    options: dict[str, Any] = {"months": months(plan, prices), "price_source": prices.source}
+    options |= {"output_weight": output_weight, "by": tuple(by), "utilisation": utilisation}
     notes = [f"prices: {prices.source}; for one GPU and hour, its share of the host included"]
     notes += [f"{len(plan.balancers)} balancers are not in it"] if plan.balancers else []
     if bench:
         loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
-        given["floors"] = floors(plan, loads, prices, output_weight)
-        sources = sorted({row.load.source for row in given["floors"] if row.load})
+        options["floors"] = floors(plan, loads, prices, output_weight)
+        sources = sorted({row.load.source for row in options["floors"] if row.load})
         notes += [f"measured: {source}" for source in sources]
         notes += [] if utilisation else ["a floor is no bill: a card that is idle half the day doubles every figure"]
     if prometheus:
         counted = window_of(asker(prometheus), window)
         shared = shares(plan, counted, output_weight)
         spent = spent_by(audit_lines(audit)) if audit else ()
-        given["lines"] = lines(shared, prices, by, output_weight, spent)
-        given["window_seconds"] = counted.seconds
+        options["lines"] = lines(shared, prices, by, output_weight, spent)
+        options["window_seconds"] = counted.seconds
         known = [share for share in shared if share.is_busy_known]
         paid = sum(share.paid_seconds for share in known)
-        given["utilisation"] = sum(share.gpu_seconds for share in known) / paid if paid else None
-        said = f"{given['utilisation']:.1%}" if paid else "not measured: no DCGM_FI_PROF_GR_ENGINE_ACTIVE"
-        notes += [f"window: the last {window}; utilisation {said}", *RULES[:-1]]
+        options["utilisation"] = sum(share.gpu_seconds for share in known) / paid if paid else None
+        utilisation_text = f"{options['utilisation']:.1%}" if paid else "not measured: no DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+        notes += [f"window: the last {window}; utilisation {utilisation_text}", *RULES[:-1]]
     if bench or prometheus:
         notes.append(RULES[-1].format(output_weight=output_weight))
     if spot_prices and interruptions:
         recorded = recorded_of(read_json(record or ROOT / "benchmarks/results/h100-deploy.json"), "recorded deploy")
         first = {slice_.machine.gpu: slice_.host for slice_ in reversed(plan.slices)}
-        given |= {"recorded": recorded, "interruptions_a_day": interruptions.a_day}
-        given["spots"] = tuple(
+        options |= {"recorded": recorded, "interruptions_a_day": interruptions.a_day}
+        options["spots"] = tuple(
             spot(plan, host, spot_prices.of(card), prices.of(card), recorded, interruptions)
             for card, host in sorted(first.items())
         )
@@ -128,13 +128,13 @@ def cost_of(
         )
     if plan.engines:
         if build_minutes:
-            given["builds"] = builds(plan, {month.card: month.per_hour for month in given["months"]}, build_minutes)
+            options["builds"] = builds(plan, {month.card: month.per_hour for month in options["months"]}, build_minutes)
         notes.append(
             f"a build takes {build_minutes:g} minutes, as typed"
             if build_minutes
             else "builds: not measured here; --build-minutes says how long one takes"
         )
-    return Cost(**given, notes=tuple(notes))
+    return Cost(**options, notes=tuple(notes))
 
 
 def read_json(file: Path) -> Any:

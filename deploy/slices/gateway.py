@@ -104,6 +104,7 @@ class GatewaySlice:
     """Requests of which one is traced; 0 where none is."""
     unknown_fields: str = "ignore"
     cors_origins: tuple[str, ...] = ()
+    pages: bool = True
     default_embedder: str = ""
     default_reranker: str = ""
     others: tuple[GatewayOtherSlice, ...] = ()

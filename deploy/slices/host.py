@@ -252,6 +252,7 @@ class Slice:
         else:
             unsaid = {"others": (), "trace_one_in": 0, "prices": (), "usage_days": Gateway().usage_days}
             unsaid |= {"unknown_fields": "ignore", "cors_origins": (), "default_embedder": "", "default_reranker": ""}
+            unsaid |= {"pages": True}
             for name, default in unsaid.items():
                 if plain["gateway"][name] == default:
                     del plain["gateway"][name]

@@ -93,6 +93,8 @@ class Gateway:
     refused. A field that would give the answer another meaning is refused in both cases."""
     cors_origins: tuple[str, ...] = ()
     """Origins, https://app.example.com, whose pages a browser lets ask the gateway. Such a page has a key."""
+    pages: bool = True
+    """Pages for people: a key's models and usage, and forms to try chats, vectors and rankings. False: 404."""
     default_embedder: str = ""
     """The embedder for TEI's clients, who name none, if there are several; NAME:query names its task too."""
     default_reranker: str = ""

@@ -42,6 +42,7 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
         trace_one_in=gateway.trace_one_in or 0,
         unknown_fields=gateway.unknown_fields,
         cors_origins=gateway.cors_origins,
+        pages=gateway.pages,
         default_embedder=gateway.default_embedder,
         default_reranker=gateway.default_reranker,
         prices=tuple(sorted(gateway.prices.items(), key=lambda pair: pair[0])),

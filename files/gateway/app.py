@@ -32,6 +32,7 @@ from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2
 from gateway.responses import responses
 from gateway.tokenize import tokenize
+from gateway.try_page import TRIALS, translate
 
 SWEEP_SECONDS = 1.0
 LAST_WORDS_SECONDS = 5.0
@@ -212,8 +213,12 @@ class App:
     async def _asked(self, exchange: Exchange) -> None:
         path, deployment = known_path(exchange.path)
         exchange.path = path
-        route = ROUTES.get("/v1/models/" if path.startswith("/v1/models/") else path)
-        label = exchange.record.endpoint = route.label if route else "page" if exchange.path in PAGES else "none"
+        is_page = path in PAGES and self.gateway.settings.pages
+        if is_page and path in TRIALS and exchange.method == "POST":
+            route = ROUTES.get(TRIALS[path].endpoint)
+        else:
+            route = ROUTES.get("/v1/models/" if path.startswith("/v1/models/") else path)
+        label = exchange.record.endpoint = route.label if route else "page" if is_page else "none"
         metrics, record = self.gateway.metrics, exchange.record
         metrics.running.add((label,))
         shape = route.error if route else openai_error
@@ -251,7 +256,7 @@ class App:
             exchange.cors = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
         if self.is_full():
             raise ApiError(503, "the gateway has as many connections as it takes", code="overloaded", retry_after=1)
-        if route is None and exchange.path not in PAGES:
+        if exchange.record.endpoint == "none":
             raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
         if route is None and exchange.path == "/" and exchange.method == "POST" and exchange.is_json:
             raise ApiError(404, "no model answers here; POST /v1/chat/completions does", code="unknown_url")
@@ -268,6 +273,8 @@ class App:
             raise ApiError(400, "a header that says who asks, for what, or where the body ends, is there twice")
         if route is None:
             return await page(self.gateway, exchange)
+        if exchange.path in TRIALS:
+            await translate(self.gateway, exchange, TRIALS[exchange.path])
         record = exchange.record
         key = self.gateway.keys.holder(exchange.authorization)
         record.tenant, record.key = key.tenant, key.prefix

@@ -13,12 +13,12 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl
 
 from gateway.audit import Record
 from gateway.budgets import Lease
 from gateway.errors import ApiError
 from gateway.fields import Ignored
+from gateway.forms import HTML, PAGE_HEADERS, fields_of
 from gateway.load import PIECE_SECONDS, Held, Pauses
 from gateway.settings import Limits
 
@@ -85,6 +85,10 @@ class Exchange:
         """The client asked for events; a comment may begin the answer."""
         self.last_words: Callable[[ApiError], tuple[str, object]] | None = None
         """The name and the data of the event that ends a broken stream; None: the error's body, without a name."""
+        self.content: bytes | None = None
+        """JSON that stands for the body, which was the form of a page and is read."""
+        self.view: Callable[[bytes, int], bytes] | None = None
+        """Makes a page for people of the answer's JSON and status; None: the client takes JSON."""
         self.has_begun = False
         self.cors: list[tuple[bytes, bytes]] = []
         """Headers by which a browser hands the answer to a page of another origin."""
@@ -112,6 +116,10 @@ class Exchange:
 
         Raises: ApiError for a body that is too large, too slow or of another type, or for which is no room; ClientLeft.
         """
+        if self.content is not None:
+            if self.held:
+                self.held.take(len(self.content))
+            return self.content
         encoding = self.headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding not in (b"identity", b"gzip"):
             raise ApiError(415, "the body is compressed in a way that is not taken: send it plain, or as gzip")
@@ -140,14 +148,14 @@ class Exchange:
             raise ApiError(400, "the body is not one whole gzip file")
         return b"".join(pieces)
 
-    async def form(self) -> dict[str, str]:
-        """The fields of a form of the page, each name's last value.
+    async def form(self, most: int = FORM_BYTES) -> dict[str, str]:
+        """The fields of a page's form, each name's last value.
 
         Raises: ApiError for a body that is too large, too slow, of another type or no form; ClientLeft.
         """
-        raw = await self._content(b"application/x-www-form-urlencoded", FORM_BYTES)
+        raw = await self._content(b"application/x-www-form-urlencoded", most)
         try:
-            return dict(parse_qsl(raw.decode("ascii"), max_num_fields=8))
+            return fields_of(raw)
         except ValueError:
             raise ApiError(400, "the body is no form") from None
 
@@ -251,7 +259,9 @@ class Exchange:
         await self.whole_of([content], kind, status, headers)
 
     async def whole_of(self, pieces: Sequence[bytes], kind: bytes, status: int = 200, headers: Headers = ()) -> None:
-        """An answer of any type is sent, piece by piece."""
+        """An answer of any type is sent, piece by piece; a page instead of it if the client is a person."""
+        if self.view:
+            kind, pieces, headers = HTML, [self.view(b"".join(pieces), status)], [*headers, *PAGE_HEADERS]
         length = (b"content-length", str(sum(map(len, pieces))).encode())
         async with self._turn:
             await self._begin(status, [(b"content-type", kind), length, *headers])

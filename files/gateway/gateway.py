@@ -44,6 +44,8 @@ class Gateway:
         self.budgets = Budgets(folder_of_the_unit())
         self.budgets.follow(self.settings)
         self.usage = Usage(usage_folder())
+        self.usage_turn = asyncio.Semaphore(1)
+        """Counters of a year take a while to add up: the process does so for one page at a time."""
         self._follow_usage()
         self.budgets.periods = self.usage.periods
         self.usage.count(datetime.now(timezone.utc))  # before the first request: a restart gives no budget anew

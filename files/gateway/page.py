@@ -8,39 +8,24 @@ the settings: `Host` is the client's own word.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
-
-import jinja2
 
 from gateway.budgets import duration
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
+from gateway.forms import HTML, PAGE_HEADERS
 from gateway.gateway import Gateway
 from gateway.keys import NOBODY, Key
 from gateway.models import usable
+from gateway.page_frame import FOLDER, first, holder, refuse_another_site, rendered
 from gateway.settings import ModelSettings
-from gateway.usage import PICO
+from gateway.try_page import TRIALS, trial_page
+from gateway.usage_page import costs, total, usage_page
 
-PAGES = ("/", "/page.css")
-FOLDER = Path(__file__).parent
-POLICY = (
-    b"default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; sandbox "
-    b"allow-forms allow-same-origin"
-)
-HEADERS = ((b"content-security-policy", POLICY), (b"referrer-policy", b"no-referrer"), (b"x-frame-options", b"DENY"))
-TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(FOLDER),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": False}  # a request reads from its model on
+PAGES = ("/", "/page.css", *TRIALS, "/usage")
 KINDS = {"llm": "LLM", "embedder": "embedder", "reranker": "reranker"}
 
 
@@ -56,39 +41,38 @@ class Row:
 
 
 async def page(gateway: Gateway, exchange: Exchange) -> None:
-    """The page, or its style, is sent.
+    """A page, or the style of all, is sent. A form to try an endpoint goes to that endpoint instead.
 
-    Raises: ApiError for another method; a key that is none is told in the page, with status 401.
+    Raises: ApiError for another method and a form of another site; a key that is none is told in the page, with 401.
     """
     if exchange.path == "/page.css":
         if exchange.method not in ("GET", "HEAD"):
             raise ApiError(405, "GET is the only method here", allow="GET")
-        await exchange.whole((FOLDER / "page.css").read_bytes(), b"text/css; charset=utf-8", 200, HEADERS)
+        await exchange.whole((FOLDER / "page.css").read_bytes(), b"text/css; charset=utf-8", 200, PAGE_HEADERS)
         return
     if exchange.method not in ("GET", "HEAD", "POST"):
         raise ApiError(405, "GET and POST are the only methods here", allow="GET, POST")
-    key, problem = await who(gateway, exchange)
+    if exchange.method == "POST":
+        refuse_another_site(gateway, exchange)
+    form = await exchange.form() if exchange.method == "POST" else {}
+    key, problem = holder(gateway, exchange, form)
     if key:
         exchange.record.tenant, exchange.record.key = key.tenant, key.prefix
+    if exchange.path in TRIALS:
+        text = trial_page(gateway, exchange, key, problem)
+    elif exchange.path == "/usage":
+        text = await usage_page(gateway, key, problem, form)
+    else:
+        text = await home(gateway, key, problem)
+    await exchange.whole(text, HTML, 401 if problem else 200, PAGE_HEADERS)
+
+
+async def home(gateway: Gateway, key: Key | None, problem: str) -> bytes:
+    """The page of a key's models and usage."""
     values = told(gateway, key, problem)
     if key and key is not NOBODY:
         values["usage"] += await asyncio.to_thread(usage_by_day, gateway, key, datetime.now(timezone.utc))
-    text = TEMPLATES.get_template("page.html.j2").render(values)
-    await exchange.whole(text.encode(), b"text/html; charset=utf-8", 401 if problem else 200, HEADERS)
-
-
-async def who(gateway: Gateway, exchange: Exchange) -> tuple[Key | None, str]:
-    """The key that the form or the header has, None where there is none; and what is wrong with it."""
-    authorization = exchange.headers.get(b"authorization")
-    if exchange.method == "POST":
-        given = (await exchange.form()).get("key", "").strip()
-        authorization = b"Bearer " + given.encode() if given else authorization
-    if authorization is None and gateway.keys.path:
-        return None, ""
-    try:
-        return gateway.keys.holder(authorization), ""
-    except ApiError as refusal:
-        return None, refusal.message
+    return rendered("page.html.j2", path="/", **values)
 
 
 def told(gateway: Gateway, key: Key | None, problem: str) -> dict[str, Any]:
@@ -142,18 +126,10 @@ def usage_by_day(gateway: Gateway, key: Key, now: datetime) -> list[tuple[str, s
     return [(f"requests {name}", f"{total(rows, 'requests'):,}", spent(rows), -1) for name, rows in periods if rows]
 
 
-def total(rows: list[dict[str, Any]], name: str) -> int:
-    """The sum of a count."""
-    return sum(int(row[name]) for row in rows)
-
-
 def spent(rows: list[dict[str, Any]]) -> str:
     """Tokens, errors, and the cost in each currency."""
     read, cached, made = (total(rows, f"{kind}_tokens") for kind in ("prompt", "cached", "completion"))
-    costs: Counter[str] = Counter()
-    for row in rows:
-        costs[row["currency"]] += row["cost"]
-    money = "".join(f"; {cost / PICO:,.4f} {currency}" for currency, cost in sorted(costs.items()) if currency)
+    money = "".join(f"; {cost}" for cost in costs(rows))
     errors = f"{total(rows, 'errors'):,} errors"
     return f"{errors}; {read:,} tokens of prompts, {cached:,} of them cached, {made:,} of answers{money}"
 
@@ -166,12 +142,6 @@ def of(count: int, limit: int) -> str:
 def share(count: int, limit: int) -> int:
     """Whole percent of the limit; -1 without one."""
     return min(100 * count // limit, 100) if limit else -1
-
-
-def first(named: dict[str, ModelSettings], kind: str) -> str:
-    """The first model of this kind, by its own name where the key has it; "" for none."""
-    names = (name for name in named if named[name].kind == kind)
-    return min(names, key=lambda name: (name != named[name].name, name), default="")
 
 
 def day(seconds: int) -> str:

@@ -11,6 +11,7 @@ More than 300 lines, because the whole file format stands in one place.
      "unknown_fields": "refuse",                         absent: ignored, and named in a header of the answer
      "cors_origins": ["https://app.example.com"],        absent: no browser hands answers to another origin's page
      "default_embedder": "nomic", "default_reranker": "bge",  of requests that name no model
+     "pages": false,                                     absent: pages for people at /, /try and /usage
      "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
      "hold_seconds": 120,                                requests wait so long for a model without a ready server
      "limits": {…},                                      fields of Limits
@@ -198,6 +199,7 @@ class Settings:
     """What becomes of fields that no endpoint knows: ignore (the answer names them), or refuse."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages a browser lets read answers; none by default."""
+    pages: bool = True
     default_embedder: str = ""
     default_reranker: str = ""
     salt: bytes = field(default=b"", repr=False)
@@ -241,6 +243,7 @@ def settings_of(given: object) -> Settings:
         salt_file=top.text("salt_file", ""),
         unknown_fields=top.text("unknown_fields", "ignore", choices=("ignore", "refuse")),
         cors_origins=tuple(top.texts("cors_origins", 64)) if top.has("cors_origins") else (),
+        pages=top.flag("pages", True),
         default_embedder=_default(top, "embedder", models, aliases),
         default_reranker=_default(top, "reranker", models, aliases),
     )

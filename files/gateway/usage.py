@@ -192,10 +192,10 @@ class Counters:
             for table in ("counts", "times"):
                 self._file.execute(f"DELETE FROM {table} WHERE day < ?", (oldest,))
 
-    def rows(self, since: str = "", key: str = "") -> Iterator[dict[str, Any]]:
-        """The counters of each group since a day, of one key or of all; `times` maps buckets to requests."""
-        wanted = (since, key, key)
-        where = "WHERE day >= ? AND (? = '' OR key = ?)"
+    def rows(self, since: str = "", key: str = "", tenant: str = "") -> Iterator[dict[str, Any]]:
+        """The counters of each group since a day, of a key, a tenant or all; `times` maps buckets to requests."""
+        wanted = (since, key, key, tenant, tenant)
+        where = "WHERE day >= ? AND (? = '' OR key = ?) AND (? = '' OR tenant = ?)"
         self._file.execute("BEGIN")
         try:
             times: dict[Group, dict[int, int]] = {}
@@ -355,12 +355,19 @@ class Usage:
 
     def of_key(self, key: str, since: str) -> list[dict[str, Any]]:
         """The counters of a key since a day, as far as this host has counted."""
+        return self._rows(since, key, "")
+
+    def of_tenant(self, tenant: str, since: str) -> list[dict[str, Any]]:
+        """The counters of a tenant's keys since a day, as far as this host has counted."""
+        return self._rows(since, "", tenant)
+
+    def _rows(self, since: str, key: str, tenant: str) -> list[dict[str, Any]]:
         if not self.is_counting:
             return []
         with self._told():
             counters = Counters(Path(self.folder))
             try:
-                return list(counters.rows(since, key))
+                return list(counters.rows(since, key, tenant))
             finally:
                 counters.close()
         return []

@@ -55,13 +55,13 @@ def table() -> str:
         "| --- | --- | --- | --- |",
     ]
     rows = [
-        f"| `{kind.name}`: {kind.summary} | {kind.happens} | {_seen(kind)} | {_found(kind)} |"
+        f"| `{kind.name}`: {kind.summary} | {kind.happens} | {_seen(kind)} | {_name_of(kind)} |"
         for kind in FAULTS.values()
     ]
     return "\n".join([*head, *rows])
 
 
-def _found(kind: type[Fault]) -> str:
+def _name_of(kind: type[Fault]) -> str:
     return ", ".join(f"`{name}`" for name in kind.finds) or "nothing"
 
 

@@ -111,8 +111,8 @@ def real_gpus(gpu: str, driver: Path = Path("/usr/local/nvidia"), dev: Path = Pa
             "  state   no machine was made"
         )
     nodes = [dev / name for name in (*cards, "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")]
-    found = tuple(str(node) for node in nodes if node.exists())
-    return Hardware(nouveau=False, gpu=gpu, driver=str(driver), nodes=found)
+    devices = tuple(str(node) for node in nodes if node.exists())
+    return Hardware(nouveau=False, gpu=gpu, driver=str(driver), nodes=devices)
 
 
 KINDS = {"h100": h100, "l40s": l40s}

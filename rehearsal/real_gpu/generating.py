@@ -117,7 +117,7 @@ class Generation:
     @property
     def held_tokens(self) -> int:
         """Tokens that the cache holds for all sequences that have got a token and have not ended."""
-        return sum(each.held for each in self.running)
+        return sum(sequence.held for sequence in self.running)
 
     def wait_until_held(self, tokens: int, seconds: float) -> float:
         """Seconds until so many tokens were held. Raises: AssertionError where that takes too long, or one failed."""

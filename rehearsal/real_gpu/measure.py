@@ -168,7 +168,7 @@ def kernel_problems(sides: Mapping[str, Mapping[str, list[str]]], models: Sequen
                 results.append(f"{side}, {model}: its log names no kernels")
             results += [f"{side}, {model}: {choice}" for choice in plain(chosen.get(model, []))]
     first, *others = ([chosen.get(model) for model in models] for chosen in sides.values())
-    if any(other != first for other in others):
+    if any(problems != first for problems in others):
         results.append("the encoders run other kernels in the container than without one")
     return results
 

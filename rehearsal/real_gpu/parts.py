@@ -129,7 +129,7 @@ def _make_control_root(root: Path, locked: str) -> None:
         shutil.rmtree(root / left, ignore_errors=True)
     requirements = work / "requirements.txt"
     requirements.write_text(locked)
-    platforms = [word for one in PLATFORMS for word in ("--platform", one)]
+    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"),

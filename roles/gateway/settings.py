@@ -47,6 +47,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
         **({"prices": prices} if (prices := _prices(gateway)) else {}),
         **({"trace_one_in": gateway.trace_one_in} if gateway.trace_one_in else {}),
         **({"unknown_fields": "refuse"} if gateway.unknown_fields == "refuse" else {}),
+        **({} if gateway.pages else {"pages": False}),
         **_non_empty(
             cors_origins=gateway.cors_origins,
             default_embedder=gateway.default_embedder,

@@ -104,11 +104,11 @@ def told_apart(program: Path | None, mix: str, runs: int, is_real: bool, keep: P
         keys = folder / "keys.json"
         keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
         with (real if is_real else small)(run, folder) as (line, weights, models):
-            told = settings([run(line.begun())], weights, keys, listen={"ports": [free_port()]})
+            gateway_settings = settings([run(line.begun())], weights, keys, listen={"ports": [free_port()]})
             for model, changes in models.items():
-                told["models"][model] |= changes
+                gateway_settings["models"][model] |= changes
             note = f"a gateway before {'Triton 2.51 with small models on a CPU' if is_real else SMALL}"
-            with gateway(told, folder) as url:
+            with gateway(gateway_settings, folder) as url:
                 asked = Asked(url, weights, mix, runs, program, note)
                 results = [measured(asked, line, slower) for slower in (0, 0, SLOWER_SECONDS)]
     for place, result in enumerate(results if keep else []):
@@ -117,11 +117,11 @@ def told_apart(program: Path | None, mix: str, runs: int, is_real: bool, keep: P
             json.dumps(result, indent=1) + "\n"
         )
     again, slowed = compared(results[0], results[1]), compared(results[0], results[2])
-    for title, found in (("again", again), ("slowed", slowed)):
+    for title, result in (("again", again), ("slowed", slowed)):
         worse = [
-            f"{figure.case} {figure.name} {figure.change_percent:+.0f}%" for figure in found.figures if figure.is_worse
+            f"{figure.case} {figure.name} {figure.change_percent:+.0f}%" for figure in result.figures if figure.is_worse
         ]
-        click.echo(f"{title}: exit {found.exit_code}; worse: {'; '.join(worse) or 'nothing'}")
+        click.echo(f"{title}: exit {result.exit_code}; worse: {'; '.join(worse) or 'nothing'}")
     sys.exit(0 if (again.exit_code, slowed.exit_code) == (0, 2) else 1)
 
 
@@ -141,8 +141,8 @@ def measured(asked: Asked, line: Line, slower: float) -> Any:
     """A result of the gateway while its Triton's answers are so much later, in seconds."""
     line.slower = slower
     mine = plan(**main(replace(RERANKER, name="bge"), replace(EMBEDDER, name="nomic"), replace(LLAMA, name="llama")))
-    said = {"url": asked.url, "key": KEY, "tokenizer": str(asked.weights), "runs": asked.runs}
-    result = bench_of(mine, LOAD, asked.mix.split(","), program=asked.program, say=print, **said)
+    settings_of_run = {"url": asked.url, "key": KEY, "tokenizer": str(asked.weights), "runs": asked.runs}
+    result = bench_of(mine, LOAD, asked.mix.split(","), program=asked.program, say=print, **settings_of_run)
     return result | {"url": "", "machine": result["machine"] | {"note": asked.note}}
 
 

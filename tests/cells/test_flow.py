@@ -21,8 +21,8 @@ def brought(scene: Scene) -> list[str]:
 
 def approval_of(scene: Scene, log: str) -> str:
     """The run that a driver says it waits with; empty where it does not."""
-    found = re.search(r"cell west waits for approval: python cells\.py approve (\S+)", scene.read(log))
-    return found[1] if found else ""
+    match = re.search(r"cell west waits for approval: python cells\.py approve (\S+)", scene.read(log))
+    return match[1] if match else ""
 
 
 def test_an_unknown_cell_a_missing_server_and_an_unserved_cell_are_refused(scene: Scene) -> None:
@@ -46,11 +46,11 @@ def test_a_first_cell_that_fails_leaves_the_second_untouched(scene: Scene) -> No
     driver = scene.roll("first.log")
     scene.until(lambda: driver.poll() is not None, "the driver ends")
     (scene.folder / "broken").unlink()
-    said = scene.read("first.log")
+    log = scene.read("first.log")
     assert driver.returncode == 1
-    assert "cell east was not updated" in said and re.search(r"left +west", said)
+    assert "cell east was not updated" in log and re.search(r"left +west", log)
     assert brought(scene) == [] and "Arrive" not in scene.read("west.log")
-    assert "Traceback" not in said
+    assert "Traceback" not in log
 
 
 def test_a_driver_killed_while_a_cell_is_brought_over_resumes_and_brings_it_over_once(scene: Scene) -> None:

@@ -30,7 +30,7 @@ def packed_flash(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, _: Tensor, lon
 def grouped_mm(a: Tensor, b: Tensor, *, offs: Tensor) -> Tensor:
     """What torch's grouped product computes."""
     parts = torch.tensor_split(a, offs.tolist()[:-1])
-    return torch.cat([part @ each for part, each in zip(parts, b, strict=True)])
+    return torch.cat([part @ weight for part, weight in zip(parts, b, strict=True)])
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +74,8 @@ def test_a_flash_attention_is_taken_where_it_is_found(
 
 
 def test_one_that_returns_more_than_its_result_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = SimpleNamespace(flash_attn_varlen_func=lambda *inputs: (packed_flash(*inputs), "softmax sums"))
-    monkeypatch.setitem(sys.modules, "flash_attn_interface", found)
+    module = SimpleNamespace(flash_attn_varlen_func=lambda *inputs: (packed_flash(*inputs), "softmax sums"))
+    monkeypatch.setitem(sys.modules, "flash_attn_interface", module)
     assert "attention fa3" in taken(choose("cpu:0", HALF))
 
 
@@ -115,10 +115,10 @@ def test_every_way_through_the_experts_gives_the_same() -> None:
 
 
 def test_both_ways_to_gelu_agree_to_within_the_tanh_forms_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, one = torch.randn(9, 16), linear.Linear(torch.randn(24, 16), torch.randn(24))
+    x, layer = torch.randn(9, 16), linear.Linear(torch.randn(24, 16), torch.randn(24))
     run: Callable[..., Tensor] = lambda b, x, w, use_gelu: F.gelu(torch.addmm(b, x, w), approximate="tanh")  # noqa: E731
     monkeypatch.setattr(torch, "_addmm_activation", run, raising=False)
-    difference = linear.in_one_product()(x, one) - linear.in_two_steps(plain.gelu_)(x, one)
+    difference = linear.in_one_product()(x, layer) - linear.in_two_steps(plain.gelu_)(x, layer)
     assert 0 < difference.abs().max() < 1e-3
 
 
@@ -134,8 +134,8 @@ def test_a_product_that_is_wrong_in_a_late_tile_is_passed_over(
 
         return run
 
-    turned, activated = spoiled(choices.THEN_TURNED), spoiled(choices.TWO_STEPS)
-    own = SimpleNamespace(turned=turned, activated=activated, product=activated)
+    then_rotated, activated = spoiled(choices.THEN_TURNED), spoiled(choices.TWO_STEPS)
+    own = SimpleNamespace(turned=then_rotated, activated=activated, product=activated)
     monkeypatch.setattr(choices, "own_products", lambda: own)
     assert note in taken(choose("cpu:0", HALF, mixture=False))
 
@@ -155,9 +155,9 @@ def test_experts_that_are_wrong_in_one_tile_are_passed_over_and_for_one_tie_are_
 
 @pytest.mark.parametrize(("rows", "taken"), [(1, "few"), (linear.FEW_ROWS, "few"), (linear.FEW_ROWS + 1, "many")])
 def test_few_rows_go_one_way_and_many_the_other(rows: int, taken: str) -> None:
-    one = linear.Linear(torch.ones(1, 1), torch.zeros(1))
-    ways = (lambda x, linear: "few", lambda x, linear: "many")
-    assert linear.by_rows(*ways)(torch.zeros(rows, 1), one) == taken
+    layer = linear.Linear(torch.ones(1, 1), torch.zeros(1))
+    products = (lambda x, linear: "few", lambda x, linear: "many")
+    assert linear.by_rows(*products)(torch.zeros(rows, 1), layer) == taken
 
 
 def test_a_tokenizer_without_the_fast_batch_call_is_used_by_the_slow_one(

@@ -20,7 +20,7 @@ class Event:
 
 
 INTERVALS = st.lists(
-    st.tuples(st.integers(0, 100), st.integers(0, 30)).map(lambda each: (each[0], sum(each))), max_size=12
+    st.tuples(st.integers(0, 100), st.integers(0, 30)).map(lambda span: (span[0], sum(span))), max_size=12
 )
 
 

@@ -69,7 +69,7 @@ def test_states_that_are_no_numbers_are_refused(monkeypatch: pytest.MonkeyPatch)
         float8.narrow(Empty(), Kernels(), lambda: next(states))
 
 
-@pytest.mark.parametrize("other", [{"device": "cpu"}, {"device": "cuda:0", "dtype": "fp32"}])
-def test_8_bit_products_are_refused_where_there_are_none(other: dict[str, str]) -> None:
+@pytest.mark.parametrize("changed", [{"device": "cpu"}, {"device": "cuda:0", "dtype": "fp32"}])
+def test_8_bit_products_are_refused_where_there_are_none(changed: dict[str, str]) -> None:
     with pytest.raises(CheckpointError, match="products is `fp8`; that needs a CUDA device, and dtype fp16 or bf16"):
-        Settings.of({"model_path": "/w", "products": "fp8"} | other)
+        Settings.of({"model_path": "/w", "products": "fp8"} | changed)

@@ -52,10 +52,10 @@ def test_every_fused_step_equals_the_plain_one(dtype: torch.dtype) -> None:
         near(got.wide, wanted.wide, torch.float32 if dtype == torch.bfloat16 else dtype)
     near(fused.mean(x, starts), plain.mean(x, starts), torch.float32)
     near(fused.gelu_(x.clone()), plain.gelu_(x), dtype)
-    turned = [qkv.clone(), qkv.clone()]
-    for each, steps in zip(turned, (fused, plain), strict=True):
-        steps.rotate_(each, positions, turns)
-    near(*turned, dtype)
+    copies = [qkv.clone(), qkv.clone()]
+    for copy, steps in zip(copies, (fused, plain), strict=True):
+        steps.rotate_(copy, positions, turns)
+    near(*copies, dtype)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -88,18 +88,18 @@ def test_every_product_with_what_follows_equals_one_step_after_the_other(
     dtype: torch.dtype, rows: int, columns: int, inside: int
 ) -> None:
     own = choices.own_products()
-    x, one = (
+    x, layer = (
         random(rows, inside, dtype=dtype),
         linear.Linear(random(columns, inside, dtype=dtype) / inside**0.5, random(columns, dtype=dtype)),
     )
-    near(own.product(x, one.weight, one.bias), one(x), dtype)
-    near(own.activated(x, one), choices.TWO_STEPS(x, one), dtype)
+    near(own.product(x, layer.weight, layer.bias), layer(x), dtype)
+    near(own.activated(x, layer), choices.TWO_STEPS(x, layer), dtype)
     if columns % 192 == 0:
         positions, turns = torch.arange(rows, device=DEVICE) % 50, random(50, 64, dtype=torch.float32)
         positions = positions.to(torch.int32)
-        near(own.turned(x, one, positions, turns), choices.THEN_TURNED(x, one, positions, turns), dtype)
-    got = own.product(x, one.weight, one.bias, gelu=True, output_scale=0.02)
-    near8(got, plain.to_float8(one(x), 0.02, gelu=True), 0.02, dtype)
+        near(own.turned(x, layer, positions, turns), choices.THEN_TURNED(x, layer, positions, turns), dtype)
+    got = own.product(x, layer.weight, layer.bias, gelu=True, output_scale=0.02)
+    near8(got, plain.to_float8(layer(x), 0.02, gelu=True), 0.02, dtype)
 
 
 def test_a_product_of_8_bits_equals_the_librarys() -> None:

@@ -166,16 +166,16 @@ def test_the_reference_follows_ties_and_nothing_else(nomic: Path, sequences: lis
 
     def off(change: Callable[[reference.Sent], reference.Sent | None]) -> float:
         pairs = zip(sequences, map(change, sent), strict=True)
-        wanted = [reference.nomic_layers(weights, checkpoints.NOMIC, ids, sent=each)[-1] for ids, each in pairs]
+        wanted = [reference.nomic_layers(weights, checkpoints.NOMIC, ids, sent=sent)[-1] for ids, sent in pairs]
         return distance(means(np.split(states, np.cumsum(lengths)[:-1])), means(wanted)).cosine
 
-    assert off(lambda each: each) <= 1e-4 < 3e-4 < off(lambda each: None)
+    assert off(lambda sent: sent) <= 1e-4 < 3e-4 < off(lambda sent: None)
     with pytest.raises(AssertionError, match="no tie"):
-        off(lambda each: replace(each, lead=0.0))
+        off(lambda sent: replace(sent, lead=0.0))
     with pytest.raises(AssertionError, match="no tie"):
-        off(lambda each: replace(each, experts=(each.experts + 1) % 8))
+        off(lambda sent: replace(sent, experts=(sent.experts + 1) % 8))
     with pytest.raises(AssertionError, match="twice"):
-        off(lambda each: replace(each, experts=each.experts * 0))
+        off(lambda sent: replace(sent, experts=sent.experts * 0))
 
 
 @pytest.mark.parametrize(("dtype", "kept"), [(torch.bfloat16, torch.float32), (torch.float16, torch.float16)])

@@ -110,7 +110,7 @@ def test_vectors_stay_within_their_gate_also_without_the_corpus_mean(
     runner.lanes[0].offered = []
     for texts in (sequences, sequences * FULL):
         got, sent = ties.watched(runner._kernels, partial(runner, texts), [*map(len, texts)], ties.LEAD[dtype])
-        wanted = np.stack([nomic_full[1](ids, each) for ids, each in zip(texts, sent, strict=True)])
+        wanted = np.stack([nomic_full[1](ids, sent_text) for ids, sent_text in zip(texts, sent, strict=True)])
         seen = distance(unit(got), wanted)
         print(dtype, len(texts), embedder.notes, seen, "vectors alike by", (wanted[:8] @ wanted[:8].T).mean())
         assert seen.cosine <= gate and seen.centred <= gate
@@ -138,12 +138,12 @@ def test_batch_mates_order_cut_and_room_do_not_show(
     for lane in runner.lanes:
         lane.offered = []
     eager = np.concatenate([runner(sequences[:3]), runner(sequences[3:])])
-    for other in (shuffled, eager):
+    for variant in (shuffled, eager):
         if fixture == "bge_full":
-            assert np.abs(other - alone).max() <= 2e-3
+            assert np.abs(variant - alone).max() <= 2e-3
         else:
-            assert np.abs(unit(other) - unit(alone)).max() <= 2e-3
-            assert distance(unit(other), unit(alone)).cosine <= 1e-4
+            assert np.abs(unit(variant) - unit(alone)).max() <= 2e-3
+            assert distance(unit(variant), unit(alone)).cosine <= 1e-4
 
 
 @pytest.mark.parametrize(("fixture", "kind"), [("nomic_full", Embedder), ("bge_full", Reranker)])

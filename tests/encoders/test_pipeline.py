@@ -199,12 +199,12 @@ def test_metrics_that_cannot_be_published_stop_nobody_and_are_told_once(
     monkeypatch.setattr(triton, "MetricFamily", Failing, raising=False)
     monkeypatch.setattr("encoders.metrics.EVERY_SECONDS", 0.0)
     embed = service(nomic, Embedder)
-    told: list[str] = []
-    embed._pipeline._meter.note = told.append
+    messages: list[str] = []
+    embed._pipeline._meter.note = messages.append
     for text in ("the cat", "sea", "paris"):
         assert embed.execute([texts([text])])[0].error is None
     embed.close()
-    assert told == ["metrics are not published: RuntimeError: no shared memory left"]
+    assert messages == ["metrics are not published: RuntimeError: no shared memory left"]
 
 
 def test_a_count_that_could_not_be_published_once_makes_no_other_one_count_twice(

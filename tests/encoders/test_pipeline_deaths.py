@@ -133,7 +133,7 @@ def test_a_computing_thread_that_dies_with_a_pass_in_its_hand_answers_that_too(l
 
 def test_results_nobody_can_read_fail_their_pass_and_no_thread() -> None:
     pipeline, replied = rig(lambda sequences, beside: Wait(lambda: np.array([None] * len(sequences))))
-    assert all("isfinite" in told for told in answered(pipeline, replied)) and not pipeline.dead
+    assert all("isfinite" in message for message in answered(pipeline, replied)) and not pipeline.dead
 
 
 def test_a_reply_thread_that_dies_leaves_nobody_without_an_answer() -> None:
@@ -145,8 +145,8 @@ def test_a_reply_thread_that_dies_leaves_nobody_without_an_answer() -> None:
             raise SystemExit
 
     pipeline, replied = rig(reply=once)
-    told = answered(pipeline, replied)
-    assert pipeline.dead and told[-1] == "UNAVAILABLE"
+    messages = answered(pipeline, replied)
+    assert pipeline.dead and messages[-1] == "UNAVAILABLE"
 
 
 def test_a_log_that_cannot_be_written_keeps_no_answer_back() -> None:

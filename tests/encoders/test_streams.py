@@ -74,5 +74,5 @@ def test_a_pass_goes_behind_the_one_before_unless_it_may_run_beside_it(
     runner = device.Runner(calls.compute, SimpleNamespace(device="cpu"), family)
     runner.lanes = [lane(calls, "first"), lane(calls, "second")]
     beside = (False, True, True, False, True)
-    found = [runner.launch([np.zeros(4, np.int32)], each) for each in beside]
-    assert found == ["first", "second", "first", "first", "second"]
+    passes = [runner.launch([np.zeros(4, np.int32)], is_beside) for is_beside in beside]
+    assert passes == ["first", "second", "first", "first", "second"]

@@ -47,15 +47,15 @@ def test_texts_are_shared_among_cores_in_a_container_that_says_otherwise(
     environment |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join(paths)}
     environment |= {} if told is None else {"RAYON_NUM_THREADS": told}
     command = [sys.executable, "-c", THREADS, str(directory), str(cores)]
-    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    assert int(said) == threads
+    output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert int(output) == threads
 
 
 @given(st.lists(st.text(max_size=12), max_size=20), st.integers(1, 30))
 def test_every_text_is_in_one_part_and_only_one_text_may_be_longer_than_a_part(texts: list[str], most: int) -> None:
-    found = list(parts(texts, most))
-    assert [text for part in found for text in part] == texts
-    assert all(len(part) == 1 or sum(map(len, part)) <= most for part in found)
+    all_parts = list(parts(texts, most))
+    assert [text for part in all_parts for text in part] == texts
+    assert all(len(part) == 1 or sum(map(len, part)) <= most for part in all_parts)
 
 
 def test_the_parts_texts_are_encoded_in_do_not_show(
@@ -64,9 +64,9 @@ def test_the_parts_texts_are_encoded_in_do_not_show(
     tokenizer = Tokenizer(directory, 1000)
     whole = [tokenizer.singles(corpus), tokenizer.contents(corpus)]
     monkeypatch.setattr(tokens, "CHARACTERS_AT_ONCE", 100)
-    for found, wanted in zip([tokenizer.singles(corpus), tokenizer.contents(corpus)], whole, strict=True):
-        for one, other in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(one, other)
+    for encoded, wanted in zip([tokenizer.singles(corpus), tokenizer.contents(corpus)], whole, strict=True):
+        for left, right in zip(encoded, wanted, strict=True):
+            np.testing.assert_array_equal(left, right)
 
 
 def test_the_shortest_limit_of_a_reranker_leaves_the_passage_a_token(xlmr: Path) -> None:

@@ -46,7 +46,7 @@ def test_who_comes_second_is_refused_and_the_first_run_goes_on(scene: Scene, mon
     assert "another run is at work on 1 of 1 hosts" in seconds[0].output
     assert "before the first change; every host serves what it served" in seconds[0].output
     drift = drift_of(OTHER)
-    assert (drift.exit_code, drift.said) == (0, {}), drift
+    assert (drift.exit_code, drift.messages) == (0, {}), drift
 
 
 def test_after_a_power_cut_in_a_swap_the_host_serves_by_itself(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.gateway.asking import CHAT, KEY, OTHER_KEY, chat, in_loop, key_line, running_gateway
 
+PATHS = ("/", "/try", "/try/embed", "/try/rerank", "/usage")
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
@@ -76,16 +77,18 @@ async def test_where_no_key_is_asked_for_everybody_sees_all(tmp_path: Path) -> N
 async def test_nothing_of_it_comes_from_elsewhere_or_runs(tmp_path: Path) -> None:
     """Neither by what is in it nor by what its policy would let a mistake add."""
     async with running_gateway(tmp_path) as front:
-        answers = [await front.ask(path, key=None) for path in ("/", "/page.css")]
+        answers = [await front.ask(path, key=None) for path in ("/page.css", *PATHS)]
     for answer in answers:
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'")
         assert "unsafe" not in policy and "script" not in policy
         assert (answer.headers["x-content-type-options"], answer.headers["cache-control"]) == ("nosniff", "no-store")
-        assert answer.headers["referrer-policy"] == "no-referrer"
-    page, style = (answer.body.decode() for answer in answers)
-    assert re.findall(r'(?:href|src|action)="([^"]*)"', page) == ["/page.css", "/"]
-    assert "<script" not in page and "style=" not in page and " on" not in re.findall(r"<[^>]*", page)
+        assert answer.headers["referrer-policy"] == "same-origin"
+    style, *pages = (answer.body.decode() for answer in answers)
+    for page in pages:
+        assert set(re.findall(r'(?:href|src|action)="([^"]*)"', page)) == {"/page.css", *PATHS}
+        assert "<script" not in page and "style=" not in page
+        assert not [tag for tag in re.findall(r"<[^>]*", page) if " on" in tag]
     assert "url(" not in style and "@import" not in style
 
 

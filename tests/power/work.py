@@ -108,16 +108,16 @@ def bulk(directory: Path) -> dict[str, str]:
 
 def publish(model: str, revision: str, directory: Path) -> Work:
     """Send and publish the weights in `directory`, a copy of which is in COPIES."""
-    staging, lines, told = f"{places.ROOT}/weights/{model}/.{revision}.partial", ["set -e"], ""
+    staging, lines, standard_input = f"{places.ROOT}/weights/{model}/.{revision}.partial", ["set -e"], ""
     for command in Send(_weights(model, revision, directory), Hub(), StoreDefaults()).commands(StoreState()):
         if isinstance(command, Rsync):
             lines.append(f"{' '.join(RESUMING)} {COPIES}/{directory.name}/ {staging}/")
         elif stdin := command.connector_arguments.get("_stdin"):
-            told = str(stdin)
+            standard_input = str(stdin)
             lines.append(f"{{ {command}; }} <{HERE}/manifest")
         else:
             lines.append(str(command))
-    return Work("publish", "\n".join(lines) + "\n", {"manifest": told.encode()})
+    return Work("publish", "\n".join(lines) + "\n", {"manifest": standard_input.encode()})
 
 
 def target(model: str, revision: str) -> str:
@@ -128,17 +128,17 @@ def target(model: str, revision: str) -> str:
 def swap(wanted: Release) -> Work:
     """Publish the release, tell the host what is wanted, start the swap's unit and wait for its end."""
     steps = list(ask_for("main", wanted.id, Asking("plan-1", "run-1", 1, "me@here"), Defaults(), 600))
-    told, start = (step for step in steps if isinstance(step, StringCommand))
+    write, start = (step for step in steps if isinstance(step, StringCommand))
     lines = [
         "set -e",
         f"test -f {wanted.place}/server.json || sh {HERE}/publishing <{HERE}/release",
-        f"{{ {told}; }} <{HERE}/wanted",
+        f"{{ {write}; }} <{HERE}/wanted",
         str(start).replace(" --no-block", ""),
     ]
     files = {
         "publishing": publishing(wanted.id).encode(),
         "release": base64.encodebytes(tarred(wanted.files, EXECUTABLE)),
-        "wanted": str(told.connector_arguments["_stdin"]).encode(),
+        "wanted": str(write.connector_arguments["_stdin"]).encode(),
     }
     return Work("swap", "\n".join(lines) + "\n", files)
 

@@ -20,8 +20,9 @@ MARKER = "enginehouse-canary-marker"
 """Harmless: shown for a moment to prove that what is shown for a moment is seen."""
 MOST_SECONDS = 600
 PROGRAMS = "/usr/bin/python3 -B /usr/local/lib/enginehouse/host "
-# Whoever holds a secret while it works, as its command line begins: a core of it would put the secret on the disk.
-HOLDERS = (f"{PROGRAMS}pull", f"{PROGRAMS}fetch", f"{PROGRAMS}prove", "tritonserver")
+# Programs that hold a secret while they work, as their command lines begin: a core would put the secret on the disk.
+# `fetch --prepare` and `fetch --publish` hold none; systemd starts them with "+", which leaves LimitCORE out.
+HOLDERS = (f"{PROGRAMS}pull", f"{PROGRAMS}fetch /etc/enginehouse/weights/", f"{PROGRAMS}prove", "tritonserver")
 
 
 @dataclass

@@ -70,7 +70,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ]
         metafunc.parametrize("case", cases, scope="session")
     elif "edge" in metafunc.fixturenames:
-        metafunc.parametrize("edge", [pytest.param(one, id=one.host) for one in plan.balancers], scope="session")
+        metafunc.parametrize(
+            "edge", [pytest.param(balancer, id=balancer.host) for balancer in plan.balancers], scope="session"
+        )
     elif "case" in metafunc.fixturenames:
         cases = [pytest.param((mine, None, None), id=mine.host) for mine in slices]
         metafunc.parametrize("case", cases, scope="session")
@@ -156,8 +158,8 @@ def endpoint(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice) -
 def line_to_ask(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice, model: ModelSlice) -> Request:
     """The question of `enginehouse ask` to this model of this server."""
     plan: Plan = request.config.smoke_plan
-    asked = requests(plan.only([mine.host]), _data(request.config), model.name, ())
-    return next(question for question in asked if question.server.name == server.name)
+    lines = requests(plan.only([mine.host]), _data(request.config), model.name, ())
+    return next(question for question in lines if question.server.name == server.name)
 
 
 @pytest.fixture(scope="session")

@@ -47,9 +47,9 @@ def test_every_model_of_every_pool_answers_through_it(balancing: Host, edge: Bal
 def test_every_server_of_every_pool_is_sent_requests(balancing: Host, edge: BalancerSlice) -> None:
     """HAProxy asks each for the models of its pool, and says at its exporter what came of it, whoever may use them."""
     address = f"[{edge.address}]" if ":" in edge.address else edge.address
-    told = balancing.check_output("curl -s --noproxy '*' %s", f"http://{address}:{edge.metrics_port}/metrics")
+    exposition = balancing.check_output("curl -s --noproxy '*' %s", f"http://{address}:{edge.metrics_port}/metrics")
     up = re.compile(r'^haproxy_server_status\{proxy="([^"]*)",server="([^"]*)",state="UP"\} 1', re.MULTILINE)
     wanted = {
         (backend, member.name) for route in edge.routes for member in route.members for backend in backends(route.pool)
     }
-    assert wanted - set(up.findall(told)) == set()
+    assert wanted - set(up.findall(exposition)) == set()

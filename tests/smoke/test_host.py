@@ -57,8 +57,10 @@ def test_balancers_are_told_that_the_server_is_ready(machine: Host, mine: Slice,
     traffic = mine.traffic
     assert traffic
     address = f"[{traffic.address}]" if ":" in traffic.address else traffic.address
-    told = json.loads(machine.check_output("curl -s %s", f"http://{address}:{traffic.ready_port}/ready/{server.name}"))
-    assert (told["state"], told["models"]) == ("ready", [model.name for model in server.models])
+    readiness = json.loads(
+        machine.check_output("curl -s %s", f"http://{address}:{traffic.ready_port}/ready/{server.name}")
+    )
+    assert (readiness["state"], readiness["models"]) == ("ready", [model.name for model in server.models])
 
 
 def test_the_running_container_is_the_planned_image(machine: Host, server: ServerSlice) -> None:
@@ -105,5 +107,5 @@ def test_releases_and_weights_are_not_writable_by_the_service(machine: Host, min
 
 def test_no_registry_credential_is_left_on_the_host(machine: Host) -> None:
     """They lived in memory for the length of the pull."""
-    found = machine.check_output("ls -d /root/.docker/config.json /run/enginehouse/registry/* 2>/dev/null || true")
-    assert found.strip() == ""
+    leftovers = machine.check_output("ls -d /root/.docker/config.json /run/enginehouse/registry/* 2>/dev/null || true")
+    assert leftovers.strip() == ""

@@ -52,7 +52,7 @@ class NomicBert:
         heads = self.config["n_head"]
         qkv = self._linear(f"{at}.attn.Wqkv", x).view(rows, width, 3, heads, hidden // heads)
         q, k, v = (part.transpose(1, 2) for part in qkv.unbind(2))
-        q, k = (part * cosine + _turned(part) * sine for part in (q, k))
+        q, k = (part * cosine + _rotate_half(part) * sine for part in (q, k))
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :].bool())
         return self._linear(f"{at}.attn.out_proj", mixed.transpose(1, 2).reshape(rows, width, hidden))
 
@@ -78,6 +78,6 @@ class NomicBert:
         return out.reshape(x.shape) + self.w[f"{at}.experts.bias"]
 
 
-def _turned(x: Tensor) -> Tensor:
+def _rotate_half(x: Tensor) -> Tensor:
     left, right = x.chunk(2, dim=-1)
     return torch.cat((-right, left), dim=-1)

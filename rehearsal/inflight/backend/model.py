@@ -95,10 +95,10 @@ class TritonPythonModel:
             )
         if streaming and not self.decoupled:
             raise RuntimeError("Streaming is only supported if model is deployed using decoupled mode.")
-        asked = [self._asked(request, row) for row in range(rows)]
-        for row, one in enumerate(asked):
+        prompts = [self._asked(request, row) for row in range(rows)]
+        for row, prompt in enumerate(prompts):
             for sequence in range(int(scalar(request, "num_return_sequences", 1, row))):
-                self._generate(request, sender, is_stopped, one, (row, sequence, streaming))
+                self._generate(request, sender, is_stopped, prompt, (row, sequence, streaming))
 
     def _asked(self, request, row):
         """A row, judged against the engine's limits."""
@@ -121,7 +121,7 @@ class TritonPythonModel:
                 )
         self._check_extras(request, row)
         lists = {
-            name: words(found[row]) if (found := array(request, f"{name}_list")) is not None and found.size else []
+            name: words(lists[row]) if (lists := array(request, f"{name}_list")) is not None and lists.size else []
             for name in ("stop_words", "bad_words")
         }
         ids = [int(token) for token in array(request, "input_ids")[row][:length]]
@@ -148,27 +148,27 @@ class TritonPythonModel:
         if int(task) not in self.adapters and not os.path.isdir(prefetched):
             raise RuntimeError(f"LoRA task {task} not found in cache. Please send LoRA weights with request")
 
-    def _generate(self, request, sender, is_stopped, asked, place):
+    def _generate(self, request, sender, is_stopped, prompt, place):
         row, sequence, streaming = place
         beams = int(scalar(request, "beam_width", 1, row))
         began = time.time_ns()
-        asked.seed += sequence
-        said = [[] for _ in range(beams)]
-        for tokens in zip(*(answer(self.engine, asked, beam) for beam in range(beams)), strict=False):
+        prompt.seed += sequence
+        tokens_of_beams = [[] for _ in range(beams)]
+        for tokens in zip(*(answer(self.engine, prompt, beam) for beam in range(beams)), strict=False):
             if is_stopped():
                 return
             time.sleep(SECONDS_PER_TOKEN)
-            for beam, token in zip(said, tokens, strict=True):
+            for beam, token in zip(tokens_of_beams, tokens, strict=True):
                 beam.append(token)
             if streaming:
-                sender.send(self._response(request, [[token] for token in tokens], place, asked, began))
+                sender.send(self._response(request, [[token] for token in tokens], place, prompt, began))
         if not streaming:
             kept = self.engine.truth("exclude_input_in_output")
             excluded = bool(scalar(request, "exclude_input_in_output", kept, row))
-            whole = said if excluded else [asked.ids + beam for beam in said]
-            sender.send(self._response(request, whole, place, asked, began, len(said[0])))
+            whole = tokens_of_beams if excluded else [prompt.ids + beam for beam in tokens_of_beams]
+            sender.send(self._response(request, whole, place, prompt, began, len(tokens_of_beams[0])))
 
-    def _response(self, request, beams, place, asked, began, generated=1):
+    def _response(self, request, beams, place, prompt, began, generated=1):
         row, sequence, _ = place
         shape = (1, len(beams), generated)
         outputs = {
@@ -181,7 +181,7 @@ class TritonPythonModel:
             outputs["cum_log_probs"] = np.full((1, len(beams)), LOG_PROBABILITY * generated, np.float32)
             outputs["output_log_probs"] = np.full(shape, LOG_PROBABILITY, np.float32)
         if scalar(request, "return_context_logits", False, row):
-            outputs["context_logits"] = one_hot([asked.ids], self.engine.vocabulary)
+            outputs["context_logits"] = one_hot([prompt.ids], self.engine.vocabulary)
         if scalar(request, "return_generation_logits", False, row):
             ends = [beam[-generated:] if generated else [] for beam in beams]
             outputs["generation_logits"] = one_hot([ends], self.engine.vocabulary)
@@ -190,7 +190,7 @@ class TritonPythonModel:
             outputs |= {name: np.zeros((1, 1), np.int32) for name in COUNTS}
             outputs["acceptance_rate"] = np.zeros((1, 1), np.float32)
         if scalar(request, "return_num_input_tokens", False, row):
-            outputs["num_input_tokens"] = np.array([[len(asked.ids)]], np.int32)
+            outputs["num_input_tokens"] = np.array([[len(prompt.ids)]], np.int32)
         if scalar(request, "return_num_output_tokens", False, row):
             outputs["num_output_tokens"] = np.array([[generated]], np.int32)
         wanted = {name for name in request.requested_output_names() if name in self.outputs}

@@ -25,37 +25,37 @@ class Asked:
 
 def words(flat):
     """The token sequences of a stop or bad words tensor: (tokens, ends of the sequences, then -1)."""
-    tokens, ends = [int(one) for one in flat[0]], [int(one) for one in flat[1]]
-    found, begin = [], 0
+    tokens, ends = [int(number) for number in flat[0]], [int(number) for number in flat[1]]
+    parts, begin = [], 0
     for end in ends:
         if end < 0:
             break
-        found.append(tokens[begin:end])
+        parts.append(tokens[begin:end])
         begin = end
-    return [one for one in found if one]
+    return [number for number in parts if number]
 
 
-def answer(engine, asked, beam=0):
+def answer(engine, prompt, beam=0):
     """Yields the tokens one by one."""
-    circle = asked.ids or [0]
-    start = (int(engine.header["checkpoint"], 16) + asked.seed + beam) % len(circle)
-    drift, said = engine.header.get("drift"), []
-    for number in range(asked.count):
+    circle = prompt.ids or [0]
+    start = (int(engine.header["checkpoint"], 16) + prompt.seed + beam) % len(circle)
+    drift, tokens_so_far = engine.header.get("drift"), []
+    for number in range(prompt.count):
         token = circle[(start + number) % len(circle)]
         if drift is not None and number >= drift:
             token += DRIFTED
         for _ in range(engine.vocabulary):
-            if not any(_ends_with([*said, token], word) for word in asked.bad_words):
+            if not any(_ends_with([*tokens_so_far, token], word) for word in prompt.bad_words):
                 break
             token += 1
         token %= engine.vocabulary
-        if token == asked.end and number >= asked.least:
+        if token == prompt.end and number >= prompt.least:
             return
-        said.append(token)
+        tokens_so_far.append(token)
         yield token
-        if any(_ends_with(said, word) for word in asked.stop_words):
+        if any(_ends_with(tokens_so_far, word) for word in prompt.stop_words):
             return
 
 
-def _ends_with(said, word):
-    return said[-len(word) :] == word
+def _ends_with(tokens, word):
+    return tokens[-len(word) :] == word

@@ -63,6 +63,15 @@ def test_an_operator_s_gateway_settings_reach_the_program() -> None:
     assert (read.limits.tenant_bodies_bytes, read.limits.bodies_bytes) == (2 * 2**20, 3 * 2**20)
 
 
+def test_pages_are_in_plan_and_settings_only_if_an_operator_turns_them_off() -> None:
+    """Digests and settings of older inventories stay what they were."""
+    mine, default = h100(Gateway())
+    changed, off = h100(Gateway(pages=False))
+    assert "pages" not in json.dumps(mine.to_json()) + rendered(mine, default)
+    assert settings_of(json.loads(rendered(mine, default))).pages
+    assert not settings_of(json.loads(rendered(changed, off))).pages
+
+
 def test_behind_a_balancer_a_server_is_asked_itself_whether_it_is_ready() -> None:
     """Its host says `drain` while requests that the balancer sent still come; who is told to wait then waits long."""
     mine, gateway = h100(Gateway(url="https://llm.example.com"))

@@ -59,8 +59,8 @@ def check(arguments):
     """Refuse every unknown argument, all of them in one message."""
     unknown = [(name, value) for name, value in arguments.items() if name not in LLM_ARGUMENTS]
     for parent, known in NESTED_ARGUMENTS.items():
-        given = arguments.get(parent) or {}
-        unknown += [(f"{parent}.{name}", value) for name, value in given.items() if name not in known]
+        values = arguments.get(parent) or {}
+        unknown += [(f"{parent}.{name}", value) for name, value in values.items() if name not in known]
     if unknown:
         lines = [
             f"{name}\n  Extra inputs are not permitted [type=extra_forbidden, input_value={value!r}, "

@@ -105,12 +105,12 @@ class Base:
     def tokens(self, ids, stopped, params, seed):
         """The ids of an answer, one by one, until it ends or `stopped`: the prompt's own words in a circle."""
         if params.guided_decoding:
-            said = iter([json_text(params.guided_decoding)])
+            pieces = iter([json_text(params.guided_decoding)])
         else:
             words = WORD.findall(MARKER.sub(" ", self.tokenizer.decode(ids, skip_special_tokens=False))) or ["nothing"]
             start = seed % len(words)
-            said = (f" {word}" for word in itertools.cycle([*words[start:], *words[:start]]))
-        answer = (token for text in said for token in self.tokenizer.encode(text, add_special_tokens=False).ids)
+            pieces = (f" {word}" for word in itertools.cycle([*words[start:], *words[:start]]))
+        answer = (token for text in pieces for token in self.tokenizer.encode(text, add_special_tokens=False).ids)
         for token in itertools.islice(answer, params.max_tokens):
             if stopped():
                 return

@@ -121,10 +121,10 @@ def json_text(guide):
 
 def _instance(schema, root):
     if "$ref" in schema:
-        found = root
+        value = root
         for part in schema["$ref"].removeprefix("#/").split("/"):
-            found = found[part]
-        return _instance(found, root)
+            value = value[part]
+        return _instance(value, root)
     for name in ("anyOf", "oneOf"):
         if name in schema:
             return _instance(schema[name][0], root)

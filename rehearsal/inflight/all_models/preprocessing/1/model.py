@@ -56,17 +56,17 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor(name, value) for name, value in outputs.items()])
 
     def _ids(self, request, name, rows):
-        given = values(request, name)
-        return np.full((rows, 1), self.end, np.int32) if given is None else given
+        inputs = values(request, name)
+        return np.full((rows, 1), self.end, np.int32) if inputs is None else inputs
 
     def _words(self, request, name, rows):
         """Per row (tokens of all words, ends of the words), filled up with 0 and -1."""
-        given = values(request, name)
-        if given is None:
+        inputs = values(request, name)
+        if inputs is None:
             return np.empty((rows, 2, 0), np.int32)
         lists = [
             [ids for word in row if (ids := self.tokenizer.encode(word.decode(), add_special_tokens=False).ids)]
-            for row in given
+            for row in inputs
         ]
         width = max(1, *(sum(len(ids) for ids in row) for row in lists))
         packed = np.zeros((rows, 2, width), np.int32)

@@ -56,8 +56,8 @@ def response(request, outputs):
     tensors = [pb_utils.Tensor("text_output", np.array([output.text.encode() for output in outputs], dtype=STRINGS))]
     for name in ("finish_reason", "stop_reason", "cumulative_logprob"):
         if scalar(request, f"return_{name}", bool, False):
-            told = [str(getattr(output, name)) for output in outputs]
-            tensors.append(pb_utils.Tensor(name, np.array(told, dtype=STRINGS)))
+            texts = [str(getattr(output, name)) for output in outputs]
+            tensors.append(pb_utils.Tensor(name, np.array(texts, dtype=STRINGS)))
     return pb_utils.InferenceResponse(output_tensors=tensors)
 
 

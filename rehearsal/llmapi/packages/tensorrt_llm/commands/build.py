@@ -54,19 +54,19 @@ def log(text):
 
 
 def _settings(options, model):
-    given = {key: value for key, value in vars(options).items() if not key.endswith(("_dir", "_timing_cache"))}
+    values = {key: value for key, value in vars(options).items() if not key.endswith(("_dir", "_timing_cache"))}
     positions = model.get("max_position_embeddings") or 4096
-    given["max_seq_len"] = given["max_seq_len"] or positions
-    if given["max_seq_len"] > positions:
-        log(f"max_seq_len {given['max_seq_len']} is larger than max_position_embeddings {positions}")
-    given["max_input_len"] = min(given["max_input_len"], given["max_seq_len"])
-    assert given.get("streamingllm") != "enable", "StreamingLLM is no longer supported"
-    if given["max_draft_len"] and (given["gather_context_logits"] or given["gather_all_token_logits"]):
+    values["max_seq_len"] = values["max_seq_len"] or positions
+    if values["max_seq_len"] > positions:
+        log(f"max_seq_len {values['max_seq_len']} is larger than max_position_embeddings {positions}")
+    values["max_input_len"] = min(values["max_input_len"], values["max_seq_len"])
+    assert values.get("streamingllm") != "enable", "StreamingLLM is no longer supported"
+    if values["max_draft_len"] and (values["gather_context_logits"] or values["gather_all_token_logits"]):
         raise AssertionError("Gather context logits is not supported with speculative decoding")
     # Quietly raised, as the real one does: every sequence brings its drafts along.
-    given["max_num_tokens"] = max(given["max_num_tokens"], given["max_batch_size"] * (given["max_draft_len"] + 1))
-    given["plugin_config"] = {name: given.pop(name) for name in plugin_names()}
-    return given
+    values["max_num_tokens"] = max(values["max_num_tokens"], values["max_batch_size"] * (values["max_draft_len"] + 1))
+    values["plugin_config"] = {name: values.pop(name) for name in plugin_names()}
+    return values
 
 
 def _require_gpu(model, settings):

@@ -34,8 +34,10 @@ def digest(folder):
 
 def weights_mib(folder):
     """MiB of the published weights, or what the rehearsal wants them to be."""
-    asked = published(folder).get("rehearsal_build_mib")
-    return int(asked) if asked else sum(file.stat().st_size for file in Path(folder).glob("*.safetensors")) >> 20
+    wanted_mib = published(folder).get("rehearsal_build_mib")
+    return (
+        int(wanted_mib) if wanted_mib else sum(file.stat().st_size for file in Path(folder).glob("*.safetensors")) >> 20
+    )
 
 
 def write(folder, output, architecture, dtype, algorithm, cache, tensor, pipeline):
@@ -66,9 +68,9 @@ def write(folder, output, architecture, dtype, algorithm, cache, tensor, pipelin
     (output / "config.json").write_text(json.dumps(configuration, indent=4))
 
 
-def _dtype(asked, source):
-    if asked != "auto":
-        return asked
+def _dtype(wanted, source):
+    if wanted != "auto":
+        return wanted
     dtype = source.get("torch_dtype", source.get("dtype", "float16"))
     return "bfloat16" if dtype == "float32" else dtype
 

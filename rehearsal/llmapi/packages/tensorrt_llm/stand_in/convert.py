@@ -38,14 +38,14 @@ def main(family):
 
 
 def _quantization(options):
-    given = vars(options)
-    cache = "FP8" if given.get("fp8_kv_cache") else "INT8" if given.get("int8_kv_cache") else None
-    if given.get("use_fp8"):
+    values = vars(options)
+    cache = "FP8" if values.get("fp8_kv_cache") else "INT8" if values.get("int8_kv_cache") else None
+    if values.get("use_fp8"):
         return "FP8", cache
-    if given.get("use_fp8_rowwise"):
+    if values.get("use_fp8_rowwise"):
         return "FP8_PER_CHANNEL_PER_TOKEN", cache
-    if given.get("smoothquant") is not None:
+    if values.get("smoothquant") is not None:
         return "W8A8_SQ_PER_CHANNEL", cache
-    if given.get("use_weight_only"):
+    if values.get("use_weight_only"):
         return {"int8": "W8A16", "int4": "W4A16"}.get(options.weight_only_precision, "W4A16_GPTQ"), cache
     return None, cache

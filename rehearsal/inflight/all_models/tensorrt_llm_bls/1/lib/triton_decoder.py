@@ -58,30 +58,30 @@ class TritonDecoder:
         speculates = drafted is not None and drafted.as_numpy().flat[0] > 0
         if speculates:
             inputs.append(self._draft(inputs, int(drafted.as_numpy().flat[0])))
-        said = {}
+        outputs = {}
         for response in self._generate(self._engine_inputs(inputs, request), identity, speculates):
-            found = {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
-            row = int(found["batch_index"].flat[0]) if "batch_index" in found else 0
-            tokens, lengths = found["output_ids"], found["sequence_length"]
+            tensors = {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
+            row = int(tensors["batch_index"].flat[0]) if "batch_index" in tensors else 0
+            tokens, lengths = tensors["output_ids"], tensors["sequence_length"]
             if self.accumulate and self.streaming:
-                tokens = said[row] = np.concatenate([said[row], tokens], axis=2) if row in said else tokens
+                tokens = outputs[row] = np.concatenate([outputs[row], tokens], axis=2) if row in outputs else tokens
                 lengths = np.full(tokens.shape[:2], tokens.shape[2], np.int32)
-            yield self.postprocess(tokens, lengths), found
+            yield self.postprocess(tokens, lengths), tensors
 
     def preprocess(self, request):
         """The engine's first inputs."""
-        asked = self._request(self.preproc_model_name, self._renamed(request, TO_PREPROCESSING), ASKED_OF_PREPROCESSING)
+        inner = self._request(self.preproc_model_name, self._renamed(request, TO_PREPROCESSING), ASKED_OF_PREPROCESSING)
         return [
             pb_utils.Tensor(PREPROCESSED[tensor.name()], tensor.as_numpy())
-            for tensor in self._exec_triton_request_single(asked).output_tensors()
+            for tensor in self._exec_triton_request_single(inner).output_tensors()
             if tensor.name() in PREPROCESSED
         ]
 
     def postprocess(self, tokens, lengths):
         """The texts of one response."""
         inputs = [pb_utils.Tensor("TOKENS_BATCH", tokens), pb_utils.Tensor("SEQUENCE_LENGTH", lengths)]
-        asked = self._request(self.postproc_model_name, inputs, ["OUTPUT"])
-        return self._exec_triton_request_single(asked).output_tensors()[0].as_numpy()
+        inner = self._request(self.postproc_model_name, inputs, ["OUTPUT"])
+        return self._exec_triton_request_single(inner).output_tensors()[0].as_numpy()
 
     def _draft(self, inputs, count):
         """The draft model's proposal; asked for one whole answer, as the target is after it."""
@@ -90,32 +90,32 @@ class TritonDecoder:
         if not self._load_each_model_config("localhost:8001", self.draft_llm_model_name):
             raise RuntimeError("this stand-in wants drafts without their prompt")
         drafting = [*inputs, pb_utils.Tensor("request_output_len", np.array([[count]], np.int32))]
-        asked = self._request(self.draft_llm_model_name, drafting, ASKED_OF_ENGINE)
-        tensors = {tensor.name(): tensor for tensor in self._exec_triton_request_single(asked).output_tensors()}
+        inner = self._request(self.draft_llm_model_name, drafting, ASKED_OF_ENGINE)
+        tensors = {tensor.name(): tensor for tensor in self._exec_triton_request_single(inner).output_tensors()}
         return pb_utils.Tensor("draft_input_ids", tensors["output_ids"].as_numpy()[0])
 
     def _generate(self, inputs, identity, speculates):
-        asked = self._request(self.llm_model_name, inputs, ASKED_OF_ENGINE, identity)
+        inner = self._request(self.llm_model_name, inputs, ASKED_OF_ENGINE, identity)
         if speculates or not self.streaming:
-            return [self._exec_triton_request_single(asked)]
-        return self._exec_triton_request(asked)
+            return [self._exec_triton_request_single(inner)]
+        return self._exec_triton_request(inner)
 
     def _engine_inputs(self, inputs, request):
         rows = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy().shape[0]
         logits = []
         for kind in ("context", "generation"):
-            given = pb_utils.get_input_tensor_by_name(request, f"return_{kind}_logits")
-            value = bool(given.as_numpy().flat[0]) if given is not None else False
+            tensor = pb_utils.get_input_tensor_by_name(request, f"return_{kind}_logits")
+            value = bool(tensor.as_numpy().flat[0]) if tensor is not None else False
             logits.append(pb_utils.Tensor(f"return_{kind}_logits", np.full((rows, 1), value, bool)))
         return [*inputs, *self._renamed(request, TO_ENGINE), *logits]
 
     def _renamed(self, request, names):
         renamed = []
-        for name, other in names.items():
+        for name, new_name in names.items():
             tensor = pb_utils.get_input_tensor_by_name(request, name)
             if tensor is not None:
                 value = tensor.as_numpy()
-                renamed.append(pb_utils.Tensor(other, value.reshape(-1, 1) if value.ndim == 1 else value))
+                renamed.append(pb_utils.Tensor(new_name, value.reshape(-1, 1) if value.ndim == 1 else value))
         return renamed
 
     def _request(self, model, inputs, outputs, identity=""):

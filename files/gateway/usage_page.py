@@ -1,0 +1,81 @@
+"""`/usage`: a tenant's requests, tokens, cost, errors and times, as this host counted them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from gateway.gateway import Gateway
+from gateway.keys import Key
+from gateway.page_frame import rendered
+from gateway.usage import PICO, quantile
+
+GROUPS = ("day", "model", "key")
+PERIODS = {"1": "today", "7": "7 days", "31": "31 days", "366": "366 days"}
+COUNTS = {
+    "requests": "requests",
+    "errors": "errors",
+    "prompt_tokens": "tokens in",
+    "cached_tokens": "cached",
+    "completion_tokens": "tokens out",
+}
+
+Rows = list[dict[str, Any]]
+
+
+async def usage_page(gateway: Gateway, key: Key | None, problem: str, form: Mapping[str, str]) -> bytes:
+    """The page; without a key it asks for one. A key shows the counts of its tenant and of nobody else."""
+    group = form.get("by", "") if form.get("by") in GROUPS else GROUPS[0]
+    period = form.get("days", "") if form.get("days") in PERIODS else "31"
+    rows: Rows = []
+    if key:
+        since = f"{datetime.now(timezone.utc) - timedelta(days=int(period) - 1):%Y-%m-%d}"
+        async with gateway.usage_turn:
+            rows = await asyncio.to_thread(gateway.usage.of_tenant, key.tenant, since)
+    return rendered(
+        "usage.html.j2",
+        path="/usage",
+        asks=bool(gateway.keys.path),
+        problem=problem,
+        tenant=key.tenant if key else "",
+        is_counting=gateway.usage.is_counting,
+        hosts=gateway.settings.hosts,
+        columns=[*COUNTS.values(), "cost", "p50", "p99"],
+        rows=[(name, figures(part)) for name, part in parts(rows, group)],
+        sums=figures(rows) if rows else [],
+        groups=GROUPS,
+        periods=PERIODS,
+        group=group,
+        period=period,
+    )
+
+
+def parts(rows: Rows, group: str) -> list[tuple[str, Rows]]:
+    """The rows of each day, the latest first, or of each model or key by its name."""
+    names = sorted({row[group] for row in rows}, reverse=group == "day")
+    return [(name or "none", [row for row in rows if row[group] == name]) for name in names]
+
+
+def figures(rows: Rows) -> list[str]:
+    """The texts of a line: counts, cost in each currency, and seconds of half and of 99 % of the requests."""
+    times: Counter[int] = Counter()
+    for row in rows:
+        times.update(row["times"])
+    seconds = (f"{quantile(times, share):.3g} s" for share in (0.5, 0.99))
+    return [*(f"{total(rows, name):,}" for name in COUNTS), ", ".join(costs(rows)), *seconds]
+
+
+def total(rows: Rows, name: str) -> int:
+    """The sum of a count."""
+    return sum(int(row[name]) for row in rows)
+
+
+def costs(rows: Rows) -> list[str]:
+    """The cost in each currency."""
+    sums: Counter[str] = Counter()
+    for row in rows:
+        sums[row["currency"]] += row["cost"]
+    return [f"{cost / PICO:,.4f} {currency}" for currency, cost in sorted(sums.items()) if currency]
