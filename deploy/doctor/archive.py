@@ -17,6 +17,7 @@ from typing import Any
 
 from deploy.doctor.causes import PATTERN
 from deploy.doctor.examine import findings_of
+from deploy.doctor.kernel import KERNEL_PATTERN, shortened
 from deploy.doctor.readings import Readings, fields, seconds
 from deploy.doctor.wanted import Wanted
 
@@ -24,6 +25,7 @@ _NAME, _UNIT, _PATH, _COUNT = r"[\w.-]{1,80}", r"[\w@.:\\-]{1,120}", r"/[\w/.-]{
 _PACKAGE = r"[a-z\d][\w.+-]{1,80}"
 _VALUE = r"[\w .:%/,()\[\]-]{0,80}"
 _KERNEL = r"[\d.]{1,20} NVRM:? [\w .,:;()\[\]<>='-]{1,300}"
+_BESIDE = rf"(?:[\d.]{{1,20}} )?(?:{KERNEL_PATTERN})(?: \(PCI:[\da-fA-F:]{{5,20}}\))?"
 _ROOM = rf"[\w/.:-]{{1,80}}(?: +\d{{1,20}}){{3}} +\d{{1,3}}% {_PATH}"
 FORMS: Mapping[str, str] = {
     "user": r"\d{1,10}",
@@ -43,6 +45,7 @@ FORMS: Mapping[str, str] = {
     "nouveau": "loaded",
     "kernel": _KERNEL,
     "kernel-before": _KERNEL,
+    "kernel-beside": _BESIDE,
     "mended": r"[\d.]{1,20}",
     "cdi": r"libcuda\.so\.[\d.]{1,20}",
     "toolkit": r"[\d.~-]{1,20}",
@@ -131,6 +134,8 @@ def _lines(name: str, text: str, form: str) -> Iterator[str]:
     for line in text.splitlines():
         if name == "smi":  # programs' names stand below `Processes`
             is_process = not line.startswith("GPU ") and (is_process or line.strip().startswith("Processes"))
+        elif name == "kernel-beside":
+            line = shortened(line)
         elif name.startswith("kernel"):  # the host's name stands between stamp and message
             line = re.sub(r"^(\s*[\d.]+) .*?(?=NVRM)", r"\1 ", line)
         if not is_process and shape.fullmatch(line):

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
+from deploy.doctor.catalogue_logs import CAUSE_ROWS, KERNEL_ROWS
 from deploy.doctor.finding import Finding, Kind, printable
+from deploy.doctor.remedies import BOOT, DEPLOY, VENDOR
 
-DEPLOY = "pyinfra INVENTORY deploy.py"
 MENDED = "python3 -B /usr/local/lib/enginehouse/host gpu-state mended"
 RESET = "systemctl stop triton@SERVER && nvidia-smi --gpu-reset -i {gpu} && " + MENDED + ", then " + DEPLOY
-BOOT = "systemctl reboot (a virtual machine: stop and start it at the provider), then " + DEPLOY
-VENDOR = "ask the provider for another card, with the report that nvidia-bug-report.sh collects"
 CLOCKS = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; ask the provider about cooling and power of this host"
 
 _ROWS = (
@@ -86,6 +85,13 @@ _ROWS = (
         "before the last boot the driver logged an Xid that requires a reset, a reboot or another card",
         "nothing unless it returns; then send the report of nvidia-bug-report.sh to the provider",
     ),
+    Kind(
+        "xid-beside",
+        "note",
+        "this message tells more about another Xid of the same GPU, whose remedy counts",
+        "nothing of its own: follow the finding of Xid {what}",
+    ),
+    *KERNEL_ROWS,
     # Memory of the card
     Kind(
         "remap-failed",
@@ -175,10 +181,16 @@ _ROWS = (
         True,
     ),
     Kind(
+        "nvml-closed",
+        "broken",
+        "nvidia-smi may not open the GPU's device files, or the driver behind them no longer answers",
+        "ls -l /dev/nvidia* on the host: root and others need read and write; if they have both, " + BOOT,
+    ),
+    Kind(
         "smi-refuses",
         "broken",
         "nvidia-smi failed with a message that the doctor does not know",
-        "run nvidia-smi on the host and read its message",
+        "journalctl -k -b | grep -i nvrm on the host has the driver's reason; nvidia-bug-report.sh collects all",
     ),
     Kind("nouveau", "broken", "nouveau, the kernel's own driver, has claimed the GPU", DEPLOY, True),
     Kind(
@@ -403,6 +415,7 @@ _ROWS = (
         "processes on several GPUs could not reach each other; usually shared memory is too small",
         "a larger shm_mib of the Server; nvidia-smi topo -m on the host says how the GPUs are linked",
     ),
+    *CAUSE_ROWS,
     Kind("cause-past", "note", "a server or a build had this problem within the last day; it works now", "nothing"),
     # Left behind
     Kind(

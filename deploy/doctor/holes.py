@@ -20,9 +20,10 @@ from deploy.catalog.holes import (
 )
 from deploy.catalog.releases import DEFAULT_RELEASE
 from deploy.catalog.versions import version
-from deploy.doctor.catalogue import DEPLOY, finding_of
+from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings
+from deploy.doctor.remedies import DEPLOY
 from deploy.doctor.wanted import Wanted, WantedServer
 
 HOLE_KINDS = ("hole-strangers", "hole-known", "toolkit-old")

@@ -13,6 +13,7 @@ from deploy.catalog.versions import at_least
 from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.gpu import gpu_findings, parse_gpus
+from deploy.doctor.kernel import kernel_findings, without_consequences
 from deploy.doctor.readings import CUT, GONE, LATE, Readings, number
 from deploy.doctor.wanted import Wanted
 from deploy.doctor.xids import parse_messages, past_findings, xid_findings
@@ -28,6 +29,11 @@ _SAID_OF_SMI = (
     ("driver-not-loaded", "couldn't communicate with the nvidia driver"),
     ("gpu-lost", "gpu is lost"),
     ("gpu-lost", "unable to determine the device handle"),
+    ("gpu-lost", "failed to initialize nvml: gpu is lost"),
+    ("driver-not-loaded", "driver not loaded"),
+    ("nvml-closed", "failed to initialize nvml: unknown error"),
+    ("nvml-closed", "failed to initialize nvml: insufficient permissions"),
+    ("nvml-closed", "gpu access blocked by the operating system"),
     ("gpus-unseen", "no devices were found"),
 )
 """What nvidia-smi prints when it ends badly (580.159.04), by the finding."""
@@ -46,7 +52,14 @@ def unread_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def hardware_findings(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator[Finding]:
-    """Everything about GPUs and their driver: what the driver asks for, then its messages, then the rest."""
+    """Everything about GPUs and their driver: what the driver asks for, then its messages, then the rest.
+
+    A reason in the kernel's log stands for what nvidia-smi says because of it.
+    """
+    yield from without_consequences(list(_hardware(readings, wanted, is_deployed)))
+
+
+def _hardware(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator[Finding]:
     gpus = parse_gpus(readings.text("smi"))
     names = {gpu.place: gpu.index for gpu in gpus}
     actions = {gpu.place: gpu.value("GPU Recovery Action") for gpu in gpus}
@@ -54,6 +67,8 @@ def hardware_findings(readings: Readings, wanted: Wanted, is_deployed: bool) -> 
     for gpu in gpus:
         yield from gpu_findings(gpu, wanted)
     yield from xid_findings(parse_messages(readings.lines("kernel")), names, actions, count, mended)
+    are_listed = readings.ended.get("smi") == "0" and 0 < wanted.gpus <= len(gpus)
+    yield from kernel_findings(readings.lines("kernel-beside"), names, are_listed, mended)
     yield from past_findings(parse_messages(readings.lines("kernel-before")), count, mended)
     yield from _devices(readings, wanted, len(gpus))
     yield from _driver(readings, wanted, is_deployed)

@@ -17,16 +17,19 @@ from deploy.doctor.finding import Finding
 from deploy.doctor.gpu import place_of, recovery_finding
 from deploy.doctor.readings import seconds
 
-_STAMP = re.compile(r"\s*\[?\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\]?\s+(.*)")
+STAMP = re.compile(r"\s*\[?\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\]?\s+(.*)")
 _XID = re.compile(
     r"NVRM:? .*?Xid \((?:PCI:)?([0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4})[^)]*\):? ([0-9]{1,9})(.*)"
 )
-_PLACE = re.compile(r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
+PLACE = re.compile(r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
 _CHANGED = re.compile(r"to (0x[0-9a-fA-F]{1,8})(?: \(([^)]*)\))?")
 FALLEN = "fallen off the bus"
 ACTIONS = {0: "None", 1: "Reset", 2: "Reboot", 3: "Drain P2P", 4: "Drain and Reset"}
 """NVML's numbers of the recovery actions. 5 and above came with later drivers; the doctor knows no remedy of theirs."""
 OFF_THE_BUS, RECOVERY = 79, 154
+BESIDE = {63: (48, 94, 95), 171: (48,), 172: (48,), 45: tuple(XIDS)}
+"""Messages that tell more about another one, by their number: NVIDIA's catalogue names no action of their own then."""
+LONGEST_TEXT = 200
 _GRAVE = ("xid-reset", "xid-boot", "xid-vendor", "off-the-bus")
 
 
@@ -44,13 +47,13 @@ def parse_messages(lines: list[str]) -> list[Message]:
     """The Xid messages of a log, and with number 0 every line that tells of a fallen GPU without one."""
     messages = []
     for line in lines:
-        stamped = _STAMP.fullmatch(line)
+        stamped = STAMP.fullmatch(line)
         when, text = (float(stamped[1]), stamped[2]) if stamped else (0.0, line)
         text = text[max(text.find("NVRM"), 0) :]  # the host's name and the writer's stand before it
         if xid := _XID.search(text):
             messages.append(Message(when, place_of(xid[1]), int(xid[2]), text))
         elif FALLEN in text.lower():
-            where = _PLACE.search(text)
+            where = PLACE.search(text)
             messages.append(Message(when, place_of(where[1]) if where else "", 0, text))
     return messages
 
@@ -70,12 +73,14 @@ def xid_findings(
     for (place, number), same in alike.items():
         last, index = same[-1], names.get(place)
         subject = f"GPU {index}" if index is not None else (f"GPU at {place}" if place else "a GPU")
-        evidence = f"{_text(last)}{f' ({len(same)} times)' if len(same) > 1 else ''}"
-        gpu = index if index is not None else place
+        evidence = f"{text_of(last)}{_meaning(number)}{f' ({len(same)} times)' if len(same) > 1 else ''}"
+        gpu = index if index is not None else (f"{place}.0" if place else "GPU")
         if number == 0 and (place in numbered or (not place and numbered)):
             continue
         if last.when and last.when <= mended:
             yield finding_of("xid-mended", evidence, subject)
+        elif beside := _beside(number, place, alike):
+            yield finding_of("xid-beside", evidence, subject, what=beside)
         elif number == RECOVERY:
             yield from _recovery(last, evidence, subject, gpu, actions.get(place, ""))
         else:
@@ -87,7 +92,18 @@ def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> It
     new = [message for message in messages if not message.when or message.when > mended]
     grave = [message for message in new if _kind(message.number, gpus) in _GRAVE]
     if grave:
-        yield finding_of("xid-last-boot", f"{_text(grave[-1])} ({len(grave)} such messages)")
+        yield finding_of("xid-last-boot", f"{text_of(grave[-1])} ({len(grave)} such messages)")
+
+
+def _beside(number: int, place: str, alike: Mapping[tuple[str, int], list[Message]]) -> int:
+    """The number of the Xid that this one tells more about, at the same place; 0 for none."""
+    numbers = [other_number for other_place, other_number in alike if other_place == place]
+    return next((known for known in BESIDE.get(number, ()) if known != number and known in numbers), 0)
+
+
+def _meaning(number: int) -> str:
+    """The meaning of a number in NVIDIA's table, in brackets; empty for a number without a row."""
+    return f" [{XIDS[number].means}]" if number in XIDS else ""
 
 
 def _kind(number: int, gpus: int) -> str:
@@ -118,9 +134,11 @@ def _recovery(message: Message, evidence: str, subject: str, gpu: object, now: s
         yield finding or finding_of("recovery-unknown", evidence, subject)
 
 
-def _text(message: Message) -> str:
+def text_of(message: Message) -> str:
+    """The message as evidence: its time, and its text up to LONGEST_TEXT characters."""
     try:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S UTC ", time.gmtime(seconds(message.when))) if message.when else ""
     except (ValueError, OverflowError, OSError):
         stamp = ""
-    return f"{stamp}{message.text}"
+    text = message.text if len(message.text) <= LONGEST_TEXT else message.text[: LONGEST_TEXT - 1] + "…"
+    return f"{stamp}{text}"

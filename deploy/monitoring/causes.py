@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
-from deploy.doctor.catalogue import DEPLOY, KINDS
+from deploy.doctor.catalogue import KINDS
+from deploy.doctor.remedies import DEPLOY
 from deploy.monitoring.alert import JOBS, Alert, Severity
 
 HOST = "{{ $labels.instance }}"

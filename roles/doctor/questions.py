@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from shlex import quote
 
 from deploy.doctor.causes import PATTERN
+from deploy.doctor.kernel import KERNEL_PATTERN
 from deploy.models.files import ROOT
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
@@ -31,6 +32,8 @@ _LOGGED = f"{_JOURNAL} -b --since=-1d -n 3000 -o cat -u 'triton@*' -u 'enginehou
 _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel _UID=0"
 """What the kernel wrote, or root in its name: as files/host/gpu_state.py reads it."""
 _MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"
+_BESIDE = f"grep -aE {quote(KERNEL_PATTERN)} | tail -n {LAST}"
+"""A question of its own: a driver that fails to start logs thousands of lines, which would push out the Xids."""
 _PLACES = f"/ {ROOT} /var/lib/docker"
 _WRITTEN = f"/ /etc /usr/local /var/lib {ROOT} /var/lib/docker"
 _SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
@@ -181,6 +184,7 @@ def _of_gpus() -> dict[str, str]:
         "nouveau": "[ ! -d /sys/module/nouveau ] || echo loaded",
         "kernel": f"{_JOURNAL} -b 0 -o short-unix {_KERNEL} | {_MESSAGES}; exit ${{PIPESTATUS[0]}}",
         "kernel-before": f"{_JOURNAL} -b -1 -o short-unix {_KERNEL} 2>/dev/null | {_MESSAGES}",
+        "kernel-beside": f"{_JOURNAL} -b 0 -o short-unix {_KERNEL} 2>/dev/null | {_BESIDE}",
         "mended": f"cat {ROOT}/xids-mended 2>/dev/null",
         "cdi": f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {_SPECIFICATIONS} 2>/dev/null | sort -u",
         "toolkit": "dpkg-query -W -f='${Version}' nvidia-container-toolkit 2>/dev/null",

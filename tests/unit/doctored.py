@@ -66,6 +66,7 @@ HEALTHY: Mapping[str, str] = {
     "smi": SMI,
     "kernel": "",
     "kernel-before": "",
+    "kernel-beside": "",
     "pci": "0000:00:06.0 10de:2330 0x030200",
     "loaded": "580.178.04",
     "library": "580.178.04",

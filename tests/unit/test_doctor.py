@@ -8,11 +8,12 @@ from datetime import date
 import pytest
 
 from deploy.doctor.catalogue import KINDS
-from deploy.doctor.causes import PHRASES
 from deploy.doctor.examine import drift_findings, findings_of
 from deploy.doctor.gpu import parse_gpus
+from deploy.doctor.phrases import PHRASES
 from deploy.doctor.readings import Readings
 from deploy.rollout.drift import Drift
+from tests.unit.doctor_fires import KERNEL_ENDS, KERNEL_FIRES
 from tests.unit.doctored import BARE, HEALTHY, NOW, UNITS, WANTED, examined, ids, read, smi
 
 XID = "1795420000.123456 host kernel: NVRM: Xid (PCI:0000:00:06): {}, pid=1234, name=tritonserver, some words"
@@ -33,6 +34,7 @@ def servers(record: str) -> dict[str, str]:
 
 
 FIRES = {
+    **KERNEL_FIRES,
     "not-root": {"user": "1000"},
     "recovery-reset": {"smi": smi(("GPU Recovery Action", "Reset"))},
     "recovery-drain": {"smi": smi(("GPU Recovery Action", "Drain and Reset"))},
@@ -75,7 +77,8 @@ FIRES = {
     "driver-missing": {"smi": "nvidia-smi: command not found", "loaded": ""},
     "driver-not-loaded": {"smi": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."},
     "driver-mismatch": {"library": "580.159.04", "smi": "Failed to initialize NVML: Driver/library version mismatch"},
-    "smi-refuses": {"smi": "Failed to initialize NVML: Unknown Error"},
+    "nvml-closed": {"smi": "Failed to initialize NVML: Unknown Error"},
+    "smi-refuses": {"smi": "Failed to initialize NVML: Some Error of the Future"},
     "nouveau": {"nouveau": "loaded"},
     "driver-old": {"loaded": "535.309.01", "library": "535.309.01", "cdi": "libcuda.so.535.309.01"},
     "cdi-missing": {"cdi": ""},
@@ -126,16 +129,10 @@ FIRES = {
     "fleet-certificate-ends": {"certificates": "/etc/enginehouse/gateway/mutual.pem notAfter=Dec  1 10:00:00 2026 GMT"},
 }
 """The change of a healthy host that makes each finding; the kinds of other tests are in ELSEWHERE."""
-ENDS = {
-    "gpu-lost": "15",
-    "gpus-unseen": "6",
-    "driver-missing": "127",
-    "driver-not-loaded": "9",
-    "driver-mismatch": "18",
-}
-ENDS |= {"smi-refuses": "255"}
+ENDS = {"gpu-lost": "15", "gpus-unseen": "6", "driver-missing": "127", "driver-not-loaded": "9"}
+ENDS |= {"driver-mismatch": "18", "smi-refuses": "255", "nvml-closed": "255", **KERNEL_ENDS}
 ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", *PHRASES}
-ELSEWHERE |= {"hole-strangers", "holes-unread"}
+ELSEWHERE |= {"hole-strangers", "holes-unread", "xid-beside"}
 
 
 def test_a_healthy_host_has_no_finding() -> None:

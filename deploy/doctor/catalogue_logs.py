@@ -1,0 +1,234 @@
+"""Rows of the doctor's catalogue whose evidence is a line of a log: the kernel's, a server's or a build's."""
+
+from __future__ import annotations
+
+from deploy.doctor.finding import Kind
+from deploy.doctor.remedies import BOOT, DEPLOY, VENDOR
+
+_SERVER_LOG = "journalctl -u 'triton@*' -b | tail -n 100 on the host"
+
+KERNEL_ROWS = (
+    Kind(
+        "gpu-start-failed",
+        "broken",
+        "the driver reached a GPU and could not start it or its firmware",
+        "read journalctl -k -b | grep NVRM on the host; stop and start the machine once; if it returns, " + VENDOR,
+    ),
+    Kind(
+        "open-modules",
+        "broken",
+        "this GPU needs NVIDIA's open kernel modules, and the closed ones are installed: a reboot changes nothing",
+        "install the open packages of the same branch on the host (their names end in -open), then " + BOOT,
+    ),
+    Kind(
+        "driver-unfit",
+        "broken",
+        "the installed driver branch does not support this GPU: a reboot changes nothing",
+        'name a branch that supports the GPU, driver=Driver(branch="…") in its Machine; then ' + DEPLOY,
+    ),
+    Kind(
+        "gpu-unpowered",
+        "broken",
+        "the card's power cables are not connected",
+        "check the card's power cables on site; then " + BOOT,
+    ),
+    Kind(
+        "gpu-window",
+        "broken",
+        "the machine's firmware or hypervisor gave the GPU no address range, so the driver cannot use the card",
+        "turn on 64-bit addressing for PCI (Above 4G Decoding) in the firmware, or ask the provider; then " + BOOT,
+    ),
+    Kind(
+        "gpu-taken",
+        "broken",
+        "another driver, such as nouveau or vfio-pci, owns a GPU: NVIDIA's driver cannot use it",
+        f"lspci -nnk -d 10de: on the host names the driver in use; release the GPU from it, then {DEPLOY}",
+    ),
+    Kind(
+        "module-refused",
+        "broken",
+        "the kernel refused NVIDIA's module: it was built for another kernel, or Secure Boot does not know its key",
+        f"mokutil --sb-state and dkms status on the host say which; boot the kernel it was built for, or {DEPLOY}",
+    ),
+    Kind(
+        "api-mismatch",
+        "warning",
+        "a program used libraries of another driver version than the loaded kernel module",
+        f"{DEPLOY} reloads the driver, drained; a container keeps its old libraries until it restarts",
+    ),
+    Kind(
+        "kernel-past",
+        "note",
+        "the driver had this problem earlier in this boot; nvidia-smi lists every GPU now",
+        "nothing; if it returns at each boot, send the report of nvidia-bug-report.sh to the provider",
+    ),
+    Kind(
+        "sxid-fatal",
+        "broken",
+        "an NVSwitch had a fatal error: programs on the GPUs that it joins fail until GPUs and switches are reset",
+        "stop the servers; " + BOOT + "; if it returns, " + VENDOR,
+    ),
+    Kind(
+        "sxid",
+        "warning",
+        "an NVSwitch reported an error that it survived",
+        "nothing while it stays rare; journalctl -u nvidia-fabricmanager on the host says which link; then ask NVIDIA",
+    ),
+    Kind(
+        "pcie-fatal",
+        "broken",
+        "PCIe reported an uncorrectable fatal error on the way to a device; a GPU behind it may be lost",
+        "lspci -tv on the host shows the devices behind it; " + BOOT + "; if it returns, " + VENDOR,
+    ),
+    Kind(
+        "pcie-error",
+        "warning",
+        "PCIe reported an uncorrectable error on the way to a device",
+        "lspci -tv on the host shows the devices behind it; if it repeats, ask the provider to reseat the card",
+    ),
+    Kind(
+        "oom-killed",
+        "warning",
+        "the kernel ended a program because memory of the host or of its container ran out",
+        "free -m on the host; fewer servers, a smaller KVCache(host_mib=…), or a machine with more memory",
+    ),
+    Kind(
+        "program-crashed",
+        "warning",
+        "a program of a server crashed",
+        f"{_SERVER_LOG} has its last words; coredumpctl list shows the crash, if it is installed",
+    ),
+    Kind(
+        "task-hung",
+        "warning",
+        "a program hangs in the kernel, as a rule in the driver",
+        "ps -eo pid,stat,args | grep ' D' on the host; if it stays, " + BOOT,
+    ),
+    Kind(
+        "host-memory-fault",
+        "warning",
+        "the processor or the host's memory reported a hardware error",
+        "ask the provider to check the host's memory and processor, and show them this line",
+    ),
+)
+CAUSE_ROWS = (
+    Kind(
+        "cause-cache",
+        "warning",
+        "the key/value cache that was left does not hold one request of the longest length",
+        "a smaller max_seq_len of the LLM, or more kv_cache_tokens: enginehouse plan INVENTORY shows both",
+    ),
+    Kind(
+        "cause-host-memory",
+        "warning",
+        "the host's memory was used up, or the container's limit of it",
+        "free -m on the host; fewer servers, a smaller KVCache(host_mib=…), or a machine with more memory",
+    ),
+    Kind(
+        "cause-shm",
+        "warning",
+        "shared memory of the container was too small",
+        f"a larger shm_mib of the Server, then {DEPLOY}",
+    ),
+    Kind(
+        "cause-ranks",
+        "warning",
+        "a server started with another number of processes or GPUs than its engine was built for",
+        f"parallel= of the LLM and gpus= of the Server have to agree; {DEPLOY} builds and starts both alike",
+    ),
+    Kind(
+        "cause-mpi",
+        "warning",
+        "MPI could not start the processes of a server",
+        f"{_SERVER_LOG} has MPI's own reason above this line; then systemctl restart triton@SERVER",
+    ),
+    Kind(
+        "cause-files",
+        "warning",
+        "a model's directory lacks a file that the server reads: weights, tokenizer, program or version",
+        f"{DEPLOY} fetches and checks the files again",
+        True,
+    ),
+    Kind(
+        "cause-config",
+        "warning",
+        "a model's config.pbtxt cannot be read, or does not fit the model",
+        f"enginehouse check FILE names the line; {DEPLOY} writes the files of this project anew",
+    ),
+    Kind(
+        "cause-program",
+        "warning",
+        "a model's Python program failed at its start",
+        f"{_SERVER_LOG} has its traceback; pyinfra INVENTORY rollback.py if it began with a new release",
+        True,
+    ),
+    Kind(
+        "cause-pool",
+        "warning",
+        "the GPU offers no memory pools, as virtual GPUs without unified memory do",
+        "ask the provider for a vGPU profile with unified memory, or for a whole GPU",
+    ),
+    Kind(
+        "cause-driver",
+        "warning",
+        "the image needs a newer driver than the host has",
+        f'driver=Driver(branch="…") of the Machine, or an older release; then {DEPLOY}',
+    ),
+    Kind(
+        "cause-no-gpu",
+        "warning",
+        "a container was started without a GPU, or lost it",
+        f"systemctl restart triton@SERVER; if it returns, nvidia-smi on the host, then {DEPLOY} writes CDI anew",
+    ),
+    Kind(
+        "cause-fabric",
+        "warning",
+        "CUDA waits for the NVSwitch fabric: Fabric Manager does not run, or is of another version than the driver",
+        "systemctl restart nvidia-fabricmanager on the host; journalctl -u nvidia-fabricmanager has the reason",
+    ),
+    Kind(
+        "cause-gpu-fault",
+        "warning",
+        "a program's work on the GPU failed, and its CUDA context is lost",
+        "journalctl -k -b | grep Xid on the host says whether card or program failed; systemctl restart triton@SERVER",
+    ),
+    Kind(
+        "cause-crash",
+        "warning",
+        "a program of a server crashed",
+        f"{_SERVER_LOG}; pyinfra INVENTORY rollback.py if it began with a new release",
+        True,
+    ),
+    Kind(
+        "cause-hub",
+        "warning",
+        "a program asked a model hub and was refused, or could not reach it; servers here have no way out",
+        f"{DEPLOY} fetches weights before the start; the token needs access to a gated repository",
+    ),
+    Kind(
+        "cause-port",
+        "warning",
+        "a port that the server wants belongs to another program",
+        "ss -ltnp on the host names the program; stop it, or choose other ports of the Server",
+    ),
+    Kind(
+        "cause-disk",
+        "warning",
+        "a file system was full while a server or a build wrote to it",
+        "df -h on the host; grow the volume (if it was /dev/shm: a larger shm_mib of the Server)",
+    ),
+    Kind(
+        "cause-pull",
+        "warning",
+        "the image is not on the host and could not be pulled",
+        f"{DEPLOY} pulls it with the inventory's key before it starts a server",
+        True,
+    ),
+    Kind(
+        "cause-permission",
+        "warning",
+        "a server or a build may not read or write a file",
+        f"{DEPLOY} sets owners and modes of its own files again",
+        True,
+    ),
+)

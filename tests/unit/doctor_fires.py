@@ -1,0 +1,34 @@
+"""Answers of a host that make the findings of its kernel's log; data of tests/unit/test_doctor.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+STAMP = "1795420000.123456 host kernel: "
+UNSEEN = {"smi": "No devices were found"}
+
+
+def _line(text: str) -> dict[str, str]:
+    return {"kernel-beside": STAMP + text}
+
+
+KERNEL_FIRES: Mapping[str, dict[str, str]] = {
+    "gpu-start-failed": UNSEEN | _line("NVRM: GPU 0000:00:06.0: RmInitAdapter failed! (0x62:0x40:2168)"),
+    "open-modules": UNSEEN | _line("NVRM: installed in this system requires use of the NVIDIA open kernel modules."),
+    "driver-unfit": UNSEEN | _line("NVRM: installed in this system is not supported by the"),
+    "gpu-unpowered": UNSEEN | _line("NVRM: GPU 0000:00:06.0: GPU does not have the necessary power cables connected."),
+    "gpu-window": UNSEEN | _line("NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:"),
+    "gpu-taken": UNSEEN | _line("NVRM: The NVIDIA probe routine was not called for 1 device(s)."),
+    "module-refused": UNSEEN | _line("Loading of module with unavailable key is rejected"),
+    "api-mismatch": _line("NVRM: API mismatch: the client has the version 580.65.06, but"),
+    "kernel-past": _line("NVRM: GPU 0000:00:06.0: RmInitAdapter failed! (0x62:0x40:2168)"),
+    "sxid-fatal": _line("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Fatal, Link 32 egress priv error"),
+    "sxid": _line("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 22013, Non-fatal, Link 4 minion link dlreq"),
+    "pcie-fatal": _line("pcieport 0000:00:01.1: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer"),
+    "pcie-error": _line("pcieport 0000:00:01.1: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction"),
+    "oom-killed": _line("Out of memory: Killed process 4711 (tritonserver) total-vm:99kB, anon-rss:9kB"),
+    "program-crashed": _line("tritonserver[4711]: segfault at 0 ip 00007f sp 00007f error 4 in libtriton.so"),
+    "task-hung": _line("INFO: task nvidia-smi:4711 blocked for more than 120 seconds."),
+    "host-memory-fault": _line("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0"),
+}
+KERNEL_ENDS = {kind: "6" for kind, answers in KERNEL_FIRES.items() if answers.get("smi") == UNSEEN["smi"]}

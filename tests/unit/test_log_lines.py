@@ -1,0 +1,134 @@
+"""Public lines of logs through the host's own filters: each gets its finding, and noise gets none."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deploy.doctor.archive import FORMS, let_in
+from deploy.doctor.causes import PATTERN
+from deploy.doctor.finding import Finding
+from deploy.doctor.kernel import KERNEL_PATTERN, RULES, STARTS, shortened
+from deploy.doctor.phrases import PHRASES
+from tests.unit.doctored import examined, ids, read
+from tests.unit.logged_lines import KERNEL, NOISE, SERVER, Logged
+from tests.unit.test_doctor import XID, units
+
+FAILED = units("ActiveState=active", "ActiveState=failed")
+UNSEEN = {"smi": "No devices were found"}
+START = "NVRM: GPU 0000:a1:00.0: RmInitAdapter failed! (0x62:0x40:2168)"
+
+
+def grepped(pattern: str, text: str, *options: str) -> str:
+    """The answer of the host's own grep."""
+    return subprocess.run(["grep", "-aE", *options, pattern], input=text, capture_output=True, text=True).stdout
+
+
+def caused(text: str) -> tuple[Finding, ...]:
+    """The findings of a failed server with this log."""
+    phrases = grepped(PATTERN, text, "-o").splitlines()
+    return examined({**FAILED, "causes": "".join(f"      1 {phrase}\n" for phrase in phrases)})
+
+
+def in_kernel(lines: Sequence[str]) -> str:
+    """The host's answer if its kernel logged these lines."""
+    stamped = [line if line.startswith(" ") else f"1795420000.5 host kernel: {line}" for line in lines]
+    return grepped(KERNEL_PATTERN, "\n".join(stamped))
+
+
+@pytest.mark.parametrize("logged", SERVER, ids=lambda logged: logged.line[:60])
+def test_a_line_of_a_server_is_named_by_its_cause_and_by_no_second_one(logged: Logged) -> None:
+    """A fault gives a single finding, beside the unit that failed."""
+    assert ids(caused(logged.line)) == ["unit-failed", logged.kind]
+
+
+@pytest.mark.parametrize("logged", KERNEL, ids=lambda logged: logged.line[:60])
+def test_a_line_of_the_kernel_is_named_on_a_host_without_its_gpu(logged: Logged) -> None:
+    """The reason stands alone: what nvidia-smi says because of it is not told beside it."""
+    kinds = ids(examined({**UNSEEN, "kernel-beside": in_kernel([logged.line])}, smi="6"))
+    is_reason = logged.kind in (*STARTS, "gpu-start-failed")
+    assert set(kinds) == ({logged.kind} if is_reason else {logged.kind, "gpus-unseen"})
+
+
+@pytest.mark.parametrize("logged", NOISE, ids=lambda logged: logged.line[:60])
+def test_a_line_that_asks_for_nothing_is_no_finding(logged: Logged) -> None:
+    """Or that an Xid beside it tells better."""
+    assert examined({"kernel-beside": in_kernel([logged.line])}) == ()
+
+
+def test_an_archive_keeps_the_phrase_and_no_other_word_of_a_kernel_line() -> None:
+    """And the findings can be made again from it."""
+    secret = "nvapi-4711secret"
+    lines = in_kernel([f"{logged.line} {secret}" for logged in KERNEL])
+    kept = let_in(read({"kernel-beside": lines})).text("kernel-beside")
+    assert (secret in kept, len(kept.splitlines())) == (False, len(KERNEL))
+    assert sorted(ids(examined({"kernel-beside": kept}))) == sorted(ids(examined({"kernel-beside": lines})))
+
+
+def test_a_start_that_failed_before_a_good_one_is_a_note() -> None:
+    """nvidia-smi lists every declared GPU."""
+    line = in_kernel([START] * 4)
+    (finding,) = examined({"kernel-beside": line})
+    assert (finding.id, finding.severity, "(4 times)" in finding.evidence) == ("kernel-past", "note", True)
+
+
+def test_a_host_that_wants_open_modules_is_not_told_to_boot_in_a_loop() -> None:
+    lines = in_kernel(["NVRM: installed in this system requires use of the NVIDIA open kernel modules.", START])
+    (finding,) = examined({**UNSEEN, "kernel-beside": lines}, smi="6")
+    assert (finding.id, "open packages" in finding.attempt) == ("open-modules", True)
+
+
+def test_messages_before_an_operators_repair_are_resolved() -> None:
+    lines = in_kernel(["nvidia-nvswitch0: SXid (PCI:0000:59:00.0): 23001, Fatal, Link 12 Always Fatal"])
+    assert ids(examined({"kernel-beside": lines})) == ["sxid-fatal"]
+    assert examined({"kernel-beside": lines, "mended": "1795420100"}) == ()
+
+
+def test_a_row_that_is_remapped_beside_an_ecc_error_points_at_that_error() -> None:
+    """The remedy of 48 counts: a finding of 63 that says `nothing` would contradict it."""
+    reset, beside = examined({"kernel": "\n".join(map(XID.format, (48, 63)))})
+    assert (reset.id, beside.id, beside.attempt) == (
+        "xid-reset",
+        "xid-beside",
+        "nothing of its own: follow the finding of Xid 48",
+    )
+    assert ids(examined({"kernel": XID.format(63)})) == ["xid-watch"]
+
+
+def test_the_meaning_of_an_xid_is_printed() -> None:
+    (finding,) = examined({"kernel": XID.format(64)})
+    assert "where it returns after a reset, the card is replaced" in finding.evidence
+
+
+def test_a_gpu_that_nvidia_smi_does_not_list_is_named_as_nvidia_smi_takes_it() -> None:
+    """domain:bus:device.function."""
+    (finding,) = examined({"kernel": "NVRM: Xid (PCI:0000:1b:00): 95, uncontained"})
+    assert "-i 0000:1b:00.0" in finding.attempt
+
+
+def test_phrases_of_a_cause_share_a_finding() -> None:
+    """A line of PyTorch has two of them."""
+    assert (
+        ids(caused("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB")).count("cause-memory")
+        == 1
+    )
+
+
+@pytest.mark.parametrize("kind", [*PHRASES, *RULES])
+def test_no_phrase_may_grow_without_bound(kind: str) -> None:
+    """So that no prompt leaves a host inside one."""
+    for phrase in (*PHRASES.get(kind, ()), *RULES.get(kind, ())):
+        literal = re.sub(r"\\.", "", phrase)
+        assert not re.search(r"[*+](?![^\[]*\])|,\}", literal), phrase
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200), st.sampled_from([logged.line for logged in KERNEL]))
+def test_a_shortened_line_always_has_the_form_of_the_archive(before: str, line: str) -> None:
+    text = shortened(f"{''.join(before.split(chr(10)))} {line}".replace("\n", " "))
+    assert re.fullmatch(FORMS["kernel-beside"], text, re.ASCII)
