@@ -17,12 +17,13 @@ from typing import Any
 
 import jinja2
 
-from gateway.budgets import duration
+from gateway import clock
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.gateway import Gateway
 from gateway.keys import NOBODY, Key
 from gateway.models import usable
+from gateway.quotas import duration
 from gateway.settings import ModelSettings
 from gateway.usage import PICO
 
@@ -72,7 +73,7 @@ async def page(gateway: Gateway, exchange: Exchange) -> None:
         exchange.record.tenant, exchange.record.key = key.tenant, key.prefix
     values = told(gateway, key, problem)
     if key and key is not NOBODY:
-        values["usage"] += await asyncio.to_thread(usage_by_day, gateway, key, datetime.now(timezone.utc))
+        values["usage"] += await asyncio.to_thread(usage_by_day, gateway, key, clock.now())
     text = TEMPLATES.get_template("page.html.j2").render(values)
     await exchange.whole(text.encode(), b"text/html; charset=utf-8", 401 if problem else 200, HEADERS)
 

@@ -9,6 +9,7 @@ from tests.rollouts.cases import CASES
 from tests.rollouts.scene import ALLOWED, HOSTS, Case, Scene, played, written
 from tests.rollouts.timeline import Event
 
+pytestmark = pytest.mark.rehearsal
 KEPT = {"missing": [], "touched": [], "back": True, "again": 0, "serves": True}
 
 

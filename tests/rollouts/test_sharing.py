@@ -22,6 +22,7 @@ WEIGHTS, SHARING = "/var/lib/enginehouse/weights", "/var/lib/enginehouse/sharing
 SUMS = (
     "cd /var/lib/enginehouse/weights && for each in */*/; do (cd $each && sha256sum -c --quiet manifest.sha256); done"
 )
+pytestmark = pytest.mark.rehearsal
 EVER = "systemctl show -P ExecMainStartTimestampMonotonic enginehouse-{}@{}.service"
 
 
