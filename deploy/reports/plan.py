@@ -69,7 +69,8 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
     )
     yield _installed(slice_)
     for server in slice_.servers:
-        yield Text(f"server {server.name}  triton@{server.name}.service", style="bold")
+        units = f"triton@{server.name}.service" + (f", llm@{server.name}.service" if server.beside else "")
+        yield Text(f"server {server.name}  {units}", style="bold")
         yield _served(server)
         for gpu in server.gpus:
             yield memory_bar(server, gpu, slice_)
@@ -121,6 +122,8 @@ def _installed(slice_: Slice) -> Table:
     versions = f"Triton {image.triton_core}, TensorRT-LLM {image.trtllm or 'none'}, CUDA {image.cuda}"
     repaired = f"; repaired on the host: {', '.join(image.repairs)}" if image.repairs else ""
     table.add_row("", versions + repaired)
+    for beside in slice_.runtime_images:
+        table.add_row("", f"{beside.reference} ({beside.digest[:19]}…), about {beside.size_mib:,} MiB to pull")
     for weights in slice_.weights:
         source = f"{weights.repository} @ {weights.revision[:12]}" if weights.repository else weights.directory
         table.add_row("weights", f"{source}, {weights.size_mib:,} MiB, fetched on the {weights.fetch_on}")
@@ -135,6 +138,9 @@ def _served(server: ServerSlice) -> Table:
     for model in server.models:
         table.add_row(model.name, model.kind, model.path, model.reason)
     ports = f"http {server.http_port} · grpc {server.grpc_port} · metrics {server.metrics_port}"
+    if server.beside:
+        model, runtime = server.beside
+        table.add_row(model.name, "listens", "127.0.0.1", f"http {runtime.port}, {runtime.name} {runtime.version}")
     table.add_row("listens", server.address, "", f"{ports}; loads in this order")
     return table
 

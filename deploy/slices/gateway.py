@@ -31,6 +31,10 @@ class GatewayModelSlice:
     max_items: int = 0
     max_tokens: int = 0
     tasks: tuple[str, ...] = ()
+    runtime: str = ""
+    """The program beside Triton that serves it over HTTP; empty: Triton does, over gRPC."""
+    http: str = ""
+    """The address of that program on loopback, HOST:PORT."""
 
 
 @dataclass(frozen=True, kw_only=True)

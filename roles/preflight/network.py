@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
+from deploy.topology.balancing import LOOPBACK
 from roles._pyinfra.facts import HostFacts
 
 
@@ -25,6 +26,9 @@ def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
             port = getattr(server, name)
             if port not in ours and any(taken == port and _overlap(at, server.address) for at, taken in listening):
                 yield _taken(port, name, f"triton@{server.name}", f"server {server.name}", facts, mine)
+        port = server.beside[1].port if server.beside else 0
+        if port and port not in ours and any(taken == port and _overlap(at, LOOPBACK) for at, taken in listening):
+            yield _taken(port, "port", f"llm@{server.name}", f"the LLM beside server {server.name}", facts, mine)
     if mine.traffic and mine.traffic.servers and "enginehouse-traffic.service" not in serving:
         for name in ("ready_port", "agent_port"):
             port = getattr(mine.traffic, name)

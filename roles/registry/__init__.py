@@ -12,6 +12,7 @@ pulls them from loopback, by the digest that is pinned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from shlex import quote
 
 from pyinfra import host
@@ -33,7 +34,20 @@ Decide = Callable[[PullState], Iterator[PyinfraCommand]]
 
 
 def begin(mine: Slice) -> None:
-    """The pull runs in its unit, or the image is there already. The daemon needs no restart for a private CA."""
+    """The pull of each image runs in its unit, or it is there already. A private CA wants no restart of the daemon."""
+    _begin(mine)
+    for image in host.loop(mine.runtime_images):
+        _begin(replace(mine, image=image))
+
+
+def finish(mine: Slice) -> None:
+    """Every image is there, and its digest is recorded in /var/lib/enginehouse/images."""
+    _finish(mine)
+    for image in host.loop(mine.runtime_images):
+        _finish(replace(mine, image=image))
+
+
+def _begin(mine: Slice) -> None:
     wanted, settings = texts(mine), overridden(host, "registry", Defaults())
     prepared = step(
         undo.texts_fact("registry", wanted),
@@ -52,8 +66,7 @@ def begin(mine: Slice) -> None:
     step(pull, start, after=[prepared], name=f"Registry | Start the pull of {_short(mine)}")
 
 
-def finish(mine: Slice) -> None:
-    """The image is there, and its digest is recorded in /var/lib/enginehouse/images."""
+def _finish(mine: Slice) -> None:
     settings, pull = overridden(host, "registry", Defaults()), CachedFact(Pull, _arguments(mine))
 
     def wait(pull: PullState) -> Iterator[PyinfraCommand]:
