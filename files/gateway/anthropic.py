@@ -58,6 +58,9 @@ NO_EFFECT = (
     *("user_profile_id", "workspace_id"),
 )
 NO_PREFILL = "the last message is the assistant's: this server writes a new message and continues none"
+NO_THREADS = "thread_unsupported_request"
+"""The code in the details of a refusal, after which the client sends the whole history (anthropic 2.14, 2026-11-27)."""
+NOT_STORED = "this server stores no messages: send the whole conversation in `messages`"
 AT_ONCE = 64
 """Messages that are translated before other requests have a turn."""
 
@@ -65,12 +68,16 @@ AT_ONCE = 64
 def anthropic_error(error: ApiError) -> dict[str, Any]:
     """Anthropic's shape."""
     kind = ERRORS.get(error.status, "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": error.message}}
+    details = {"error_code": NO_THREADS, "unsupported": ["thread"]}
+    more = {"details": details} if error.code == NO_THREADS else {}
+    return {"type": "error", "error": {"type": kind, "message": error.message} | more}
 
 
 async def messages(request: Request) -> None:
     """The model's message is sent."""
     fields = request.fields()
+    if fields.has("thread"):
+        raise FieldError("thread", f"`thread`: {NOT_STORED}", NO_THREADS)
     chat = translation(request, fields)
     await _conversation(fields, chat, request.gateway.pauses)
     chat.body["max_completion_tokens"] = fields.whole("max_tokens", 1, 2**31 - 1)
@@ -82,7 +89,7 @@ async def messages(request: Request) -> None:
     chat.names["user"] = "metadata.user_id"
     metadata.close()
     fields.close()
-    understood_chat = await generation(request, chat)
+    understood_chat = await generation(request, chat, cuts_answer=True)
     del metadata, fields, chat  # the body is not held while the model answers
     await answer(understood_chat, MessageWriter(understood_chat))
 
@@ -110,7 +117,7 @@ async def _conversation(fields: Fields, chat: Translation, pauses: Pauses) -> No
         chat.message({"role": "system", "content": content_of(text_parts(fields, "system", TEXT))}, "system")
     listed = fields.items("messages", MOST_MESSAGES)
     for number, message in enumerate(listed, 1):
-        _message(Fields(message, f"messages[{number - 1}]"), chat)
+        _message(fields.within(message, f"messages[{number - 1}]"), chat)
         if number % AT_ONCE == 0:
             await pauses.pause()
     if chat.body["messages"][-1:] and chat.body["messages"][-1]["role"] == "assistant":
@@ -130,7 +137,7 @@ def _message(message: Fields, chat: Translation) -> None:
     elif not isinstance(content, list) or not 1 <= len(content) <= MOST_PARTS:
         raise message.wrong("content", f"a text, or a list of 1 to {MOST_PARTS} blocks")
     else:
-        blocks = [Fields(block, f"{message.path('content')}[{number}]") for number, block in enumerate(content)]
+        blocks = [message.within(block, f"{message.path('content')}[{number}]") for number, block in enumerate(content)]
         (_assistant if role == "assistant" else _user)(blocks, role, message.where, chat)
     message.close()
 
@@ -189,7 +196,7 @@ def _tools(fields: Fields, chat: Translation) -> None:
     if tools is not None and (not isinstance(tools, list) or len(tools) > MOST_TOOLS):
         raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
     for number, tool in enumerate(tools or []):
-        chat.body.setdefault("tools", []).append(_tool(Fields(tool, f"tools[{number}]")))
+        chat.body.setdefault("tools", []).append(_tool(fields.within(tool, f"tools[{number}]")))
         chat.names[f"tools[{number}].function"] = f"tools[{number}]"
         chat.names[f"tools[{number}].function.parameters"] = f"tools[{number}].input_schema"
     if choice.has("type"):
@@ -262,7 +269,7 @@ class MessageWriter:
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
         """Why it ended, the usage, and the stop."""
-        delta = {"stop_reason": _stop(blocks, finish), "stop_sequence": None}
+        delta = {"stop_reason": self._stop(blocks, finish), "stop_sequence": None}
         return [_event("message_delta", delta=delta, usage=self._usage()), _event("message_stop")]
 
     def failure(self, error: ApiError) -> NamedEvent:
@@ -274,7 +281,12 @@ class MessageWriter:
         content = [_block(block) for block in blocks.blocks]
         for block in content:
             block |= {"signature": SIGNATURE} if block["type"] == "thinking" else {}
-        return self._message(content, _stop(blocks, finish))
+        return self._message(content, self._stop(blocks, finish))
+
+    def _stop(self, blocks: Blocks, finish: str) -> str:
+        if finish == "length" and self._chat.is_cut:
+            return "model_context_window_exceeded"
+        return "tool_use" if blocks.has_called and finish == "stop" else STOPS[finish]
 
     def _message(self, content: list[dict[str, Any]], stop: str | None) -> dict[str, Any]:
         head = {"id": f"msg_{self._chat.request.exchange.identity}", "type": "message", "role": "assistant"}
@@ -313,7 +325,3 @@ def _delta(block: Block, text: str) -> dict[str, Any]:
         if block.kind is Reasoning
         else {"type": "text_delta", "text": text}
     )
-
-
-def _stop(blocks: Blocks, finish: str) -> str:
-    return "tool_use" if blocks.has_called and finish == "stop" else STOPS[finish]

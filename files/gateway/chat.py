@@ -37,8 +37,8 @@ async def chat_completions(request: Request) -> None:
     await (streamed if chat.streams else whole)(chat)
 
 
-async def understood(request: Request) -> Generation:
-    """The request, its prompt tokenised.
+async def understood(request: Request, cuts_answer: bool = False) -> Generation:
+    """The request, its prompt tokenised. `cuts_answer`: an answer that may be longer than the room left ends there.
 
     Raises: FieldError, ApiError for everything that it asks for and cannot have.
     """
@@ -71,8 +71,13 @@ async def understood(request: Request) -> Generation:
     if guide and "enable_thinking" in prompter.template.names:
         conversation.variables.setdefault("enable_thinking", False)  # the guide holds from the first token on
     prompt = await ids(request, model, conversation)
-    max_tokens = room(model, len(prompt), sampling.max_tokens, "messages")
+    max_tokens = room(model, len(prompt), 0 if cuts_answer else sampling.max_tokens, "messages")
+    is_cut = cuts_answer and sampling.max_tokens > max_tokens
+    if cuts_answer and sampling.max_tokens:
+        max_tokens = min(max_tokens, sampling.max_tokens)
+        sampling = replace(sampling, max_tokens=max_tokens)
     generation = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage, cache_key)
+    generation.is_cut = is_cut
     generation.readers = prompter.readers(model, tools, bool(guide), prompt, sampling.sequences)
     return generation
 

@@ -52,7 +52,7 @@ async def chat(request: Request) -> None:
     fields = request.fields()
     chat = translation(request, fields)
     for number, message in enumerate(fields.items("messages", MOST_MESSAGES), 1):
-        _message(Fields(message, f"messages[{number - 1}]"), chat)
+        _message(fields.within(message, f"messages[{number - 1}]"), chat)
         if number % 64 == 0:
             await request.gateway.pauses.pause()
     moved(fields, chat.body, max_tokens="max_tokens", temperature="temperature", seed="seed", p="top_p")
@@ -85,7 +85,7 @@ def _message(message: Fields, chat: Translation) -> None:
     if isinstance(content, str):
         body["content"] = content
     elif isinstance(content, list) and len(content) <= MOST_PARTS:
-        parts = [Fields(part, f"{message.path('content')}[{number}]") for number, part in enumerate(content)]
+        parts = [message.within(part, f"{message.path('content')}[{number}]") for number, part in enumerate(content)]
         texts = [_text(part, role, thoughts) for part in parts]
         body["content"] = content_of([text for text in texts if text is not None])
     else:
@@ -267,7 +267,7 @@ def _inputs(fields: Fields, most: int) -> list[str]:
     """The texts of `inputs`, each an object of parts."""
     texts = []
     for number, item in enumerate(fields.items("inputs", most)):
-        entry = Fields(item, f"inputs[{number}]")
+        entry = fields.within(item, f"inputs[{number}]")
         texts.append("\n".join(text_parts(entry, "content", TEXT)))
         entry.close()
     return texts

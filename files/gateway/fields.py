@@ -28,9 +28,14 @@ class FieldError(ValueError):
 
 
 class Ignored(list[str]):
-    """Names of the request's fields that are passed over, some of them, and the count of all."""
+    """Names of the request's fields that are passed over: the first ones as items, all of them in `names`.
 
-    total = 0
+    A field of every message counts as a single name, so that a long chat is no different from a short one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
 
 
 class Fields:
@@ -163,11 +168,14 @@ class Fields:
         for name in self._left:
             shown = name if len(name) <= MOST_SHOWN else name[:MOST_SHOWN] + "…"
             if self._ignored is not None:
-                self._ignored.total += 1
-                if self._ignored.total > MOST_UNKNOWN:
+                path = shown_name(self.path(shown))
+                if path in self._ignored.names:
+                    continue
+                if len(self._ignored.names) == MOST_UNKNOWN:
                     message = f"unknown field `{self.path(shown)}`, after {MOST_UNKNOWN} others"
                     raise FieldError(self.path(shown), message, "unknown_parameter")
                 if not difflib.get_close_matches(shown, self._known, 1, TYPO):
+                    self._ignored.names.add(path)
                     self.note(shown)
                     continue
             near = difflib.get_close_matches(shown, self._known, 1)

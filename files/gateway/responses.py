@@ -129,7 +129,7 @@ class _Items:
         if not isinstance(value, list) or not 1 <= len(value) <= MOST_MESSAGES:
             raise fields.wrong("input", f"a text, or a list of 1 to {MOST_MESSAGES} items")
         for number, item in enumerate(value, 1):
-            self._item(Fields(item, f"input[{number - 1}]"))
+            self._item(fields.within(item, f"input[{number - 1}]"))
             if number % AT_ONCE == 0:
                 await pauses.pause()
         self._flush()
@@ -217,10 +217,11 @@ def _options(fields: Fields, chat: Translation) -> None:
     fields.flag("store", False)
     fields.only("truncation", "disabled", because="no item is left out of an input that is too long")
     fields.only("top_logprobs", 0, because=NO_LOGPROBS)
-    if fields.has("include") and LOGPROBS in fields.texts("include", MOST_TOOLS):
+    included = fields.value("include")
+    if included not in (None, []) and LOGPROBS in fields.within({"include": included}, "").texts("include", MOST_TOOLS):
         raise FieldError("include", f"`include`: {NO_LOGPROBS}", "unsupported")
     options = fields.inner("stream_options")
-    options.only("include_obfuscation", False, because="events are not padded")
+    options.ignore("include_obfuscation", False, because="events are not padded")
     options.close()
     passed_over(fields, "service_tier", "prompt_cache_retention", "prompt_cache_options", "max_tool_calls")
 
@@ -229,12 +230,12 @@ def _tools(fields: Fields, chat: Translation) -> None:
     tools, choice = fields.value("tools"), fields.value("tool_choice")
     if tools is not None and (not isinstance(tools, list) or len(tools) > MOST_TOOLS):
         raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
-    offered = [_tool(Fields(tool, f"tools[{number}]")) for number, tool in enumerate(tools or [])]
+    offered = [_tool(fields.within(tool, f"tools[{number}]")) for number, tool in enumerate(tools or [])]
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        choice, names = _allowed(Fields(choice, "tool_choice"))
+        choice, names = _allowed(fields.within(choice, "tool_choice"))
         offered = [tool for tool in offered if tool["function"]["name"] in names]
     elif isinstance(choice, dict):
-        named = Fields(choice, "tool_choice")
+        named = fields.within(choice, "tool_choice")
         if named.text("type") != "function":
             raise FieldError("tool_choice.type", f"`tool_choice.type`: {OTHER_TOOL}", "unsupported")
         choice = {"type": "function", "function": {"name": named.text("name")}}
@@ -260,7 +261,7 @@ def _allowed(choice: Fields) -> tuple[str, set[str]]:
     mode = choice.text("mode", choices=("auto", "required"))
     names = set()
     for number, tool in enumerate(choice.items("tools", MOST_TOOLS)):
-        named = Fields(tool, f"tool_choice.tools[{number}]")
+        named = choice.within(tool, f"tool_choice.tools[{number}]")
         named.text("type", choices=("function",))
         names.add(named.text("name"))
         named.close()
