@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import re
 import ssl
 import struct
 import time
@@ -23,7 +24,7 @@ from typing import Any
 
 from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, tensors
 from deploy.io.registry import SameHostOnly
-from deploy.models.config_json import kept
+from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import fetched, kind_problem, telling, weights_files
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
@@ -39,6 +40,7 @@ MOST_BYTES = 64 * 2**20
 FIRST_BYTES = 2**16
 """Bytes of a safetensors file that the first request takes: most headers are shorter."""
 AT_ONCE = 8
+COMMIT = re.compile(r"[0-9a-f]{40}")
 AGAIN = (429, 500, 502, 503, 504)
 
 
@@ -69,18 +71,20 @@ def resolve(source: str, access: Access) -> Resolved:
     repository, _, revision = source.partition("@")
     quoted = urllib.parse.quote(revision or "main", safe="")
     answer = _json(access, f"/api/models/{repository}/revision/{quoted}?blobs=true", source)
-    commit = str(answer.get("sha") or "")
-    sizes = {str(row.get("rfilename")): int(row.get("size") or 0) for row in answer.get("siblings") or ()}
+    commit, sizes = _listing(answer, source)
     config = _json(access, f"/{repository}/resolve/{commit}/config.json", source) if "config.json" in sizes else {}
     if problem := kind_problem(source, sizes, config):
         raise problem
-    architecture = str(next(iter(config.get("architectures") or ()), ""))
+    architecture = architecture_of(config)
     paths = [f"/{repository}/resolve/{commit}/{urllib.parse.quote(n)}" for n in weights_files(sizes, architecture)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         headers = list(pool.map(lambda path: _header(access, path, source), paths))
     elements: dict[str, int] = {}
-    for header in headers:
-        for shape, kind in tensors(header):
+    for path, header in zip(paths, headers, strict=True):
+        described = list(tensors(header))
+        if not described:
+            raise _strange(source, path, "a header that describes no tensor")
+        for shape, kind in described:
             elements[kind] = elements.get(kind, 0) + math.prod(shape)
     names = fetched(sizes, architecture)
     files = LocalWeights(
@@ -93,6 +97,20 @@ def resolve(source: str, access: Access) -> Resolved:
         fetched=names,
     )
     return Resolved(files, {name: sizes[name] for name in names}, dict(sorted(elements.items())))
+
+
+def _listing(answer: Mapping[str, Any], source: str) -> tuple[str, dict[str, int]]:
+    """The commit, and the size of each file. Raises: a Refusal for a listing that has neither."""
+    commit, rows = answer.get("sha"), answer.get("siblings")
+    if not isinstance(commit, str) or not COMMIT.fullmatch(commit) or not isinstance(rows, list):
+        raise _strange(source, "the listing", "no commit of 40 hex digits with a list of files")
+    sizes = {}
+    for row in rows:
+        name, size = (row.get("rfilename"), row.get("size")) if isinstance(row, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(size, int) or size < 0:
+            raise _strange(source, "the listing", "a file without a name or a size")
+        sizes[name] = size
+    return commit, sizes
 
 
 def _header(access: Access, path: str, source: str) -> bytes:
@@ -141,7 +159,7 @@ def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = 
 
 
 def _once(access: Access, path: str, span: tuple[int, int] | None) -> bytes:
-    """One request. A cut answer to a range is what came: the caller asks for the rest."""
+    """Send a single request. A cut answer to a range is what came: the caller asks for the rest."""
     headers = {"User-Agent": "enginehouse", "Accept-Encoding": "identity"}
     if access.token:
         headers["Authorization"] = f"Bearer {access.token}"

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from deploy.inventory.fleet import Fleet
 from deploy.models.config_json import kept
@@ -72,11 +72,16 @@ def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
     """Shape and type of each tensor that a safetensors header describes; none for a broken one."""
     try:
         described = json.loads(header)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
-    for name, tensor in described.items():
-        if name != "__metadata__":
-            yield tensor["shape"], tensor["dtype"]
+    for name, tensor in described.items() if isinstance(described, dict) else ():
+        shape, kind = (tensor.get("shape"), tensor.get("dtype")) if isinstance(tensor, dict) else (None, None)
+        if name != "__metadata__" and isinstance(kind, str) and _is_shape(shape):
+            yield shape, kind
+
+
+def _is_shape(shape: object) -> TypeGuard[list[int]]:
+    return isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
 
 
 def _config(directory: Path) -> dict[str, Any]:

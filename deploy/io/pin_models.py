@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,28 +11,35 @@ from deploy.inventory.fleet import Fleet
 from deploy.io.hub import Access, resolve
 from deploy.io.model_lock import entry_of, lock_of, read_entries, write_lock
 from deploy.io.secrets import read
-from deploy.models.names import is_named
+from deploy.models.names import catalogued, is_named
 from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.spec import Checkpoint, Hub, Model
 from deploy.spec.sources import HUB_NAME
 
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+@[0-9a-f]{40}", re.ASCII)
+"""A repository at a commit: nothing else can be compared with typed numbers."""
+
 
 def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[str]:
     """A sentence for each model of the fleet that was locked; the lock is written after each, so that a cut goes on.
 
-    An entry that is there stays, unless `update` asks for what the hub has now. Raises: every refusal of the hub, after
-    all models that it answered about are locked.
+    An entry that is there stays, unless `update` asks for what the hub has now. A repository whose numbers the
+    inventory types is locked for comparison only: if the hub refuses it, a sentence says so. Raises: every other
+    refusal of the hub, after all models that it answered about are locked.
     """
     file, refusals, sentences = lock_of(inventory), list[Refusal](), list[str]()
     entries = read_entries(file)
-    for source, hub in sorted(_sources(fleet).items(), key=lambda pair: pair[0]):
+    for source, (hub, is_typed) in sorted(_sources(fleet).items(), key=lambda pair: pair[0]):
         if source in entries and not update:
             continue
         try:
             resolved = resolve(source, access_of(hub))
         except Refusal as refusal:
-            refusals.append(refusal)
+            if is_typed:
+                sentences.append(f"{source} is not locked, so its typed numbers are not compared: {refusal.problem}")
+            else:
+                refusals.append(refusal)
             continue
         entry = entry_of(resolved)
         word = "locked" if source not in entries else "unchanged" if entries[source] == entry else "moved"
@@ -61,23 +69,23 @@ def access_from_environment() -> Access:
     )
 
 
-def _sources(fleet: Fleet) -> dict[str, Hub]:
-    """The hub names to lock, each with the hub of the first host that names it."""
-    hubs: dict[str, Hub] = {}
+def _sources(fleet: Fleet) -> dict[str, tuple[Hub, bool]]:
+    """The hub names to lock, each with the hub of the first host that names it; True if its numbers are typed."""
+    hubs: dict[str, tuple[Hub, bool]] = {}
     for host in fleet.hosts:
         for server in host.servers:
             for model in server.models:
-                for source in _sources_of(model):
-                    hubs.setdefault(source, host.hub)
+                for source, is_typed in _sources_of(model):
+                    hubs.setdefault(source, (host.hub, is_typed))
     return hubs
 
 
-def _sources_of(model: Model) -> Iterator[str]:
-    """A named model's source; of numbers typed by hand the repository they are to be compared with."""
+def _sources_of(model: Model) -> Iterator[tuple[str, bool]]:
+    """The source of a named model; the repository that typed numbers are to be compared with."""
     if is_named(model):
-        if HUB_NAME.fullmatch(model.source):
-            yield model.source
+        if HUB_NAME.fullmatch(model.source) and not catalogued(model.source):
+            yield model.source, False
     elif isinstance(model.checkpoint, Checkpoint):
         place, weights = sources_of(model)[0]
-        if place == "weights" and weights.repository:
-            yield f"{weights.repository}@{weights.revision}"
+        if place == "weights" and REPOSITORY.fullmatch(f"{weights.repository}@{weights.revision}"):
+            yield f"{weights.repository}@{weights.revision}", True

@@ -50,6 +50,13 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(part.items()))
 
 
+def architecture_of(config: Mapping[str, Any]) -> str:
+    """The first class string of config.json; empty where it names none."""
+    names = config.get("architectures")
+    first = names[0] if isinstance(names, list | tuple) and names else ""
+    return first if isinstance(first, str) else ""
+
+
 def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names: Collection[str] = ()) -> Checkpoint:
     """The shape that config.json describes; `parameters` are those of the safetensors headers beside it.
 
@@ -57,7 +64,7 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
     refused by its architecture. Raises: a Refusal for a number that is not there.
     """
     numbers = _flat(config)
-    architecture = str(next(iter(config.get("architectures") or ()), ""))
+    architecture = architecture_of(config)
     row = ARCHITECTURES.get(architecture)
     required = {name: _first(numbers, keys) for name, keys in NAMES.items()}
     if (row and row.kind in SERVED) or not architecture:

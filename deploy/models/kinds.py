@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
+from deploy.models.config_json import architecture_of
 from deploy.models.names import files_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
@@ -44,7 +45,7 @@ def weights_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
 
 def kind_problem(where: str, names: Collection[str], config: Mapping[str, Any]) -> Refusal | None:
     """The refusal of a repository or directory that holds no safetensors of a whole model; None for one that does."""
-    architecture = str(next(iter(config.get("architectures") or ()), ""))
+    architecture = architecture_of(config)
     if "adapter_config.json" in names or config.get("peft_type"):
         return _refused(
             where,

@@ -8,20 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, KnownCheckpoint
-from deploy.inventory.fleet import Fleet
 from deploy.models.config_json import checkpoint_of
 from deploy.models.memory import head_dim, kv_heads
 from deploy.refusals.errors import Refusal
-from deploy.spec import Checkpoint, Encoder, Host, Model, Weights
+from deploy.spec import Checkpoint, Encoder, Model, Weights
 from deploy.spec.sources import DIRECTORY
 from deploy.spec.surroundings import LocalWeights, Surroundings
-
-
-def with_names(fleet: Fleet, surroundings: Surroundings) -> Fleet:
-    """The fleet whose models have numbers and files instead of names; a name that nothing is known about stays."""
-    if not any(is_named(model) for host in fleet.hosts for server in host.servers for model in server.models):
-        return fleet
-    return replace(fleet, hosts=tuple(_with_names(host, surroundings) for host in fleet.hosts))
 
 
 def is_named(model: Model) -> bool:
@@ -56,14 +48,6 @@ def files_of(architecture: str) -> tuple[str, ...]:
     return row.files
 
 
-def _with_names(host: Host, surroundings: Surroundings) -> Host:
-    servers = tuple(
-        replace(server, models=tuple(resolved(model, surroundings) for model in server.models))
-        for server in host.servers
-    )
-    return replace(host, servers=servers)
-
-
 def resolved(model: Model, surroundings: Surroundings) -> Model:
     """The model with its numbers and weights; as it is where they are unknown or its config.json is refused."""
     if not is_named(model):
@@ -74,12 +58,29 @@ def resolved(model: Model, surroundings: Surroundings) -> Model:
         return model
     files = published(model.source, surroundings)
     if shape is None or files is None:
-        return model
+        return _of_catalog(model)
     known = _same(files, shape)
+    return _declared(model, known.name if known else shape, files.repository, files.revision, files.fetched)
+
+
+def catalogued(source: str) -> KnownCheckpoint | None:
+    """The row of the catalog for a hub name without a revision, in any case of letters."""
+    return next((row for row in CHECKPOINTS.values() if row.repository.lower() == source.lower()), None)
+
+
+def _of_catalog(model: Model) -> Model:
+    """The model by the catalog's own numbers and commit; as it is if the catalog does not have its name."""
+    row = catalogued(model.source)
+    return _declared(model, row.name, row.repository, row.revision, ()) if row else model
+
+
+def _declared(
+    model: Model, checkpoint: str | Checkpoint, repository: str, revision: str, files: tuple[str, ...]
+) -> Model:
+    """The model with this checkpoint and, unless it declares weights of its own, these files."""
     weights = model.weights
     if weights == replace(Weights(), fetch_on=weights.fetch_on, private=weights.private):
-        weights = replace(weights, repository=files.repository, revision=files.revision, files=files.fetched)
-    checkpoint: str | Checkpoint = known.name if known else shape
+        weights = replace(weights, repository=repository, revision=revision, files=files)
     if isinstance(model, Encoder):
         return replace(model, checkpoint=checkpoint, weights=weights)
     return replace(model, checkpoint=checkpoint, weights=weights)

@@ -12,8 +12,8 @@ from deploy.catalog import GPUS, SYSTEMS
 from deploy.engine.changes import why_built
 from deploy.engine.farm import farmed
 from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
+from deploy.inventory.named_models import with_names
 from deploy.models.files import all_weights_of, disk_needed_mib
-from deploy.models.names import with_names
 from deploy.models.resolve import image_of, release_row
 from deploy.planning.digest import digest
 from deploy.planning.serving import served_by, server_slice

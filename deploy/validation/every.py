@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from deploy.catalog.versions import version
 from deploy.inventory.fleet import Fleet
-from deploy.models.names import with_names
+from deploy.inventory.named_models import with_names
 from deploy.models.resolve import image_of, release_row, serve
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together

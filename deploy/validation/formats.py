@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from deploy.catalog.formats import FORMATS, FP8_BLOCK, Format
 from deploy.catalog.names import offer
 from deploy.catalog.versions import at_least
+from deploy.models.formats import format_of
 from deploy.models.paths import has_engine
 from deploy.refusals.errors import Refusal
 from deploy.validation.placed import Placed
@@ -18,7 +19,7 @@ OF_OLD_WORDS = {"gptq": "gptq"}
 def format_problems(placed: Placed) -> Iterator[Refusal]:
     """A refusal for weights that this path of this release does not read, or cannot split over these GPUs."""
     shape = placed.served.shape
-    name = shape.format or OF_OLD_WORDS.get(shape.quantisation, "")
+    name = shape.format or _of_files(placed) or OF_OLD_WORDS.get(shape.quantisation, "")
     if not name:
         return
     row = FORMATS.get(name)
@@ -38,6 +39,13 @@ def format_problems(placed: Placed) -> Iterator[Refusal]:
         yield _not_read(placed, row, row.why or f"its loader reads it since {row.pytorch_since}")
     elif name == "fp8-blocks":
         yield from _split_blocks(placed)
+
+
+def _of_files(placed: Placed) -> str:
+    """The format that the model's files name, if they are locked or here; empty for plain numbers."""
+    files = placed.served.local
+    quantization = files.config.get("quantization_config") if files else None
+    return format_of(quantization, files.files) if files and isinstance(quantization, Mapping) else ""
 
 
 def _not_read(placed: Placed, row: Format, why: str) -> Refusal:

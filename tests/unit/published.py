@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.io.local_weights import BITS
-from deploy.models.config_json import kept
+from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import fetched, kind_problem
 from deploy.spec.surroundings import LocalWeights
 
@@ -26,7 +26,7 @@ def locked(name: str) -> LocalWeights:
     config, names, elements = entry["config"], entry["files"], entry["elements"]
     if problem := kind_problem(f"x/{name}", names, config):
         raise problem
-    architecture = next(iter(config.get("architectures") or ()), "")
+    architecture = architecture_of(config)
     return LocalWeights(
         revision=COMMIT,
         stored_bytes=sum(count * BITS.get(kind, 8) // 8 for kind, count in elements.items()),
