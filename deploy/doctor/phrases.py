@@ -16,6 +16,12 @@ from collections.abc import Mapping
 _NAME = "[A-Za-z0-9_.-]{1,60}"
 _CALL = r"\([A-Za-z0-9_:.,&()*=-? -]{0,120}\)"
 
+WITHOUT_CUDA = r"(pinned_memory_manager|ensemble_scheduler)\.cc"
+"""Lines of a Triton that serves on without CUDA, as on a host of embedders that has no GPU; models that need it say so.
+
+Seen on 2026-11-27 in the journal of a server on a CPU, and in no log of one with a driver that works.
+"""
+
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "cause-cache": (
         "must be large enough to process at least 1 sequence",
@@ -123,7 +129,6 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "killed by the OOM killer",
         "result 'oom-kill'",
         "cudaErrorHostMemory[A-Za-z]{1,20}",
-        "failed to allocate pinned system memory",
     ),
     "cause-fabric": (
         "system not yet initialized",
