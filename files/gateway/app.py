@@ -26,6 +26,7 @@ from gateway.errors import ApiError, UpstreamError
 from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
 from gateway.fields import FieldError
 from gateway.gateway import Gateway
+from gateway.identity import person_of
 from gateway.keys import Key
 from gateway.models import list_models, one_model, version
 from gateway.page import PAGES, page
@@ -272,6 +273,8 @@ class App:
             raise ApiError(431, "the headers are too large")
         if exchange.is_ambiguous:
             raise ApiError(400, "a header that says who asks, for what, or where the body ends, is there twice")
+        identity = self.gateway.settings.identity
+        exchange.record.person = person_of(identity, exchange.client, exchange.sent_headers)
         if route is None:
             return await page(self.gateway, exchange)
         if exchange.path in TRIALS:
@@ -345,7 +348,7 @@ class App:
             tokens = (prompt, min(record.cached_tokens, prompt) if is_own else 0, completion)
             is_error = bool(record.end) or record.status >= 400
             seconds = now - record.began
-            self.gateway.usage.add(record.at, record.key, record.tenant, record.model, is_error, tokens, seconds)
+            self.gateway.usage.add(record.at, record.holder, record.tenant, record.model, is_error, tokens, seconds)
         audit.write(record.line(now))
 
 
