@@ -16,7 +16,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway import anthropic, audit, cohere, tei
+from gateway import anthropic, audit, cohere, cohere_chat, tei
+from gateway.anthropic_answer import anthropic_error
 from gateway.bodies import body_bounds
 from gateway.chat import chat_completions
 from gateway.completions import completions
@@ -80,10 +81,10 @@ ROUTES = {
     "/v1/chat/completions": Route("POST", chat_completions, "chat", kind="llm"),
     "/v1/completions": Route("POST", completions, "completions", kind="llm"),
     "/v1/responses": Route("POST", responses, "responses", kind="llm"),
-    "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic.anthropic_error, "llm"),
-    "/v1/messages/count_tokens": Route("POST", anthropic.count_tokens, "tokenize", anthropic.anthropic_error, "llm"),
+    "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic_error, "llm"),
+    "/v1/messages/count_tokens": Route("POST", anthropic.count_tokens, "tokenize", anthropic_error, "llm"),
     "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
-    "/v2/chat": Route("POST", cohere.chat, "chat", kind="llm"),
+    "/v2/chat": Route("POST", cohere_chat.chat, "chat", kind="llm"),
     "/v1/embed": Route("POST", cohere.embed_v1, "embeddings", kind="embedder"),
     "/v2/embed": Route("POST", cohere.embed_v2, "embeddings", kind="embedder"),
     "/v1/tokenize": Route("POST", cohere.tokenize, "tokenize", kind="llm"),
