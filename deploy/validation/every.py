@@ -45,7 +45,7 @@ from deploy.validation.weights import weights_problems
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
-    double_sources = list(double_source_problems(fleet))
+    double_sources = list(double_source_problems(fleet, surroundings))
     if double_sources:
         return together([*fleet.unread, *double_sources])
     fleet = with_default_gateway(with_names(fleet, surroundings))

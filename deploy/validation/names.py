@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from deploy.catalog import CHECKPOINTS
 from deploy.inventory.fleet import Fleet
-from deploy.models.names import is_named, shape_named
+from deploy.models.names import is_named, resolved, shape_named
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import Host, Model
+from deploy.spec import Encoder, Host, Model
 from deploy.spec.sources import DIRECTORY, HUB_NAME
 from deploy.spec.surroundings import Surroundings
 
@@ -31,13 +32,25 @@ def name_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
                 yield _unknown(model, place, surroundings)
 
 
-def double_source_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) of each model with both a source and a checkpoint, before names are resolved."""
+def double_source_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) of each model with a source and another checkpoint than the source's files have."""
     for host in fleet.hosts:
         for server in host.servers:
             for model in server.models:
-                if model.source and model.checkpoint != model.source:
+                if model.source and not is_named(model) and not _is_resolved(model, surroundings):
                     yield host.name, _two_checkpoints(model, model_at(server.name, model.name, "checkpoint"))
+
+
+def _is_resolved(model: Model, surroundings: Surroundings) -> bool:
+    unresolved = _by_source(model)
+    return resolved(unresolved, surroundings).checkpoint == model.checkpoint
+
+
+def _by_source(model: Model) -> Model:
+    """The model as its source alone declares it."""
+    if isinstance(model, Encoder):
+        return replace(model, checkpoint=model.source)
+    return replace(model, checkpoint=model.source)
 
 
 def _two_checkpoints(model: Model, place: str) -> Refusal:

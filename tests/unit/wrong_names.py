@@ -12,7 +12,7 @@ from tests.unit.wrong import Wrong, machine, own
 
 
 def place(name: str, *fields: str) -> str:
-    """Where a refusal points in the server of these tests."""
+    """The place that a refusal names in the server of these tests."""
     return ".".join([f'servers["main"].models["{name}"]', *fields])
 
 
