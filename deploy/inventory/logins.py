@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from deploy.catalog.connection_keys import OPERATION_KEYS, PASSWORDS, SSH_KEYS, SWITCHES
-from deploy.catalog.names import nearest, offer
+from deploy.catalog.names import offer
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, shortened
 from deploy.refusals.refuse import refuse
@@ -142,8 +143,13 @@ def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
                 where=key,
                 seen=f"`{key}`",
                 wanted="a setting of pyinfra's connection or operations; your own roles' keys begin with `own_`",
-                attempt=offer(key, READ) if nearest(key, READ) else f'"own_{key.lstrip("_")}"',
+                attempt=offer(key, READ) if _is_near(key) else f'"own_{key.lstrip("_")}"',
             )
+
+
+def _is_near(key: str) -> bool:
+    """True if the key is written much as one of pyinfra's is."""
+    return bool(difflib.get_close_matches(key, READ, n=1, cutoff=0.75))
 
 
 def _passwords(data: Mapping[str, Any]) -> Iterator[Refusal]:

@@ -105,7 +105,7 @@ def _wanted_here(error: Exception) -> list[KnownCheckpoint]:
 def _of_the_environment(error: Exception, place: str) -> Refusal | None:
     """The refusal of a variable that the inventory wants and the shell does not have."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
-    if not isinstance(error, KeyError) or not frames or not "os" not in re.findall(r"\w+", frames[-1].filename):
+    if not isinstance(error, KeyError) or not frames or "os" not in re.findall(r"\w+", frames[-1].filename):
         return None
     name = str(error.args[0]) if error.args else ""
     return refuse(

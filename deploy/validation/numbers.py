@@ -48,7 +48,7 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
             meant = default
         yield refuse(
             "unbelievable-number",
-            f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", which is out of any range"),
+            f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", outside any range that is meant"),
             where=where,
             seen=text,
             wanted=f"{row.words}: {row.reason}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from deploy.catalog import CHECKPOINTS
 from deploy.models.resolve import sources_of
@@ -16,6 +15,8 @@ from deploy.spec import Host, Registry, Release, Secret
 MONTH = re.compile(r"(?<![0-9.])(2[3-9]\.(?:0[1-9]|1[0-2]))(?![0-9.])")
 """A release of Triton inside the tag of an image."""
 TOOLKIT = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:~rc\.[0-9]+)?-[0-9]+")
+PLAIN_HTTP = re.compile(r"http://(?:[^/@]*@)?(\[[^]]*\]|[^/:?]*)", re.IGNORECASE)
+"""The host of a URL without TLS, brackets of IPv6 included."""
 PARTITION = re.compile(r"/dev/(?:[shv]d[a-z]+[0-9]+|xvd[a-z]+[0-9]+|nvme[0-9]+n[0-9]+p[0-9]+|disk/by-.*-part[0-9]+)")
 
 
@@ -51,8 +52,8 @@ def _image(host: Host) -> Iterator[Refusal]:
 
 
 def _token(host: Host) -> Iterator[Refusal]:
-    endpoint = urlsplit(host.hub.endpoint)
-    if host.hub.token is not None and endpoint.scheme == "http" and not _is_here(endpoint.hostname or ""):
+    plain = PLAIN_HTTP.match(host.hub.endpoint)
+    if host.hub.token is not None and plain and not _is_here(plain[1].strip("[]")):
         yield refuse(
             "token-in-plain-text",
             "the hub's token would travel readable: its endpoint speaks plain HTTP",
