@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from deploy.catalog.versions import version
 from deploy.inventory.fleet import Fleet
+from deploy.inventory.named_models import with_names
 from deploy.models.resolve import image_of, release_row, serve
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together
@@ -29,6 +30,7 @@ from deploy.validation.memory import memory_problems
 from deploy.validation.mig import mig_problems
 from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
+from deploy.validation.names import name_problems
 from deploy.validation.numbers import number_problems
 from deploy.validation.pairs import pair_problems
 from deploy.validation.parallel import slow_links
@@ -49,7 +51,7 @@ from deploy.validation.weights import weights_problems
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
-    fleet = with_default_gateway(fleet)
+    fleet = with_default_gateway(with_names(fleet, surroundings))
     numbers = list(_numbers_beside_hosts(fleet))
     refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
     if not fleet.hosts and not fleet.unread:
@@ -90,11 +92,7 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings, strange:
     The checks that calculate with such numbers are left out, because their refusals would be consequences.
     """
     yield from _problems_of_settings(host, fleet, surroundings)
-    yield from _problems_of_models(host, surroundings, strange)
-    if not strange:
-        yield from memory_problems(host, surroundings)
-        yield from disk_problems(host, surroundings)
-        yield from building_problems(host, fleet, surroundings)
+    yield from _problems_of_models(host, fleet, surroundings, strange)
 
 
 def _around(place: str) -> set[str]:
@@ -120,17 +118,35 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from tenant_problems(host)
 
 
-def _problems_of_models(host: Host, surroundings: Surroundings, strange: Iterable[Refusal]) -> Iterator[Refusal]:
+def _problems_of_models(
+    host: Host, fleet: Fleet, surroundings: Surroundings, strange: Iterable[Refusal]
+) -> Iterator[Refusal]:
     """The refusals of a host's models; of their shapes alone if a shape has a number that divides by nothing."""
-    if any(".checkpoint." in problem.facts["where"] for problem in strange):
+    if names := list(name_problems(host, surroundings)):
+        yield from names
+    elif any(".checkpoint." in problem.facts["where"] for problem in strange):
         yield from (
             problem for server in host.servers for model in server.models for problem in shape_problems(server, model)
         )
-        return
+    else:
+        yield from known_model_problems(host, fleet, surroundings, is_believed=not strange)
+
+
+def known_model_problems(
+    host: Host, fleet: Fleet, surroundings: Surroundings, is_believed: bool = True
+) -> Iterator[Refusal]:
+    """Every refusal of models, weights and memory of one host; nobody can judge them before every name is known.
+
+    Memory is not counted with numbers that are not believed, because its refusals would be consequences.
+    """
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
-    yield from repository_problems(host)
+    yield from repository_problems(host, surroundings)
     yield from engine_host_problems(host, surroundings)
+    if is_believed:
+        yield from memory_problems(host, surroundings)
+        yield from disk_problems(host, surroundings)
+        yield from building_problems(host, fleet, surroundings)
 
 
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
