@@ -83,6 +83,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "kv_heads": Believable("heads", 1, 1024, "no more than heads", unset=(0,)),
         "head_dim": Believable("elements", 4, 2048, "64 to 256 are usual", unset=(0,)),
         "intermediate": Believable("elements", 16, 1_048_576, "Llama-3.1-405B has 53,248", unset=(0,)),
+        "dense_intermediate": Believable("elements", 16, 1_048_576, "DeepSeek-R1 has 18,432", unset=(0,)),
         "experts": Believable("experts", 2, 8192, "Kimi-K2 has 384", unset=(0,)),
         "active_experts": Believable("experts", 1, 512, "of a token: 1 to 22 are usual", unset=(0,)),
         "kv_lora_rank": Believable("elements", 8, 65_536, "DeepSeek has 512", unset=(0,)),

@@ -34,7 +34,7 @@ CASES = pytest.mark.parametrize(
 def test_every_numeric_option_has_a_least_and_a_most(words: tuple[str, ...], option: str, kind: object) -> None:
     """Both ends: a number of milliseconds or bytes is as wrong as a negative one. A key's rights have refusals."""
     is_ranged = isinstance(kind, click.IntRange | click.FloatRange)
-    assert words == ("key", "new") or (is_ranged and None not in (kind.min, kind.max))
+    assert words[0] == "key" or (is_ranged and None not in (kind.min, kind.max))
 
 
 @CASES
