@@ -51,14 +51,13 @@ from deploy.validation.weights import weights_problems
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
-    typed = {host.name: list(number_problems(host)) for host in fleet.hosts}  # what an operator wrote, and no config
     fleet = with_default_gateway(with_names(fleet, surroundings))
     numbers = list(_numbers_beside_hosts(fleet))
     refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
     if not fleet.hosts and not fleet.unread:
         refusals.append(("", no_hosts()))
     for host in fleet.hosts:
-        strange = typed[host.name]
+        strange = list(number_problems(host))
         numbers += [(host.name, problem) for problem in strange]
         refusals += [(host.name, problem) for problem in host_problems(host, fleet, surroundings, strange)]
     refusals += [*balancer_problems(fleet, surroundings), *gateway_others_problems(fleet), *monitor_problems(fleet)]
