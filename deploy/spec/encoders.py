@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from deploy.spec.sources import Checkpoint, Weights
@@ -47,9 +48,14 @@ class Encoder:
 
 @dataclass(frozen=True, kw_only=True)
 class Embedder(Encoder):
-    """Texts to vectors. `default_task` is the prefix of families that need one, when a request names none."""
+    """Texts to vectors. `default_task` is the task whose prefix a text gets when a request names none.
+
+    `prefixes` are the words that the model was trained to see before the texts of a task, from its model card:
+    `{"search_query": "query: ", "search_document": "passage: "}`. The catalog's checkpoints and NomicBert have theirs.
+    """
 
     default_task: str = ""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,17 +65,17 @@ class Tokenizer:
         self._longest_first = self._second = False
         self._encode = next(getattr(self._tokenizer, name) for name in BATCH if hasattr(self._tokenizer, name))
 
-    def _around(self, *texts: str) -> list[list[int]]:
-        """Ids of the special tokens before, between and after `texts`."""
-        encoding = self._tokenizer.encode(*texts)
+    def _around(self, text: str, pair: str | None = None) -> list[list[int]]:
+        """Ids of the special tokens before, between and after one text or two."""
+        encoding, texts = self._tokenizer.encode(text, pair), 1 if pair is None else 2
         runs: list[list[int]] = [[]]
-        for token, text in zip(encoding.ids, encoding.sequence_ids, strict=True):
-            if text is None:
+        for token, place in zip(encoding.ids, encoding.sequence_ids, strict=True):
+            if place is None:
                 runs[-1].append(token)
-            elif text == len(runs) - 1:
+            elif place == len(runs) - 1:
                 runs.append([])
-        if len(runs) != len(texts) + 1:
-            raise CheckpointError(f"tokenizer.json: gives no token for {' and '.join(map(repr, texts))}")
+        if len(runs) != texts + 1:
+            raise CheckpointError(f"tokenizer.json: gives no token for {text!r}")
         return runs
 
     def contents(self, texts: Sequence[str]) -> list[Ids]:

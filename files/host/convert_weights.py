@@ -199,15 +199,15 @@ def _numbers(archive: zipfile.ZipFile, root: str, tensor: Tensor) -> Iterator[by
 def table(pickle: bytes) -> dict[str, Tensor]:
     """The tensors that a pickle of torch.save names. Raises: Unreadable for anything but tensors."""
     try:
-        value = _Reader().value(pickle)
+        value: object = _Reader().value(pickle)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"the table of tensors is no pickle of torch.save: {type(error).__name__}") from None
-    strange = (
-        [name for name, tensor in value.items() if not isinstance(tensor, Tensor)] if type(value) is dict else [""]
-    )
-    if strange:
+    if not isinstance(value, dict):
+        raise Unreadable("the file holds more than a table of tensors")
+    tensors = {name: tensor for name, tensor in value.items() if isinstance(tensor, Tensor)}
+    if strange := [name for name in value if name not in tensors]:
         raise Unreadable(f"the file holds more than a table of tensors, {strange[0]!r} for example")
-    return value
+    return tensors
 
 
 class _Reader:

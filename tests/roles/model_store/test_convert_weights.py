@@ -86,7 +86,7 @@ def test_code_in_the_pickle_is_named_and_not_run(tmp_path: Path) -> None:
         ({"weights": torch.ones(3, 4).t()}, {}, "weights is stored in another order than it is read"),
         ({"epoch": 3}, {}, "more than a table of tensors, 'epoch' for example"),
         ({"inner": {"x": torch.ones(2)}}, {}, "more than a table of tensors, 'inner' for example"),
-        ([torch.ones(2)], {}, "more than a table of tensors|the instruction APPEND"),
+        ([torch.ones(2)], {}, "the instruction APPEND"),
         ({"x": torch.ones(2)}, {"_use_new_zipfile_serialization": False}, "older than PyTorch 1.6, or cut off"),
     ],
 )
