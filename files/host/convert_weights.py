@@ -116,6 +116,12 @@ def is_named(name: str, patterns: Iterable[str]) -> bool:
     return is_converted(name) and any(fnmatch.fnmatchcase(name, pattern) for pattern in named)
 
 
+def published(patterns: Iterable[str]) -> list[str]:
+    """The patterns, and the safetensors that every pytorch_model.bin among them is rewritten as."""
+    named = list(patterns)
+    return named + [name.replace(CONVERTED, "model.safetensors") for name in named if is_converted(name)]
+
+
 def convert(source: Path, target: Path) -> str:
     """`target` has the tensors of `source`; the result is its sha256. Raises: Unreadable, OSError."""
     try:
@@ -134,11 +140,8 @@ def _written(archive: zipfile.ZipFile, name: str, target: Path) -> str:
     for tensor_name, tensor in sorted(tensors.items()):
         _judge(tensor_name, tensor, sizes.get(f"{root}data/{tensor.storage.key}", 0))
         begin, end = end, end + tensor.size_bytes
-        header[tensor_name] = {
-            "dtype": tensor.storage.kind,
-            "shape": list(tensor.shape),
-            "data_offsets": [begin, end],
-        }
+        place = {"data_offsets": [begin, end]}
+        header[tensor_name] = {"dtype": tensor.storage.kind, "shape": list(tensor.shape)} | place
     head = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
     head += b" " * (-len(head) % 8)
     digest = hashlib.sha256()
@@ -168,11 +171,7 @@ def _root(archive: zipfile.ZipFile, name: str) -> str:
 
 def _judge(name: str, tensor: Tensor, stored_bytes: int) -> None:
     """The tensor lies in one piece, in order, inside its storage. Raises: Unreadable."""
-    wanted, step = [], 1
-    for size in reversed(tensor.shape):
-        wanted.append(step)
-        step *= size
-    wanted.reverse()
+    wanted = [math.prod(tensor.shape[place + 1 :]) for place in range(len(tensor.shape))]
     in_order = all(
         size <= 1 or stride == step for size, stride, step in zip(tensor.shape, tensor.strides, wanted, strict=True)
     )

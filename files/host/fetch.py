@@ -124,8 +124,9 @@ def publish_checked(settings: dict[str, Any], target: Path) -> None:
     except ValueError as problem:
         raise Refused(str(problem)) from None
     (staging / MANIFEST).unlink()  # a fetch that follows writes its own
-    chosen([{"rfilename": name, "size": 0} for name in sums], settings["files"])
-    strange = [name for name in sums if not any(fnmatch.fnmatchcase(name, glob) for glob in settings["files"])]
+    patterns = convert_weights.published(settings["files"])
+    chosen([{"rfilename": name, "size": 0} for name in sums], patterns)
+    strange = [name for name in sums if not any(fnmatch.fnmatchcase(name, glob) for glob in patterns)]
     if wrong or strange:
         raise Refused(f"{', '.join([*wrong, *strange][:5])}: not what was fetched and checked")
     size = sum((staging / name).stat().st_size for name in sums)

@@ -132,3 +132,12 @@ def test_a_pickle_with_code_is_not_published(
     assert call(web, tmp_path, PATTERNS) == 1
     assert "pytorch_model.bin cannot be rewritten as safetensors: the file wants" in capsys.readouterr().err
     assert not (tmp_path / "trace").exists() and not (tmp_path / "weights/m").exists()
+
+
+def test_a_locked_list_of_files_that_names_the_pickle_publishes_safetensors(
+    web: Web, hub: FakeHub, tmp_path: Path
+) -> None:
+    del hub.files["model.safetensors"]
+    hub.files["pytorch_model.bin"] = hub.content["pytorch_model.bin"] = saved(tmp_path / "s", tensors()).read_bytes()
+    assert call(web, tmp_path, ["config.json", "pytorch_model.bin"]) == 0
+    assert sorted(os.listdir(tmp_path / "weights/m")) == ["config.json", "manifest.sha256", "model.safetensors"]
