@@ -1,8 +1,9 @@
 """Fixed phrases of the logs of servers and builds, as extended regular expressions for grep, by their finding.
 
-Sources, read in stored copies on 2026-11-27: TensorRT-LLM (cudaUtils, kvCacheManager, worldConfig, executorImpl,
-runtime/generation.py), Triton core and its Python backend, TensorRT's error texts, NCCL's result strings, CUDA's names
-of errors, Docker, nvidia-container-toolkit, and threads that quote them. The first phrases are of 2026-11-23.
+Sources, in part read in stored copies on 2026-11-27, in part known from reports: TensorRT-LLM (cudaUtils,
+kvCacheManager, worldConfig, executorImpl, runtime/generation.py), Triton core and its Python backend, TensorRT's error
+texts, NCCL's result strings, CUDA's names of errors, Docker, nvidia-container-toolkit, and threads that quote them.
+The first phrases are of 2026-11-23.
 
 A phrase holds no word of a prompt: what varies in it is bounded to signs of a path, a number or a name. The sign for
 "greater" is written as a part of a range, so that a test can see that no question of the doctor redirects.

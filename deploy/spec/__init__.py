@@ -8,7 +8,7 @@ from deploy.spec.balancer import Balancer, BalancerHost, Route, Traffic
 from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall, Opening
-from deploy.spec.gateway import Alias, Gateway, GatewayLimits, Price
+from deploy.spec.gateway import Alias, Gateway, GatewayLimits, Identity, Price
 from deploy.spec.llm import (
     LLM,
     Adapter,
@@ -70,6 +70,7 @@ __all__ = [
     "GatewayLimits",
     "Host",
     "Hub",
+    "Identity",
     "KVCache",
     "LoRA",
     "Lookahead",
