@@ -113,8 +113,8 @@ def load(
         for name, port in ports.items():
             # No prompt comes twice, so that no server finds another's in the engine's cache of prefixes.
             seed = port + 100_000 * (100 * streams + number)
-            asked = ask(client, words(port, weights, streams, seed, options))
-            rounds[name].append({figure: float(asked[key]) for figure, key in FIGURES.items()})
+            result = ask(client, words(port, weights, streams, seed, options))
+            rounds[name].append({figure: float(result[key]) for figure, key in FIGURES.items()})
             print(streams, name, rounds[name][-1], file=sys.stderr, flush=True)
     medians = {
         name: {figure: round(statistics.median(row[figure] for row in rows), 3) for figure in FIGURES}
