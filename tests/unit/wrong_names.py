@@ -87,7 +87,6 @@ ALL = {
         "encoder-as-llm",
         place("mine", "weights"),
     ),
-    "a Dense step at the end is not dropped": published("labse", "dense-step", Embedder, "source"),
     "code of a repository is not run for an encoder": published(
         "jina-reranker-v2", "code-of-a-repository", Reranker, "source"
     ),
