@@ -19,6 +19,8 @@ CERTIFICATE_DAYS = 21
 """Days before the end of a certificate; the plan warns as early (deploy/validation/certificates.py)."""
 MUTUAL = re.compile(r"/(mutual/host|gateway/mutual)\.pem$")
 """Certificates of the fleet's own authority, which hosts show each other."""
+ORDERED = re.compile(r"/https/acme\.pem$")
+"""The certificate that an ACME authority gives and a timer of the host renews."""
 WATCHED_SECONDS = 2 * 3600
 CACHE_SHARE = 0.95
 """Share of the KV cache at which the alert CacheNearlyFull fires (deploy/monitoring/causes.py)."""
@@ -189,7 +191,7 @@ def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding
             continue
         left = (ends.timestamp() - now) / 86_400
         if now and left < CERTIFICATE_DAYS:
-            whose = "fleet-" if MUTUAL.search(path) else ""
+            whose = "fleet-" if MUTUAL.search(path) else "ordered-" if ORDERED.search(path) else ""
             kind = f"{whose}certificate-{'ends' if left > 0 else 'ended'}"
             yield finding_of(kind, f"{path} ends on {ends:%Y-%m-%d}", path)
 

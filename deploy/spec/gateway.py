@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from deploy.spec.https import Https
+
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayLimits:
@@ -63,14 +65,16 @@ class Gateway:
     """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
 
     It speaks plain HTTP, so `address` is loopback, unless `protection="balancer"`: a `Balancer` with a `gateway_port`
-    speaks TLS with clients, nobody else is let in, and the network between the two is private by your word. `keys`:
-    "file" asks every client for a key of /etc/enginehouse/gateway/keys.json on the host; None asks nobody.
+    speaks TLS with clients, nobody else is let in, and the network between the two is private by your word. `https`
+    speaks TLS with clients on the host itself. `keys`: "file" asks every client for a key of
+    /etc/enginehouse/gateway/keys.json on the host; None asks nobody.
     """
 
     address: str = "127.0.0.1"
     protection: Literal["", "balancer"] = ""
     url: str = ""
-    """As clients type it, https://llm.example.com: the page at / shows it. Without it they read where it listens."""
+    """As clients type it, https://llm.example.com: the page at / shows it. Without it they read the first name of
+    `acme`, or where the gateway listens."""
     ports: tuple[int, ...] = (8080,)
     keys: Literal["file"] | None = "file"
     hold_seconds: int = 120
@@ -104,3 +108,5 @@ class Gateway:
     usage_days: int = 400
     """Days that this host keeps counters of requests, tokens and cost by key, tenant and model; 0 counts nothing."""
     limits: GatewayLimits = GatewayLimits()
+    https: Https | None = None
+    """None: the host itself speaks no TLS with clients."""

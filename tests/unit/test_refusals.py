@@ -6,7 +6,16 @@ import re
 
 import pytest
 
-from tests.unit import wrong, wrong_balancers, wrong_believed, wrong_gateway, wrong_llm, wrong_monitors, wrong_sharing
+from tests.unit import (
+    wrong,
+    wrong_balancers,
+    wrong_believed,
+    wrong_gateway,
+    wrong_https,
+    wrong_llm,
+    wrong_monitors,
+    wrong_sharing,
+)
 from tests.unit.golden import DIRECTORY, same_as_golden
 from tests.unit.wrong import Wrong
 
@@ -16,6 +25,7 @@ ALL = {
     **wrong_believed.ALL,
     **wrong_balancers.ALL,
     **wrong_gateway.ALL,
+    **wrong_https.ALL,
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
 }
