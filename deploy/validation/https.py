@@ -21,7 +21,7 @@ from deploy.validation.gateway import taken_ports
 from deploy.validation.secrets import named_secret
 
 NAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]", re.I)
-EMAIL = re.compile(r"[A-Za-z0-9.!#$&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+\.[A-Za-z0-9-]+")
+EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z0-9-]+")
 DIRECTORY = re.compile(r"https://[A-Za-z0-9.:\[\]_/~-]+")
 MOST_NAMES = 100
 """Names of one certificate of Let's Encrypt."""

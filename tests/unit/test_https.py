@@ -57,8 +57,8 @@ def test_a_firewall_that_leaves_the_rest_alone_still_wants_somebody_to_allow() -
 
 def test_clients_read_the_first_name_on_the_gateway_s_page() -> None:
     assert mine().gateway and mine().gateway.url == "https://llm.example.com"
-    other = mine(Https(acme=NAMED, port=8443))
-    assert other.gateway and other.gateway.url == "https://llm.example.com:8443"
+    elsewhere = mine(Https(acme=NAMED, port=8443))
+    assert elsewhere.gateway and elsewhere.gateway.url == "https://llm.example.com:8443"
 
 
 def test_the_plan_says_who_reaches_it_and_whose_certificate_it_shows() -> None:
