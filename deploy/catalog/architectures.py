@@ -5,6 +5,10 @@ of tensorrt_llm/models/__init__.py for `engine`; files/encoders of this reposito
 path ends with 1.2.1: TensorRT-LLM PR 15767 and 15907 (July 2026) remove trtllm-build, the convert scripts and
 Triton's C++ backend.
 
+Read 2026-11-27 for what was added then: docs/source/reference/support-matrix.md of 1.0 for Gemma 3, the 1.1-era table
+for EXAONE 4, PR 8256 (reviewed October 2025) and the notes of 1.2.0 (2026-03-12) for GLM 4.5. Both of the first have
+layers with a window; every layer is counted over all tokens here, and neither reuse nor prompts in parts is counted on.
+
 `files` are fetched and nothing else: exact names, or fnmatch patterns matched against the names of the repository's
 root.
 """
@@ -102,6 +106,18 @@ _LLMS = (
     Architecture(name="Phi3ForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
     Architecture(name="NemotronForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
     Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0", latent_cache=True),
+    Architecture(
+        name="Gemma3ForCausalLM",
+        kind="llm",
+        pytorch_since="1.0.0",
+        block_reuse=False,
+        chunked_prefill=False,
+        note="the engine path's Gemma 3 is not planned here; it runs on the PyTorch backend",
+    ),
+    Architecture(
+        name="Exaone4ForCausalLM", kind="llm", pytorch_since="1.1.0", block_reuse=False, chunked_prefill=False
+    ),
+    Architecture(name="Glm4MoeForCausalLM", kind="llm", pytorch_since="1.2.0", block_reuse=False),
     Architecture(name="GemmaForCausalLM", kind="llm", engine=True),
     Architecture(name="Gemma2ForCausalLM", kind="llm", engine=True),
     Architecture(name="GPT2LMHeadModel", kind="llm", engine=True),
@@ -150,6 +166,8 @@ _ENCODER_DECODER = (
 
 _STATES = "states of a fixed size for each sequence beside the keys and values of some layers"
 _UNCOUNTED = {
+    "DeciLMForCausalLM": "layers with and without keys and values; its configuration is Python of the repository, "
+    "and no code of a repository is run",
     "BambaForCausalLM": _STATES,
     "DeepseekV2ForCausalLM": "a latent for each token, as the engine path keeps it",
     "DeepseekV32ForCausalLM": "keys of an indexer beside the latent",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
-from deploy.io.key_file import keys_of, new_key, revoke
+from deploy.inventory.key_limits import limits_text, money, tenant_limits
+from deploy.io.key_file import content_of, new_key, revoke, set_tenant
 from deploy.io.shown import refusals_shown, say, show
 
 SENDS = "pyinfra INVENTORY deploy.py --data only=gateway"
@@ -28,6 +30,22 @@ def key() -> None:
     """
 
 
+BUDGETS = (
+    click.option("--tokens-per-day", type=int, help="Of prompts and answers, in a day (UTC)."),
+    click.option("--tokens-per-month", type=int, help="The same in a month of the calendar."),
+    click.option("--cost-per-day", metavar="MONEY", help="By the prices of the Gateway: 12.50."),
+    click.option("--cost-per-month", metavar="MONEY", help="The same in a month of the calendar."),
+    click.option("--currency", default="USD", show_default=True, help="Of both; that of the prices."),
+)
+
+
+def budgets(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options for budgets of a day and a month."""
+    for option in reversed(BUDGETS):
+        command = option(command)
+    return command
+
+
 KEY_FILE = click.option("--file", default=FILE, show_default=True, help="Where the hashes of keys are kept.")
 
 
@@ -39,8 +57,7 @@ KEY_FILE = click.option("--file", default=FILE, show_default=True, help="Where t
 @click.argument("tenant")
 @click.option("--models", default="*", show_default=True, help="Names or aliases, with commas between them.")
 @click.option("--tokens-per-minute", type=int, help="Of prompts and answers.")
-@click.option("--tokens-per-day", type=int, help="Of prompts and answers, in a day (UTC).")
-@click.option("--tokens-per-month", type=int, help="The same in a month of the calendar.")
+@budgets
 @click.option("--requests-per-minute", type=int)
 @click.option("--concurrent", default=str(CONCURRENT), show_default=True, help="Requests under way; or: unlimited.")
 @click.option("--expires", default="never", show_default=True, help="90d, 12h, 2w, or a day: 2027-03-01 (UTC).")
@@ -51,6 +68,9 @@ def key_new(
     tokens_per_minute: int | None,
     tokens_per_day: int | None,
     tokens_per_month: int | None,
+    cost_per_day: str | None,
+    cost_per_month: str | None,
+    currency: str,
     requests_per_minute: int | None,
     concurrent: str,
     expires: str,
@@ -65,7 +85,11 @@ def key_new(
     limits |= {"tokens_per_day": tokens_per_day, "tokens_per_month": tokens_per_month}
     with refusals_shown("", False):
         limits |= {"concurrent": concurrency(concurrent)}
-        text, line, others = new_key(Path(file), tenant, names, expires, **limits)
+        limits |= {
+            "cost_per_day": money("--cost-per-day", cost_per_day),
+            "cost_per_month": money("--cost-per-month", cost_per_month),
+        }
+        text, line, others = new_key(Path(file), tenant, names, expires, currency, **limits)
         say(text)
         at_once = f"up to {line.concurrent} requests" if line.concurrent else "any number of requests"
         say(
@@ -77,15 +101,53 @@ def key_new(
             say(f"{other.prefix} of {tenant} goes on; to end it: enginehouse key revoke {other.prefix}", err=True)
 
 
+@key.command(
+    "tenant",
+    short_help="Give all keys of a tenant budgets together.",
+    epilog="Example: enginehouse key tenant search --cost-per-month 250 --currency EUR",
+)
+@click.argument("tenant")
+@budgets
+@KEY_FILE
+def key_tenant(
+    tenant: str,
+    tokens_per_day: int | None,
+    tokens_per_month: int | None,
+    cost_per_day: str | None,
+    cost_per_month: str | None,
+    currency: str,
+    file: str,
+) -> None:
+    """Set the budgets that all keys of TENANT share, above those of each key. They replace its budgets of before.
+
+    Without an option TENANT has no budgets any more.
+    """
+    with refusals_shown("", False):
+        line = tenant_limits(
+            tenant,
+            currency,
+            tokens_per_day=tokens_per_day,
+            tokens_per_month=tokens_per_month,
+            cost_per_day=money("--cost-per-day", cost_per_day),
+            cost_per_month=money("--cost-per-month", cost_per_month),
+        )
+        content = set_tenant(Path(file), line)
+        count = sum(entry.tenant == tenant for entry in content.keys)
+        say(f"wrote the budgets of {tenant} to {file}: {limits_text(line)}; {count} keys share them after: {SENDS}")
+
+
 @key.command("list", short_help="List keys by tenant.", epilog="Example: enginehouse key list")
 @KEY_FILE
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def key_list(file: str, as_json: bool) -> None:
-    """List the keys of the file: prefix, tenant, models, expiry and limits."""
+    """List the keys of the file: prefix, tenant, models, expiry and limits; and the budgets of tenants."""
     with refusals_shown("", as_json):
-        keys = keys_of(Path(file))
+        content = content_of(Path(file))
+        keys = content.keys
         if as_json:
-            say(json.dumps({"keys": [entry.to_json() for entry in keys]}, indent=2, ensure_ascii=False))
+            lines = {"keys": [entry.to_json() for entry in keys]}
+            lines |= {"tenants": [line.to_json() for line in content.tenants]}
+            say(json.dumps(lines, indent=2, ensure_ascii=False))
         else:
             from rich.table import Table as Columns
 
@@ -93,6 +155,8 @@ def key_list(file: str, as_json: bool) -> None:
             for row in rows(keys, datetime.now(UTC)):
                 table.add_row(*row)
             show(table if keys else f"{file} has no keys; enginehouse key new TENANT makes one")
+            for line in content.tenants:
+                say(f"all keys of {line.tenant} together: {limits_text(line)}")
 
 
 @key.command("revoke", short_help="Revoke a key.", epilog="Example: enginehouse key revoke eh-4k2pxt")

@@ -1,4 +1,4 @@
-"""The verb `enginehouse pin`: writes the digest of an image into an inventory."""
+"""The verb `enginehouse pin`: locks the models of an inventory and writes the digest of its image."""
 
 from __future__ import annotations
 
@@ -12,15 +12,30 @@ from deploy.io.shown import refusals_shown, say
 
 
 @click.command(
-    short_help="Write the digest of the image into an inventory.",
+    short_help="Lock the models and the image of an inventory.",
     epilog="Example: enginehouse pin inventories/h100.py",
 )
 @click.argument("inventory")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
-def pin(inventory: str, data: tuple[str, ...]) -> None:
-    """Ask the registry for the digest of INVENTORY's image and write it into that file."""
+@click.option("--models", "models_only", is_flag=True, help="Lock the models alone; ask no registry.")
+@click.option("--update", is_flag=True, help="Move locked models to what the hub has now.")
+def pin(inventory: str, data: tuple[str, ...], models_only: bool, update: bool) -> None:
+    """Lock the models that INVENTORY names in models.lock.json beside it, and write its image's digest into it.
+
+    The hub is asked for commits, files, sizes and the headers of weights, never for weights; the registry for a digest.
+    """
+    from deploy.inventory.fleet import Fleet
+    from deploy.io.inventory import load_inventory, override_data
     from deploy.io.pin import pinned, write_digest
+    from deploy.io.pin_models import lock_models
 
     with refusals_shown(inventory, False):
-        loaded_plan = load_plan(inventory, data, knobs=knobs())
-        say(write_digest(Path(inventory), pinned(loaded_plan)), nl=False)
+        fleet = Fleet.of(load_inventory(inventory, override_data(data)), knobs())
+        sentences = lock_models(Path(inventory), fleet, update=update)
+        for sentence in sentences:
+            say(sentence)
+        if not models_only:
+            loaded_plan = load_plan(inventory, data, knobs=knobs())
+            say(write_digest(Path(inventory), pinned(loaded_plan)), nl=False)
+        elif not sentences:
+            say(f"{inventory} names no model that is not locked")

@@ -20,7 +20,7 @@ INCOMPLETE = 3
     epilog="Example: enginehouse usage inventories/h100.py --by tenant,model --since 2026-11-01 --csv",
 )
 @click.argument("inventory")
-@click.option("--by", default="tenant,model", show_default=True, help="Of key, tenant, model, day, with commas.")
+@click.option("--by", default="tenant,model", show_default=True, help="Any of key, person, tenant, model, day: a,b.")
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="First day, UTC.  [default: 30 days ago]")
 @click.option("--csv", "wants_csv", is_flag=True, help="For spreadsheets.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")

@@ -17,7 +17,8 @@ from rich.text import Text
 from deploy.refusals.quoting import on_one_line
 from deploy.refusals.refuse import refuse
 
-GROUPS = ("key", "tenant", "model", "day")
+GROUPS = ("key", "person", "tenant", "model", "day")
+"""The person is whom a proxy's header named with a key; empty without one."""
 COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens")
 TITLES = ("requests", "errors", "tokens in", "cached", "tokens out", "cost", "p50 s", "p99 s")
 PICO = 10**12
@@ -114,7 +115,9 @@ def rows_of(text: str | None) -> list[dict[str, Any]] | None:
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Raises: ValueError, KeyError or TypeError for a row of other types."""
-    texts = {name: on_one_line(str(row[name]))[:256] for name in (*GROUPS, "currency")}
+    key, _, person = str(row["key"]).partition("/")
+    words = {**row, "key": key, "person": person}
+    texts = {name: on_one_line(str(words[name]))[:256] for name in (*GROUPS, "currency")}
     numbers = {name: int(row[name]) for name in (*COUNTS, "cost")}
     return {**texts, **numbers, "times": {float(seconds): int(count) for seconds, count in row["times"].items()}}
 

@@ -1,8 +1,9 @@
 """Findings in the kernel's log beside Xid messages: driver, NVSwitches, PCIe, memory of the host, and crashes.
 
 Sources, read in stored copies on 2026-11-27: NVIDIA/open-gpu-kernel-modules (nv.c, nv-pci.c, osinit.c, and the
-NVSwitch driver's `SXid (PCI:…): N, Fatal|Non-fatal, …`), Linux drivers/pci/pcie/aer.c, mm/oom_kill.c,
-kernel/module and kernel/hung_task.c. A message of several lines comes as several lines; the last may have no stamp.
+NVSwitch driver's `SXid (PCI:…): N, Fatal|Non-fatal, …`), Linux drivers/pci/pcie/aer.c and mm/oom_kill.c. The lines of
+`module-refused`, `task-hung` and `host-memory-fault` (mce, EDAC) are known from reports; their sources were not looked
+up. A message of several lines comes as several lines; the last may have no stamp.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Fixed phrases of the logs of servers and builds, as extended regular expressions for grep, by their finding.
 
-Sources, read in stored copies on 2026-11-27: TensorRT-LLM (cudaUtils, kvCacheManager, worldConfig, executorImpl,
-runtime/generation.py), Triton core and its Python backend, TensorRT's error texts, NCCL's result strings, CUDA's names
-of errors, Docker, nvidia-container-toolkit, and threads that quote them. The first phrases are of 2026-11-23.
+Sources, in part read in stored copies on 2026-11-27, in part known from reports: TensorRT-LLM (cudaUtils,
+kvCacheManager, worldConfig, executorImpl, runtime/generation.py), Triton core and its Python backend, TensorRT's error
+texts, NCCL's result strings, CUDA's names of errors, Docker, nvidia-container-toolkit, and threads that quote them.
+The first phrases are of 2026-11-23.
 
 A phrase holds no word of a prompt: what varies in it is bounded to signs of a path, a number or a name. The sign for
 "greater" is written as a part of a range, so that a test can see that no question of the doctor redirects.
@@ -14,6 +15,12 @@ from collections.abc import Mapping
 
 _NAME = "[A-Za-z0-9_.-]{1,60}"
 _CALL = r"\([A-Za-z0-9_:.,&()*=-? -]{0,120}\)"
+
+WITHOUT_CUDA = r"(pinned_memory_manager|ensemble_scheduler)\.cc"
+"""Lines of a Triton that serves on without CUDA, as on a host of embedders that has no GPU; models that need it say so.
+
+Seen on 2026-11-27 in the journal of a server on a CPU, and in no log of one with a driver that works.
+"""
 
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "cause-cache": (
@@ -122,7 +129,6 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "killed by the OOM killer",
         "result 'oom-kill'",
         "cudaErrorHostMemory[A-Za-z]{1,20}",
-        "failed to allocate pinned system memory",
     ),
     "cause-fabric": (
         "system not yet initialized",

@@ -9,11 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from deploy.inventory.key_limits import (
+    CURRENCY,
+    LIMITS,
+    MOST,
+    PAIRS,
+    PERIODS,
+    UNTOUCHED,
+    TenantLimits,
+    check_tenant,
+    checked_limits,
+    limits_text,
+)
+from deploy.inventory.key_limits import rights_refusal as _refusal
 from deploy.refusals.errors import Refusal
 
 ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -24,19 +37,12 @@ START = "eh-"
 SHOWN, LENGTH = 6, 40
 """Characters after `eh-`: shown to people, and in all."""
 
-MOST = 2**31 - 1
-MOST_OF_PERIOD = 10**15
-"""Tokens of a day or a month."""
 LONGEST = 128
-TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 DURATION = re.compile(r"([1-9][0-9]{0,4})([hdw])")
 HOURS = {"h": 1, "d": 24, "w": 168}
 CONCURRENT = 64
 """Requests of a new key that may be under way, unless its operator says otherwise."""
 UNLIMITED = "unlimited"
-LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent", "tokens_per_day", "tokens_per_month")
-PERIODS = ("tokens_per_day", "tokens_per_month")
-UNTOUCHED = "the file of keys is as it was"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +60,34 @@ class GatewayKey:
     concurrent: int = 0
     tokens_per_day: int = 0
     tokens_per_month: int = 0
+    cost_per_day: int = 0
+    cost_per_month: int = 0
+    """By the prices of the gateway, in 10^-6 of `currency`."""
+    currency: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The line without what says nothing."""
-        told = asdict(self) | {"models": list(self.models)}
-        return {name: value for name, value in told.items() if value != 0}
+        values = asdict(self) | {"models": list(self.models)}
+        return {name: value for name, value in values.items() if value not in (0, "")}
+
+
+@dataclass(frozen=True)
+class KeyFile:
+    """The content of the file: keys, and budgets that a tenant's keys share."""
+
+    keys: tuple[GatewayKey, ...] = ()
+    tenants: tuple[TenantLimits, ...] = ()
+
+    @property
+    def budgeted_tenants(self) -> frozenset[str]:
+        """Tenants with a budget of a day or a month."""
+        return frozenset(line.tenant for line in self.tenants if line.has_budget)
+
+    def with_tenant(self, line: TenantLimits) -> KeyFile:
+        """The file with this line in the place of the tenant's old one; without budgets there is none."""
+        kept = [known for known in self.tenants if known.tenant != line.tenant]
+        tenants = sorted([*kept, *([line] if line.has_budget else [])], key=lambda limits: limits.tenant)
+        return KeyFile(self.keys, tuple(tenants))
 
 
 def key_text(numbers: bytes, taken: Iterable[str] = ()) -> str:
@@ -73,29 +102,24 @@ def prefix_of(key: str) -> str:
 
 
 def gateway_key(
-    text: str, tenant: str, models: Sequence[str], expires: str, now: datetime, **limits: int | None
+    text: str,
+    tenant: str,
+    models: Sequence[str],
+    expires: str,
+    now: datetime,
+    currency: str = "",
+    **limits: int | None,
 ) -> GatewayKey:
     """The line of a new key.
 
     Raises: Refusal for a tenant, model, limit or expiry that the gateway would not take.
     """
-    if not TENANT.fullmatch(tenant):
-        raise _refusal("a tenant's name stands in each line of the audit", tenant, "letters, digits, . _ @ -; up to 64")
+    check_tenant(tenant)
     wanted = tuple(dict.fromkeys(models)) or ("*",)
     if wrong := [name for name in wanted if not name.isprintable() or not 1 <= len(name) <= LONGEST]:
         raise _refusal("this is no model's name", wrong[0], "--models NAME,NAME, or no --models for all")
     if "*" in wanted and len(wanted) > 1:
         raise _refusal("* is every model", ",".join(wanted), "--models NAME,NAME, or no --models for all")
-    for name, limit in limits.items():
-        most = MOST_OF_PERIOD if name in PERIODS else MOST
-        if limit is not None and not 1 <= limit <= most:
-            problem = "lets nothing through" if limit < 1 else "is more than a gateway counts"
-            raise _refusal(f"--{name.replace('_', '-')} {problem}", str(limit), f"1 to {most}, or no limit")
-    day, month = (limits.get(name) or 0 for name in PERIODS)
-    if month and day > month:
-        smaller = f"--tokens-per-day of up to {month}, or a larger --tokens-per-month"
-        raise _refusal("a day has more tokens than its month", f"{day} a day, {month} a month", smaller)
-    given = {name: limit for name, limit in limits.items() if limit}
     return GatewayKey(
         sha256=hashlib.sha256(text.encode()).hexdigest(),
         prefix=prefix_of(text),
@@ -103,7 +127,7 @@ def gateway_key(
         models=wanted,
         created=int(now.timestamp()),
         expires=expiry(expires, now),
-        **given,
+        **checked_limits(limits, currency),
     )
 
 
@@ -137,45 +161,48 @@ def expiry(word: str, now: datetime) -> int:
     return int(ends.timestamp())
 
 
-def keys_in(text: str, file: str) -> tuple[GatewayKey, ...]:
-    """The keys of the file's text.
+def file_in(text: str, file: str) -> KeyFile:
+    """The content of the file's text; files of before have no tenants.
 
     Raises: Refusal where the text is no file of keys, whole: a line that is not understood is not lost in writing.
     """
     try:
-        given = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         raise _no_keys(file, f"no JSON: {error}") from None
-    if not isinstance(given, dict) or set(given) != {"keys"} or not isinstance(given["keys"], list):
+    if not isinstance(content, dict) or not {"keys"} <= set(content) <= {"keys", "tenants"}:
         raise _no_keys(file, 'not {"keys": […]}')
-    keys = tuple(_line(line, f"keys[{number}]", file) for number, line in enumerate(given["keys"]))
+    lists = [content["keys"], content.get("tenants", [])]
+    if not all(isinstance(lines, list) for lines in lists):
+        raise _no_keys(file, 'not {"keys": […]}')
+    keys = tuple(_line(line, f"keys[{number}]", file) for number, line in enumerate(lists[0]))
+    tenants = tuple(_tenant(line, f"tenants[{number}]", file) for number, line in enumerate(lists[1]))
     for name in ("sha256", "prefix"):
         if len({getattr(key, name) for key in keys}) != len(keys):
             raise _no_keys(file, f"two keys with the same {name}")
-    return keys
+    if len({line.tenant for line in tenants}) != len(tenants):
+        raise _no_keys(file, "two lines of the same tenant")
+    return KeyFile(keys, tenants)
 
 
-def check_usage_days(keys: Iterable[GatewayKey], days: int) -> None:
-    """The gateway keeps its counters as long as the budgets of these keys last.
+def keys_in(text: str, file: str) -> tuple[GatewayKey, ...]:
+    """The keys of the file's text.
 
-    Raises: Refusal naming the first key whose budget a restart would forget.
+    Raises: Refusal, as `file_in`.
     """
-    for key in keys:
-        wanted = 31 if key.tokens_per_month else 1 if key.tokens_per_day else 0
-        if days < wanted:
-            raise Refusal(
-                f"the gateway would forget what {key.prefix} of {key.tenant} used of its tokens",
-                facts={"seen": f"usage_days={days}", "wanted": f"{wanted} or more"},
-                attempt=f"Gateway(usage_days={wanted}), or a key without --tokens-per-day and --tokens-per-month",
-                state="the host's keys and settings are as they were",
-                kind="budget-without-usage",
-            )
+    return file_in(text, file).keys
 
 
-def text_of(keys: Iterable[GatewayKey]) -> str:
-    """The file's text: a line for each key, so that a change is a line of the diff."""
-    lines = ",\n".join(f"  {json.dumps(key.to_json(), ensure_ascii=False)}" for key in keys)
-    return f'{{"keys": [\n{lines}\n]}}\n' if lines else '{"keys": []}\n'
+def text_of(keys: Iterable[GatewayKey], tenants: Iterable[TenantLimits] = ()) -> str:
+    """The file's text: a line for each key and tenant, so that a change is a line of the diff."""
+    shared = _listed(line.to_json() for line in tenants)
+    more = f', "tenants": {shared}' if shared != "[]" else ""
+    return f'{{"keys": {_listed(key.to_json() for key in keys)}{more}}}\n'
+
+
+def _listed(lines: Iterable[dict[str, Any]]) -> str:
+    text = ",\n".join(f"  {json.dumps(line, ensure_ascii=False)}" for line in lines)
+    return f"[\n{text}\n]" if text else "[]"
 
 
 def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple[GatewayKey, ...], GatewayKey]:
@@ -209,44 +236,39 @@ def expiry_text(key: GatewayKey, now: datetime) -> str:
     return f"{ends:%Y-%m-%d %H:%M}{' (over)' if ends <= now else ''}"
 
 
-def limits_text(key: GatewayKey) -> str:
-    """The key's limits in words."""
-    words = ("requests/min", "tokens/min", "at once", "tokens/day", "tokens/month")
-    told = [f"{getattr(key, name):,} {word}" for name, word in zip(LIMITS, words, strict=True) if getattr(key, name)]
-    return ", ".join(told) or "none"
-
-
 def _line(given: object, where: str, file: str) -> GatewayKey:
-    if not isinstance(given, dict):
-        raise _no_keys(file, f"{where} is no object")
-    known: dict[str, type] = {
-        "sha256": str,
-        "prefix": str,
-        "tenant": str,
-        "models": list,
-        "created": int,
-        "expires": int,
-    }
-    known |= dict.fromkeys(LIMITS, int)
-    for name, value in given.items():
-        if name not in known or type(value) is not known[name] or (isinstance(value, int) and value < 0):
-            raise _no_keys(file, f"{where}.{name} is not understood")
-    if missing := {"sha256", "prefix", "tenant", "models"} - set(given):
-        raise _no_keys(file, f"{where} has no {min(missing)}")
-    models = given["models"]
-    if not re.fullmatch(r"[0-9a-f]{64}", given["sha256"]):
+    known: dict[str, type] = {"sha256": str, "prefix": str, "tenant": str, "models": list}
+    known |= {"created": int, "expires": int, "currency": str} | dict.fromkeys(LIMITS, int)
+    line = _known(given, known, ("sha256", "prefix", "tenant", "models"), where, file)
+    models = line["models"]
+    if not re.fullmatch(r"[0-9a-f]{64}", line["sha256"]):
         raise _no_keys(file, f"{where}.sha256 is no hash")
     if not models or not all(isinstance(name, str) for name in models):
         raise _no_keys(file, f"{where}.models is no list of names")
-    day, month = (given.get(name, 0) for name in PERIODS)
-    if month and day > month:
-        raise _no_keys(file, f"{where} has more tokens in a day than in its month")
-    line: dict[str, Any] = {"created": 0} | given | {"models": tuple(models)}
-    return GatewayKey(**line)
+    return GatewayKey(**{"created": 0} | line | {"models": tuple(models)})
 
 
-def _refusal(problem: str, seen: str, wanted: str) -> Refusal:
-    return Refusal(problem, facts={"seen": seen, "wanted": wanted}, state=UNTOUCHED, kind="no-such-key-rights")
+def _tenant(given: object, where: str, file: str) -> TenantLimits:
+    known: dict[str, type] = {"tenant": str, "currency": str} | dict.fromkeys(PERIODS, int)
+    return TenantLimits(**_known(given, known, ("tenant",), where, file))
+
+
+def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], where: str, file: str) -> dict[str, Any]:
+    """The fields of a line, each of its type, with limits that do not contradict each other."""
+    if not isinstance(line, dict):
+        raise _no_keys(file, f"{where} is no object")
+    for name, value in line.items():
+        if name not in known or type(value) is not known[name] or (isinstance(value, int) and value < 0):
+            raise _no_keys(file, f"{where}.{name} is not understood")
+    if missing := set(needed) - set(line):
+        raise _no_keys(file, f"{where} has no {min(missing)}")
+    for day, month in PAIRS:
+        if line.get(month, 0) and line.get(day, 0) > line[month]:
+            raise _no_keys(file, f"{where} has more {day.split('_')[0]} in a day than in its month")
+    has_money = bool(line.get("cost_per_day") or line.get("cost_per_month"))
+    if has_money != bool(line.get("currency")) or (has_money and not CURRENCY.fullmatch(line["currency"])):
+        raise _no_keys(file, f"{where}.currency is not that of a budget of money")
+    return line
 
 
 def _no_keys(file: str, seen: str) -> Refusal:

@@ -9,47 +9,53 @@ from dataclasses import replace
 from pathlib import Path
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
-from deploy.catalog.names import nearest
+from deploy.io.hub import resolve
 from deploy.io.local_weights import read_local
+from deploy.io.model_lock import NAME, read_lock
+from deploy.io.pin_models import access_from_environment
 from deploy.models.config_json import checkpoint_of
+from deploy.models.kinds import kind_problem
+from deploy.models.names import shape_published
 from deploy.planning.fit import model_named, model_of_kind
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Model, Weights
+from deploy.spec import Checkpoint, Model, Weights
+from deploy.spec.sources import HUB_NAME
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
 
 def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> tuple[tuple[Model, ...], Surroundings]:
-    """A model for each word, and `surroundings` with the headers of the directories among them.
+    """A model for each word, and `surroundings` with what is known of the files among them.
 
-    Raises: a Refusal for an id the catalog does not have, or a directory that is no checkpoint.
+    A hub name is the catalog's checkpoint, else an entry of a lock here, else the hub is asked. Raises: a Refusal for a
+    name that the hub does not have, or a directory that is no checkpoint.
     """
     models, local = [], dict(surroundings.local)
+    locked = {**read_lock(root / "inventories" / NAME), **read_lock(root / NAME)}
     for word in words:
         directory = root / Path(word).expanduser()
         if directory.is_dir():
             model, headers = _of_directory(word, directory)
             local[model.weights.directory] = headers
+        elif HUB_NAME.fullmatch(word):
+            model = _of_hub(word, locked)
         else:
-            model = _of_hub(word) if "/" in word else model_named(word)
+            model = model_named(word)
         models.append(model)
-    return tuple(models), replace(surroundings, local=local)
+    return tuple(models), replace(surroundings, local=local, locked=locked)
 
 
-def _of_hub(word: str) -> Model:
-    """The catalog's checkpoint of a hub id. The hub is not asked: its config.json does not say how large a file is."""
+def _of_hub(word: str, locked: dict[str, LocalWeights]) -> Model:
+    """The model of a hub name; what the hub answers is added to `locked`, for this command alone."""
     repositories = {row.repository.lower(): row.name for row in CHECKPOINTS.values()}
-    if word.lower() in repositories:
+    if word.lower() in repositories and word not in locked:
         return model_named(repositories[word.lower()])
-    close = nearest(word, [row.repository for row in CHECKPOINTS.values()])
-    raise refuse(
-        "unknown-hub-id",
-        f"{word} is neither a directory here nor a repository of the catalog",
-        where=word,
-        seen=f"no directory {word}",
-        wanted="a name or hub id of the catalog, or a directory with config.json and safetensors files",
-        attempt=f"hf download {word} --local-dir weights, then name weights" + (f"; or {close}" if close else ""),
-    )
+    if word not in locked:
+        locked[word] = resolve(word, access_from_environment()).files
+    files = locked[word]
+    shape = shape_published(files, word)
+    weights = Weights.hub(files.repository, files.revision, files=files.fetched)
+    return _model(word.partition("@")[0], shape, weights)
 
 
 def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
@@ -61,13 +67,20 @@ def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
         raise _no_checkpoint(
             word, "no config.json" if isinstance(error, OSError) else f"config.json: {error}"
         ) from None
-    if not isinstance(config, dict) or not any(directory.glob("*.safetensors")):
-        raise _no_checkpoint(word, "no safetensors files beside config.json")
     headers = read_local(directory)
-    shape = checkpoint_of(config, headers.parameters, f"{word}/config.json")
+    if not isinstance(config, dict):
+        raise _no_checkpoint(word, "config.json is no JSON object")
+    if problem := kind_problem(word, headers.files, config):
+        raise problem
+    shape = checkpoint_of(config, headers.parameters, f"{word}/config.json", headers.files)
+    return _model(str(directory.resolve()), shape, Weights.local(word)), headers
+
+
+def _model(path: str, shape: Checkpoint, weights: Weights) -> Model:
+    """The model with every default, of the kind its architecture is, named for the last part of its path."""
     row = ARCHITECTURES.get(shape.architecture)
-    name = re.sub(r"[^a-z0-9.-]+", "-", directory.resolve().name.lower()).strip("-.") or "local"
-    return model_of_kind(row.kind if row else "llm", name, shape, shape.positions, Weights.local(word)), headers
+    name = re.sub(r"[^a-z0-9.-]+", "-", path.rsplit("/", 1)[-1].lower()).strip("-.") or "local"
+    return model_of_kind(row.kind if row else "llm", name, shape, shape.positions, weights)
 
 
 def _no_checkpoint(word: str, seen: str) -> Refusal:

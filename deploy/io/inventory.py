@@ -24,12 +24,17 @@ from deploy.io.host_keys import host_key_problems
 from deploy.io.inventory_file import confirm_is_python, missing, syntax_refusal
 from deploy.io.local_weights import look_around
 from deploy.io.mistakes import connector_refusal, explained, no_host_in_limit
+from deploy.io.model_lock import lock_of, read_lock
 from deploy.io.named_files import missing_files
 from deploy.planning.plan import Plan, make_plan
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.validation.rollout import no_hosts, out_of_step
 
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
+_files: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""The file of each inventory that was loaded here: pyinfra's inventory does not say which file it was."""
+_last_loaded: list[str] = [""]
+"""The file of an inventory that pyinfra's own command loaded: config.py has loaded the same file before."""
 
 
 def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
@@ -54,6 +59,8 @@ def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
         unread = (*fleet.unread, *contradictions(inventory, is_read), *host_key_problems(inventory, root))
         fleet = replace(fleet, unread=unread)
     around = with_certificates(with_engines(look_around(fleet, root), inventory, fleet, root), fleet, root)
+    file = _files.get(inventory, _last_loaded[0])
+    around = replace(around, inventory=file, locked=read_lock(lock_of(file)) if file else {})
     return make_plan(fleet, replace(around, missing=missing_files(inventory, fleet, root)))
 
 
@@ -69,12 +76,15 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
     from pyinfra_cli.inventory import make_inventory
 
     confirm_is_python(file)
+    _last_loaded[0] = file
     if (here := str(Path.cwd())) not in sys.path:  # as pyinfra's own command does, so that an inventory may import
         sys.path.append(here)
     with ctx_state.use(State()):
         try:
             _confirm_groups(file)
-            return make_inventory(file, override_data=data, cwd=str(Path.cwd()))
+            inventory = make_inventory(file, override_data=data, cwd=str(Path.cwd()))
+            _files[inventory] = file
+            return inventory
         except UnexpectedExternalError as error:
             raise explained(error.exception, str(error.filename)) from None
         except SyntaxError as error:  # of a file in group_data

@@ -10,24 +10,25 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deploy.inventory.gateway_keys import GatewayKey, gateway_key, key_text, keys_in, text_of, without
+from deploy.inventory.gateway_keys import GatewayKey, KeyFile, file_in, gateway_key, key_text, text_of, without
+from deploy.inventory.key_limits import TenantLimits
 from deploy.refusals.errors import Refusal
 
 
 def new_key(
-    file: Path, tenant: str, models: list[str], expires: str, **limits: int | None
+    file: Path, tenant: str, models: list[str], expires: str, currency: str = "", **limits: int | None
 ) -> tuple[str, GatewayKey, list[GatewayKey]]:
     """A new key, which is kept nowhere; its line, which the file has now; and the tenant's other keys.
 
     Raises: Refusal.
     """
     with _turn(file) as path:
-        keys = keys_of(path)
-        text = ""
+        content = content_of(path)
+        keys, text = content.keys, ""
         while not text:
             text = key_text(secrets.token_bytes(64), {key.prefix for key in keys})
-        line = gateway_key(text, tenant, models, expires, datetime.now(UTC), **limits)
-        _write(path, text_of((*keys, line)))
+        line = gateway_key(text, tenant, models, expires, datetime.now(UTC), currency, **limits)
+        _write(path, text_of((*keys, line), content.tenants))
     return text, line, [key for key in keys if key.tenant == tenant]
 
 
@@ -37,20 +38,32 @@ def revoke(file: Path, prefix: str) -> GatewayKey:
     Raises: Refusal.
     """
     with _turn(file) as path:
-        left, revoked = without(keys_of(path), prefix, str(path))
-        _write(path, text_of(left))
+        content = content_of(path)
+        left, revoked = without(content.keys, prefix, str(path))
+        _write(path, text_of(left, content.tenants))
     return revoked
 
 
-def keys_of(file: Path) -> tuple[GatewayKey, ...]:
-    """The keys of the file; none where there is no file.
+def set_tenant(file: Path, line: TenantLimits) -> KeyFile:
+    """The file's new content, with this line in the place of the tenant's old one.
+
+    Raises: Refusal.
+    """
+    with _turn(file) as path:
+        content = content_of(path).with_tenant(line)
+        _write(path, text_of(content.keys, content.tenants))
+    return content
+
+
+def content_of(file: Path) -> KeyFile:
+    """The content of the file; no keys where there is no file.
 
     Raises: Refusal where it cannot be read or is no file of keys.
     """
     try:
-        return keys_in(file.read_text("utf-8"), str(file))
+        return file_in(file.read_text("utf-8"), str(file))
     except FileNotFoundError:
-        return ()
+        return KeyFile()
     except (OSError, UnicodeDecodeError) as error:
         raise _not_usable(file, error) from None
 

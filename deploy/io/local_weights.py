@@ -9,8 +9,10 @@ import struct
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
+from typing import Any, TypeGuard
 
 from deploy.inventory.fleet import Fleet
+from deploy.models.config_json import kept
 from deploy.models.resolve import sources_of
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
@@ -41,7 +43,7 @@ def read_local(directory: Path) -> LocalWeights:
             else b""
         )
         fingerprint.update(f"{path.relative_to(directory)}\0{path.stat().st_size}\0".encode() + head)
-        for shape, kind in _tensors(head) if path.suffix == ".safetensors" else ():
+        for shape, kind in tensors(head) if path.suffix == ".safetensors" else ():
             stored_bytes += math.prod(shape) * BITS.get(kind, 8) // 8
             parameters += math.prod(shape)
     return LocalWeights(
@@ -49,6 +51,7 @@ def read_local(directory: Path) -> LocalWeights:
         stored_bytes=stored_bytes,
         parameters=parameters,
         files=tuple(str(path.relative_to(directory)) for path in files),
+        config=_config(directory),
     )
 
 
@@ -65,11 +68,26 @@ def _header(path: Path) -> bytes:
         return file.read(min(length, HEADER_LIMIT_BYTES))
 
 
-def _tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
+def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
+    """Shape and type of each tensor that a safetensors header describes; none for a broken one."""
     try:
         described = json.loads(header)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
-    for name, tensor in described.items():
-        if name != "__metadata__":
-            yield tensor["shape"], tensor["dtype"]
+    for name, tensor in described.items() if isinstance(described, dict) else ():
+        shape, kind = (tensor.get("shape"), tensor.get("dtype")) if isinstance(tensor, dict) else (None, None)
+        if name != "__metadata__" and isinstance(kind, str) and _is_shape(shape):
+            yield shape, kind
+
+
+def _is_shape(shape: object) -> TypeGuard[list[int]]:
+    return isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
+
+
+def _config(directory: Path) -> dict[str, Any]:
+    """The part of config.json that the planner reads; empty where there is none that can be read."""
+    try:
+        config = json.loads((directory / "config.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return kept(config) if isinstance(config, dict) else {}

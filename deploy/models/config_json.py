@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from deploy.catalog import ARCHITECTURES
+from deploy.catalog.formats import FORMATS
+from deploy.models.formats import format_of
 from deploy.refusals.refuse import refuse
 from deploy.spec import Checkpoint
 
@@ -26,18 +29,67 @@ MORE = {
     "qk_rope_head_dim": ("qk_rope_head_dim",),
     "q_lora_rank": ("q_lora_rank",),
 }
-STORED_AS = {"mxfp4": "mxfp4", "fp8": "fp8", "gptq": "gptq", "NVFP4": "nvfp4", "FP8": "fp8"}
-"""`quant_method` of config.json, or `quant_algo` where that says modelopt, as the planner calls it."""
+BESIDE = (
+    *("moe_intermediate_size", "v_head_dim", "sliding_window", "model_type", "auto_map", "peft_type"),
+    *("activation_function", "tie_word_embeddings", "torch_dtype", "dtype"),
+)
+"""Further keys that a verdict depends on, or that a reader of a lock wants to see."""
+SERVED = ("llm", "embedder", "reranker")
 
 
-def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str) -> Checkpoint:
+def kept(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of config.json that is read here, sorted: what a lock keeps. Lists of modules are left out."""
+    names = {*(key for keys in (*NAMES.values(), *MORE.values()) for key in keys), *BESIDE, "architectures"}
+    part = {name: value for name, value in _flat(config).items() if name in names and value is not None}
+    if isinstance(stored := config.get("quantization_config"), Mapping):
+        part["quantization_config"] = {
+            key: value
+            for key, value in sorted(stored.items())
+            if key not in ("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules")
+        }
+    return dict(sorted(part.items()))
+
+
+def architecture_of(config: Mapping[str, Any]) -> str:
+    """The first class string of config.json; empty where it names none."""
+    names = config.get("architectures")
+    first = names[0] if isinstance(names, list | tuple) and names else ""
+    return first if isinstance(first, str) else ""
+
+
+def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names: Collection[str] = ()) -> Checkpoint:
     """The shape that config.json describes; `parameters` are those of the safetensors headers beside it.
 
-    Raises: a Refusal for a number that is not there, or for weights stored in a way the planner cannot count.
+    `names` are all files of the repository, where they are known. What is not served here needs no numbers: it is
+    refused by its architecture. Raises: a Refusal for a number that is not there.
     """
-    numbers = {**config, **config.get("text_config", {})}
+    numbers = _flat(config)
+    architecture = architecture_of(config)
+    row = ARCHITECTURES.get(architecture)
     required = {name: _first(numbers, keys) for name, keys in NAMES.items()}
-    architecture = next(iter(config.get("architectures") or ()), "")
+    if (row and row.kind in SERVED) or not architecture:
+        _confirm_numbers(required, architecture, config, where)
+    optional = {name: _first(numbers, keys) for name, keys in MORE.items()}
+    if optional["kv_lora_rank"]:
+        optional["head_dim"] = int(numbers.get("v_head_dim") or 0)
+    dense, width = optional["intermediate"], _first(numbers, ("moe_intermediate_size",))
+    if optional["experts"] and width:
+        optional["intermediate"] = width
+    quantization = config.get("quantization_config")
+    stored = format_of(quantization, names) if isinstance(quantization, Mapping) else ""
+    return Checkpoint(
+        architecture=architecture,
+        parameters=max(parameters, 1),
+        quantisation=FORMATS[stored].quantisation if stored else "",  # type: ignore[arg-type]  # words of STORED
+        format=stored,
+        dense_intermediate=dense if dense != optional["intermediate"] else 0,
+        **{name: max(number, 1) for name, number in required.items()},
+        **optional,
+    )
+
+
+def _confirm_numbers(required: Mapping[str, int], architecture: str, config: Mapping[str, Any], where: str) -> None:
+    """Confirms the numbers memory is counted by. Raises: a Refusal with every one that is missing."""
     missing = [NAMES[name][0] for name, number in required.items() if not number]
     missing += [] if architecture else ["architectures"]
     if missing:
@@ -49,34 +101,21 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str) -> Che
             wanted="config.json of a transformers checkpoint",
             attempt="name the directory the weights were downloaded to",
         )
-    optional = {name: _first(numbers, keys) for name, keys in MORE.items()}
-    if optional["kv_lora_rank"]:
-        optional["head_dim"] = int(numbers.get("v_head_dim") or 0)
-    return Checkpoint(
-        architecture=architecture,
-        parameters=parameters,
-        quantisation=_stored_as(config.get("quantization_config") or {}, where),  # type: ignore[arg-type]  # of STORED_AS
-        **required,
-        **optional,
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """config.json with the part about its text model in front; the architecture stays that of the whole."""
+    text = config.get("text_config")
+    inner = (
+        {name: value for name, value in text.items() if name != "architectures"} if isinstance(text, Mapping) else {}
     )
+    return {**config, **inner}
 
 
 def _first(numbers: Mapping[str, Any], keys: tuple[str, ...]) -> int:
     """The first of these keys that holds a whole number; 0 where none does."""
-    return next((numbers[key] for key in keys if isinstance(numbers.get(key), int)), 0)
-
-
-def _stored_as(quantization: Mapping[str, Any], where: str) -> str:
-    """The planner's name for how the weights are stored; empty for plain numbers."""
-    method = str(quantization.get("quant_method") or "")
-    word = str(quantization.get("quant_algo") or "") if method == "modelopt" else method
-    if word in ("", *STORED_AS):
-        return STORED_AS.get(word, "")
-    raise refuse(
-        "unknown-quantisation",
-        f"the planner cannot count weights that are stored as {word}",
-        where=f"{where}: quantization_config",
-        seen=word,
-        wanted=f"plain numbers, or one of {', '.join(sorted(set(STORED_AS.values())))}",
-        attempt="the same checkpoint in 16 bit",
-    )
+    for key in keys:
+        value = numbers.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return 0

@@ -154,6 +154,15 @@ def draft_of(model: Model) -> Checkpoint | None:
     return shape_of(speculative) if isinstance(speculative, Draft) else None
 
 
+def published_files(weights: Weights, surroundings: Surroundings) -> LocalWeights | None:
+    """The files of a directory, or of a repository that is locked at this commit."""
+    if weights.directory:
+        return surroundings.local.get(weights.directory)
+    locked = surroundings.locked.values()
+    wanted = (weights.repository, weights.revision)
+    return next((files for files in locked if wanted[0] and (files.repository, files.revision) == wanted), None)
+
+
 def serve(model: Model, surroundings: Surroundings) -> Served | None:
     """Everything known about a model, or None where its checkpoint or its architecture is unknown."""
     shape = shape_of(model)
@@ -161,7 +170,7 @@ def serve(model: Model, surroundings: Surroundings) -> Served | None:
     if shape is None or architecture is None:
         return None
     known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
-    local = surroundings.local.get(model.weights.directory)
+    local = published_files(model.weights, surroundings)
     beside = next((weights for place, weights in sources_of(model) if place == "speculative.weights"), None)
     return Served(
         model=model,

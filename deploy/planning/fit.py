@@ -13,6 +13,7 @@ from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS
 from deploy.inventory.fleet import Fleet
 from deploy.models import memory
 from deploy.models.budget import server_budget
+from deploy.models.names import resolved
 from deploy.models.resolve import Served, serve, shape_of
 from deploy.planning.plan import Plan, make_plan
 from deploy.spec import (
@@ -116,6 +117,7 @@ def fit_of(
     gpu: str, models: tuple[Model, ...], release: str, surroundings: Surroundings, wish: Wish = AS_IT_COMES
 ) -> Fit:
     """Models on one card, as an inventory declares them; whoever would sign their engines is taken for granted."""
+    models = tuple(resolved(model, surroundings) for model in models)
     models = tuple(wished(model, wish) for model in models) if wish != AS_IT_COMES else models
     server = Server(name="fit", models=tuple(_without_judging(model) for model in models), gpus=tuple(range(wish.gpus)))
     host = Host(

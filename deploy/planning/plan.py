@@ -12,6 +12,7 @@ from deploy.catalog import GPUS, SYSTEMS
 from deploy.engine.changes import why_built
 from deploy.engine.farm import farmed
 from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
+from deploy.inventory.named_models import with_names
 from deploy.models.files import all_weights_of, disk_needed_mib
 from deploy.models.resolve import image_of, release_row
 from deploy.planning.digest import digest
@@ -122,7 +123,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     Refuses: everything `deploy.validation` finds, all of it in one report; then everything that only the finished
     plan shows.
     """
-    fleet = with_default_gateway(fleet)
+    fleet = with_default_gateway(with_names(fleet, surroundings))
     refuse_all(judge(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
     balancers = balancer_slices(fleet)

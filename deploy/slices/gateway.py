@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.spec import GatewayLimits, Price
+from deploy.spec import GatewayLimits, Identity, Price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,5 +110,7 @@ class GatewaySlice:
     others: tuple[GatewayOtherSlice, ...] = ()
     prices: tuple[tuple[str, Price], ...] = ()
     """Models, and what a million of their tokens cost."""
+    identity: Identity | None = None
+    """The header that names the person behind a request, and who may send it."""
     usage_days: int
     """Days that counters of usage are kept; 0 where none are."""

@@ -8,8 +8,12 @@ from deploy.spec.balancer import Balancer, BalancerHost, Route, Traffic
 from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall, Opening
+<<<<<<< HEAD
 from deploy.spec.gateway import Alias, Gateway, GatewayLimits, Price
 from deploy.spec.https import Acme, Https
+=======
+from deploy.spec.gateway import Alias, Gateway, GatewayLimits, Identity, Price
+>>>>>>> main
 from deploy.spec.llm import (
     LLM,
     Adapter,
@@ -73,6 +77,7 @@ __all__ = [
     "Host",
     "Https",
     "Hub",
+    "Identity",
     "KVCache",
     "LoRA",
     "Lookahead",

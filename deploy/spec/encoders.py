@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from deploy.spec.sources import Checkpoint, Weights
+from deploy.spec.sources import Checkpoint, Weights, completed
 
 Path = Literal["auto", "pytorch", "engine", "python"]
 
@@ -13,9 +13,11 @@ Path = Literal["auto", "pytorch", "engine", "python"]
 DType = Literal["float16", "bfloat16", "float32"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Encoder:
-    """The common settings of embedder and reranker. `device="cpu"` serves without a GPU (small models, development).
+    """The common settings of embedder and reranker; `source` is a hub name or a directory, as `LLM` has it.
+
+    `device="cpu"` serves without a GPU (small models, development).
 
     `products="fp8"` computes the dense layers in 8 bits, less exactly: bge-reranker-large ran 32 to 55 % faster on an
     H100. nomic-embed-text-v2-moe ran 14 to 19 % faster in large passes, and up to 14 % slower where the host's CPU is
@@ -28,9 +30,11 @@ class Encoder:
     (H100, 2026-11-21), so a reranker has two.
     """
 
-    name: str
-    checkpoint: str | Checkpoint
-    weights: Weights
+    source: str = ""
+    _: KW_ONLY
+    name: str = ""
+    checkpoint: str | Checkpoint = ""
+    weights: Weights = Weights()
     path: Path = "auto"
     dtype: DType = "float16"
     products: Literal["dtype", "fp8"] = "dtype"
@@ -44,16 +48,22 @@ class Encoder:
     max_queue_size: int = 1024
     trust_remote_code: bool = False
 
+    def __post_init__(self) -> None:
+        """Complete a model that was declared by its source alone."""
+        completed(self)
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Embedder(Encoder):
     """Texts to vectors. `default_task` is the prefix of families that need one, when a request names none."""
 
+    _: KW_ONLY
     default_task: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Reranker(Encoder):
     """A query and passages to scores."""
 
+    _: KW_ONLY
     streams: int = 2

@@ -61,6 +61,20 @@ class Alias:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Identity:
+    """A header by which an OIDC proxy on the gateway's host names the person behind a request.
+
+    The gateway believes it only on connections from `proxies`, and counts usage by person within the key. The proxy
+    must take the header out of what clients send. Whoever may connect from those addresses may name anybody.
+    """
+
+    header: str
+    """In small letters: x-auth-request-email of oauth2-proxy, x-forwarded-email of others."""
+    proxies: tuple[str, ...] = ("127.0.0.1",)
+    """Loopback addresses of the host."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gateway:
     """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
 
@@ -107,6 +121,9 @@ class Gateway:
     the price at the time when it ends; another price later changes no count."""
     usage_days: int = 400
     """Days that this host keeps counters of requests, tokens and cost by key, tenant and model; 0 counts nothing."""
+    identity: Identity | None = None
+    """The header of an OIDC proxy that names the person behind a request; None reads none. Names of persons are then in
+    the counters of usage and in the journal. Not with `protection="balancer"`, which hands on what clients write."""
     limits: GatewayLimits = GatewayLimits()
     https: Https | None = None
     """None: the host itself speaks no TLS with clients."""

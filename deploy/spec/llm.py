@@ -7,11 +7,11 @@ the plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from deploy.spec.encoders import Path
-from deploy.spec.sources import Checkpoint, Weights
+from deploy.spec.sources import Checkpoint, Weights, completed
 
 Precision = Literal[
     "auto",
@@ -181,9 +181,11 @@ class Replay:
         return cls(judged=False, reason=reason)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LLM:
-    """A generative model. `checkpoint` is a name of the catalog or a `Checkpoint`.
+    """A generative model. `source` says all that `checkpoint` and `weights` say: a hub name (`Qwen/Qwen3-32B`, or with
+    a commit, tag or branch `Qwen/Qwen3-32B@main`) that `enginehouse pin` locks, or a directory (`./weights/mine`).
+    Without it `checkpoint` is a name of the catalog or a `Checkpoint`.
 
     `max_seq_len` is prompt and answer together, `max_num_tokens` what one iteration takes. `chunked_prefill` is also
     called chunked context. `guided_decoding` lets a request ask for JSON, a regular expression or a grammar.
@@ -192,9 +194,11 @@ class LLM:
     catalog's row says, and a model whose row names none is offered no tools.
     """
 
-    name: str
-    checkpoint: str | Checkpoint
-    weights: Weights
+    source: str = ""
+    _: KW_ONLY
+    name: str = ""
+    checkpoint: str | Checkpoint = ""
+    weights: Weights = Weights()
     path: Path = "auto"
     precision: Precision = "auto"
     calibration: Calibration | None = None
@@ -217,3 +221,7 @@ class LLM:
     cancellation_check_period_ms: int = 100
     max_queue_size: int = 256
     trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        """Complete a model that was declared by its source alone."""
+        completed(self)

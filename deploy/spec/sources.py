@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w][\w./-]*)?", re.ASCII)
+"""`owner/name` of a model hub, and after @ a commit, a tag or a branch."""
+DIRECTORY = re.compile(r"(\.{1,2}|~)?/.*")
+"""A directory as a source names it: it begins with `./`, `../`, `~/` or `/`, so that no hub name is taken for one."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,10 @@ class Checkpoint:
     """Experts one token goes through, where there are `experts`."""
     quantisation: Literal["", "mxfp4", "fp8", "nvfp4", "gptq"] = ""
     """How the weights are stored; empty where they are plain 16- or 32-bit numbers."""
+    format: str = ""
+    """The row of catalog.FORMATS that the files were published in; a name or a directory is read for it."""
+    dense_intermediate: int = 0
+    """Width of the layers without experts, if it is not `intermediate`, which is then an expert's."""
     kv_lora_rank: int = 0
     """Multi-head latent attention (DeepSeek, Kimi): elements of the latent that is kept instead of keys and values."""
     qk_rope_head_dim: int = 0
@@ -91,3 +101,18 @@ class Checkpoint:
     """0 where the config says null."""
     weights_mib: int = 0
     """MiB the weights take in GPU memory where `parameters x element size` does not say it (quantised as shipped)."""
+
+
+def completed(model: Any) -> None:
+    """Fill in what `source` says and the operator left out: name, checkpoint, and the directory of the weights."""
+    source = model.source
+    if not isinstance(source, str) or not source:
+        return
+    repository = source.partition("@")[0]
+    last = re.sub(r"[^a-z0-9._-]+", "-", repository.rstrip("/").rsplit("/", 1)[-1].lower()).strip("-._")
+    filled: dict[str, object] = {"name": last, "checkpoint": source}
+    if DIRECTORY.fullmatch(source) and model.weights == Weights():
+        filled["weights"] = Weights.local(source)
+    for field, value in filled.items():
+        if field == "weights" or not getattr(model, field):
+            object.__setattr__(model, field, value)

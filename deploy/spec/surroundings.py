@@ -8,17 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalWeights:
-    """A directory of the control machine, from the headers of its safetensors files: nothing is loaded."""
+    """Published files: a directory of the control machine, or a repository as `models.lock.json` has it.
+
+    Read from config.json and the headers of the safetensors files: nothing is loaded.
+    """
 
     revision: str
-    """`local-` and 16 hex digits over names, sizes and headers."""
+    """`local-` and 16 hex digits over names, sizes and headers; of a repository, its commit."""
     stored_bytes: int
     parameters: int
     files: tuple[str, ...]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The part of config.json that the planner reads; empty where there is none."""
+    repository: str = ""
+    fetched: tuple[str, ...] = ()
+    """The files of a repository that a host fetches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +68,10 @@ class Surroundings:
     local: Mapping[str, LocalWeights] = field(default_factory=dict)
     engines: tuple[EngineRecord, ...] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
+    locked: Mapping[str, LocalWeights] = field(default_factory=dict)
+    """Repositories by the name that an inventory uses, from the lock beside it."""
+    inventory: str = ""
+    """The inventory's file, for what an operator is told to type; empty where nobody knows it."""
     missing: tuple[str, ...] = ()
     """A sentence for each file the inventory names that is not on the control machine."""
     certificates: Mapping[str, CertificateFile] = field(default_factory=dict)

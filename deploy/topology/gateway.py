@@ -51,6 +51,7 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
         default_reranker=gateway.default_reranker,
         prices=tuple(sorted(gateway.prices.items(), key=lambda pair: pair[0])),
         usage_days=gateway.usage_days,
+        identity=gateway.identity,
         python=SYSTEMS[host.machine.os].python,
         fingerprint=fingerprint(servers),
         models=models,

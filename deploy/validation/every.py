@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from deploy.catalog.versions import version
 from deploy.inventory.fleet import Fleet
+from deploy.inventory.named_models import with_names
 from deploy.models.resolve import image_of, release_row, serve
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together
@@ -27,6 +28,7 @@ from deploy.validation.memory import memory_problems
 from deploy.validation.mig import mig_problems
 from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
+from deploy.validation.names import name_problems
 from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
@@ -44,12 +46,12 @@ from deploy.validation.weights import weights_problems
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
-    fleet = with_default_gateway(fleet)
+    fleet = with_default_gateway(with_names(fleet, surroundings))
     refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
     if not fleet.hosts and not fleet.unread:
         refusals.append(("", no_hosts()))
     for host in fleet.hosts:
-        problems = [*host_problems(host, fleet, surroundings), *building_problems(host, fleet, surroundings)]
+        problems = list(host_problems(host, fleet, surroundings))
         refusals += [(host.name, problem) for problem in problems]
     refusals += [*balancer_problems(fleet, surroundings), *gateway_others_problems(fleet), *monitor_problems(fleet)]
     refusals += sharing_problems(fleet)
@@ -71,12 +73,19 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Itera
     yield from https_problems(host, surroundings)
     yield from firewall_problems(host, fleet.balancers)
     yield from tenant_problems(host)
+    names = list(name_problems(host, surroundings))
+    yield from names or known_model_problems(host, fleet, surroundings)
+
+
+def known_model_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
+    """Every refusal of models, weights and memory of one host; nobody can judge them before every name is known."""
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
-    yield from repository_problems(host)
+    yield from repository_problems(host, surroundings)
     yield from engine_host_problems(host, surroundings)
     yield from memory_problems(host, surroundings)
     yield from disk_problems(host, surroundings)
+    yield from building_problems(host, fleet, surroundings)
 
 
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:

@@ -17,6 +17,7 @@ from deploy.refusals.refuse import at, model_at, refuse, server_at
 from deploy.spec import LLM, Alias, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names, named
+from deploy.validation.gateway_identity import identity_problems
 from deploy.validation.gateway_prices import price_problems
 from deploy.validation.servers import PORTS
 
@@ -65,6 +66,7 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _defaults(gateway, host)
     yield from _origins(gateway)
     yield from price_problems(gateway, host)
+    yield from identity_problems(gateway)
     yield from _models(host)
 
 

@@ -14,6 +14,7 @@ from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import LLM, Host, Server
 from deploy.validation.engine_flags import flag_problems
 from deploy.validation.engine_limits import engine_problems
+from deploy.validation.formats import format_problems
 from deploy.validation.lora import lora_problems
 from deploy.validation.parallel import parallel_problems
 from deploy.validation.placed import Placed
@@ -30,7 +31,8 @@ def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iter
     if not placed.path:  # said already; what a path would take makes no sense without one
         return
     checks = (parallel_problems, precision_problems, speculation_problems, lora_problems, engine_problems)
-    refusals = [problem for problems in checks for problem in problems(placed)]
+    formats = list(format_problems(placed))
+    refusals = formats or [problem for problems in checks for problem in problems(placed)]
     yield from refusals or flag_problems(placed)  # commands are written last, of what is fine in itself
 
 

@@ -14,6 +14,7 @@ from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.generation import llm_problems
+from deploy.validation.published import published_problems
 from deploy.validation.shapes import shape_problems
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -102,14 +103,16 @@ def _unknown(server: Server, model: Model) -> Iterator[Refusal]:
             attempt=offer(str(model.checkpoint), CHECKPOINTS),
         )
     else:
-        served = [row.name for row in ARCHITECTURES.values() if row.kind in KINDS]
+        kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
+        served = [row.name for row in ARCHITECTURES.values() if row.kind == kind]
+        slip = next((name for name in served if name.lower() == shape.architecture.lower()), "")
         yield refuse(
             "unknown-architecture",
             f"{model.name}: nothing here serves {shape.architecture}",
             where=f"{place}.architecture",
             seen=repr(shape.architecture),
-            wanted="the class string of config.json, one this project knows",
-            attempt=offer(shape.architecture, served),
+            wanted=f"the class string of config.json, one of {', '.join(sorted(served))}",
+            attempt=f"did you mean `{slip}`?" if slip else f"{_alternative(model)}; a near name is another network",
         )
 
 
@@ -136,6 +139,9 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
             wanted="a text-only decoder, or an encoder that embeds or reranks",
             attempt="serve it with another project; this one will not",
         )
+        return
+    if files := list(published_problems(server, served)):
+        yield from files
         return
     if KINDS[architecture.kind] != type(model).__name__:
         yield refuse(

@@ -12,10 +12,13 @@ from typing import NamedTuple
 
 from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.models.memory import head_dim, kv_heads
+from deploy.models.names import shape_published
+from deploy.models.resolve import published_files
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import LLM, Checkpoint, Draft, Host, Model, Weights
-from deploy.spec.surroundings import Surroundings
+from deploy.spec.sources import DIRECTORY
+from deploy.spec.surroundings import LocalWeights, Surroundings
 
 APART_PERCENT = 10
 """Files of one checkpoint differ by less than this between those who publish them in the same precision."""
@@ -31,13 +34,18 @@ class Source(NamedTuple):
     weights_at: tuple[str, ...]
 
 
-def repository_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each model of one host whose numbers are of another checkpoint than its repository's."""
+def repository_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for each model of one host whose numbers are of another checkpoint than its repository's.
+
+    Files that are locked or here decide; else the repository's name does.
+    """
     for server in host.servers:
         for model in server.models:
             for source in sources(model):
-                known = _declared(source)
-                if known:
+                known, files = _declared(source), published_files(source.weights, surroundings)
+                if files and files.config:
+                    yield from _filed_otherwise(server.name, model, source, files)
+                elif known:
                     yield from _named_otherwise(server.name, model, source, known)
                 elif isinstance(source.checkpoint, Checkpoint):
                     yield from _shaped_otherwise(server.name, model, source, source.checkpoint)
@@ -131,6 +139,39 @@ def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoi
         wanted=", ".join(f"{name}={known}" for name, _typed, known in differing),
         attempt=f'checkpoint="{row.name}", which has the numbers of its config.json',
     )
+
+
+def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeights) -> Iterator[Refusal]:
+    """A refusal where the inventory's numbers, its own or a row's, are not those of the files it names."""
+    place = files.repository or source.weights.directory
+    row = _declared(source)
+    typed = row.shape if row else source.checkpoint
+    if not isinstance(typed, Checkpoint):
+        return
+    try:
+        read = shape_published(files, place)
+    except Refusal as problem:
+        yield problem
+        return
+    differing = list(_differing(typed, read))
+    if typed.format and typed.format != read.format:
+        differing.append(("format", repr(typed.format), repr(read.format)))
+    if not differing:
+        return
+    name = f"{files.repository}@{files.revision}" if files.repository else _as_directory(place)
+    yield refuse(
+        "numbers-of-other-files",
+        f"{model.name}: memory is counted by numbers that are not those of {place}",
+        where=model_at(server, model.name, *source.checkpoint_at),
+        seen=", ".join(f"{name}={typed}" for name, typed, _read in differing),
+        wanted=", ".join(f"{name}={read}" for name, _typed, read in differing) + f", as {place}/config.json has them",
+        attempt=f'{type(model).__name__}("{name}"), which reads them; or the numbers of the files',
+    )
+
+
+def _as_directory(place: str) -> str:
+    """The directory as a model's source names it."""
+    return place if DIRECTORY.fullmatch(place) else f"./{place}"
 
 
 def _differing(typed: Checkpoint, known: Checkpoint) -> Iterator[tuple[str, object, object]]:

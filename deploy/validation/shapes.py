@@ -35,7 +35,9 @@ def _latent(server: Server, model: Model, shape: Checkpoint, place: tuple[str, .
     """A refusal where the cache could only be guessed: a latent without its sizes, or sizes without a latent."""
     row = ARCHITECTURES.get(shape.architecture)
     sizes = {name: getattr(shape, name) for name in LATENT}
-    if row is None or (all(sizes.values()) if row.latent_cache else not shape.kv_lora_rank + shape.qk_rope_head_dim):
+    if row is None or row.kind == "unserved":
+        return []
+    if all(sizes.values()) if row.latent_cache else not shape.kv_lora_rank + shape.qk_rope_head_dim:
         return []
     if row.latent_cache:
         problem = f"{shape.architecture} keeps a latent for each token, and its sizes are not said"

@@ -1,20 +1,14 @@
-"""Anthropic's `POST /v1/messages` and `/v1/messages/count_tokens`.
-
-The lines are more than 300 because a dialect is read as a whole: its request, its answer and its events.
-"""
+"""Anthropic's `POST /v1/messages` and `/v1/messages/count_tokens`."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from gateway.anthropic_answer import NO_THREADS, MessageWriter
 from gateway.chat import conversation_of, ids
 from gateway.dialects import (
     EFFORTS,
-    Block,
-    Blocks,
-    NamedEvent,
-    Step,
     Translation,
     answer,
     call_of,
@@ -28,49 +22,29 @@ from gateway.dialects import (
     text_parts,
     translation,
 )
-from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
-from gateway.generation import Generation
 from gateway.load import Pauses
 from gateway.messages import MOST_MESSAGES, MOST_PARTS
 from gateway.request import Request
-from gateway.said import Call, Reasoning
 from gateway.tools import MOST_TOOLS
 
 TEXT = {"text": "text"}
-ERRORS = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    502: "api_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-}
-STOPS = {"stop": "end_turn", "length": "max_tokens"}
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
-SIGNATURE = "unsigned"
-"""Clients send a thought back only if it has a signature; nothing is signed here."""
 NO_EFFECT = (
     *("cache_control", "context_management", "diagnostics", "inference_geo", "service_tier", "speed"),
     *("user_profile_id", "workspace_id"),
 )
 NO_PREFILL = "the last message is the assistant's: this server writes a new message and continues none"
+NOT_STORED = "this server stores no messages: send the whole conversation in `messages`"
 AT_ONCE = 64
 """Messages that are translated before other requests have a turn."""
-
-
-def anthropic_error(error: ApiError) -> dict[str, Any]:
-    """Anthropic's shape."""
-    kind = ERRORS.get(error.status, "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": error.message}}
 
 
 async def messages(request: Request) -> None:
     """The model's message is sent."""
     fields = request.fields()
+    if fields.has("thread"):
+        raise FieldError("thread", f"`thread`: {NOT_STORED}", NO_THREADS)
     chat = translation(request, fields)
     await _conversation(fields, chat, request.gateway.pauses)
     chat.body["max_completion_tokens"] = fields.whole("max_tokens", 1, 2**31 - 1)
@@ -82,7 +56,7 @@ async def messages(request: Request) -> None:
     chat.names["user"] = "metadata.user_id"
     metadata.close()
     fields.close()
-    understood_chat = await generation(request, chat)
+    understood_chat = await generation(request, chat, cuts_answer=True)
     del metadata, fields, chat  # the body is not held while the model answers
     await answer(understood_chat, MessageWriter(understood_chat))
 
@@ -110,7 +84,7 @@ async def _conversation(fields: Fields, chat: Translation, pauses: Pauses) -> No
         chat.message({"role": "system", "content": content_of(text_parts(fields, "system", TEXT))}, "system")
     listed = fields.items("messages", MOST_MESSAGES)
     for number, message in enumerate(listed, 1):
-        _message(Fields(message, f"messages[{number - 1}]"), chat)
+        _message(fields.within(message, f"messages[{number - 1}]"), chat)
         if number % AT_ONCE == 0:
             await pauses.pause()
     if chat.body["messages"][-1:] and chat.body["messages"][-1]["role"] == "assistant":
@@ -130,7 +104,7 @@ def _message(message: Fields, chat: Translation) -> None:
     elif not isinstance(content, list) or not 1 <= len(content) <= MOST_PARTS:
         raise message.wrong("content", f"a text, or a list of 1 to {MOST_PARTS} blocks")
     else:
-        blocks = [Fields(block, f"{message.path('content')}[{number}]") for number, block in enumerate(content)]
+        blocks = [message.within(block, f"{message.path('content')}[{number}]") for number, block in enumerate(content)]
         (_assistant if role == "assistant" else _user)(blocks, role, message.where, chat)
     message.close()
 
@@ -189,7 +163,7 @@ def _tools(fields: Fields, chat: Translation) -> None:
     if tools is not None and (not isinstance(tools, list) or len(tools) > MOST_TOOLS):
         raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
     for number, tool in enumerate(tools or []):
-        chat.body.setdefault("tools", []).append(_tool(Fields(tool, f"tools[{number}]")))
+        chat.body.setdefault("tools", []).append(_tool(fields.within(tool, f"tools[{number}]")))
         chat.names[f"tools[{number}].function"] = f"tools[{number}]"
         chat.names[f"tools[{number}].function.parameters"] = f"tools[{number}].input_schema"
     if choice.has("type"):
@@ -230,90 +204,3 @@ def _think(fields: Fields, chat: Translation) -> None:
     output.close()
     is_held = "response_format" in chat.body or chat.body.get("tool_choice", "auto") not in ("auto", "none")
     chat.think(effort, False if kind == "disabled" else True if kind and not is_held else None)
-
-
-class MessageWriter:
-    """A message: a block for each of thinking, text and calls."""
-
-    ends_with_done = False
-
-    def __init__(self, chat: Generation) -> None:
-        self._chat = chat
-
-    def begin(self) -> list[NamedEvent]:
-        """The message without content; then the sign of life that Anthropic's server sends there."""
-        message = self._message([], None)
-        return [_event("message_start", message=message), _event("ping")]
-
-    def step(self, step: Step) -> list[NamedEvent]:
-        """A block's beginning, what is added to it, and its end."""
-        kind, block, text = step
-        place = {"index": block.number}
-        if kind == "begin":
-            empty = _block(Block(block.number, block.kind, "", block.name, block.identity))
-            return [_event("content_block_start", **place, content_block=empty)]
-        if kind == "add":
-            return [_event("content_block_delta", **place, delta=_delta(block, text))]
-        events = [_event("content_block_stop", **place)]
-        if block.kind is Reasoning:
-            delta = {"type": "signature_delta", "signature": SIGNATURE}
-            events.insert(0, _event("content_block_delta", **place, delta=delta))
-        return events
-
-    def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """Why it ended, the usage, and the stop."""
-        delta = {"stop_reason": _stop(blocks, finish), "stop_sequence": None}
-        return [_event("message_delta", delta=delta, usage=self._usage()), _event("message_stop")]
-
-    def failure(self, error: ApiError) -> NamedEvent:
-        """The error as it is answered without a stream."""
-        return "error", anthropic_error(error)
-
-    def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
-        """The message with all its blocks."""
-        content = [_block(block) for block in blocks.blocks]
-        for block in content:
-            block |= {"signature": SIGNATURE} if block["type"] == "thinking" else {}
-        return self._message(content, _stop(blocks, finish))
-
-    def _message(self, content: list[dict[str, Any]], stop: str | None) -> dict[str, Any]:
-        head = {"id": f"msg_{self._chat.request.exchange.identity}", "type": "message", "role": "assistant"}
-        end = {"stop_reason": stop, "stop_sequence": None, "usage": self._usage()}
-        return {**head, "model": self._chat.name, "content": content, **end}
-
-    def _usage(self) -> dict[str, int]:
-        """Tokens of a cached prefix are counted apart from the rest of the prompt."""
-        usage = self._chat.usage()
-        cached = usage["prompt_tokens_details"]["cached_tokens"]
-        return {
-            "input_tokens": usage["prompt_tokens"] - cached,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": cached,
-            "output_tokens": usage["completion_tokens"],
-        }
-
-
-def _event(kind: str, **fields: Any) -> NamedEvent:
-    return kind, {"type": kind, **fields}
-
-
-def _block(block: Block) -> dict[str, Any]:
-    if block.kind is Call:
-        return {"type": "tool_use", "id": block.identity, "name": block.name, "input": block.arguments}
-    if block.kind is Reasoning:
-        return {"type": "thinking", "thinking": block.text, "signature": ""}
-    return {"type": "text", "text": block.text}
-
-
-def _delta(block: Block, text: str) -> dict[str, Any]:
-    if block.kind is Call:
-        return {"type": "input_json_delta", "partial_json": text}
-    return (
-        {"type": "thinking_delta", "thinking": text}
-        if block.kind is Reasoning
-        else {"type": "text_delta", "text": text}
-    )
-
-
-def _stop(blocks: Blocks, finish: str) -> str:
-    return "tool_use" if blocks.has_called and finish == "stop" else STOPS[finish]

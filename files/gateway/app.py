@@ -16,7 +16,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway import anthropic, audit, cohere, tei
+from gateway import anthropic, audit, cohere, cohere_chat, tei
+from gateway.anthropic_answer import anthropic_error
 from gateway.bodies import body_bounds
 from gateway.chat import chat_completions
 from gateway.completions import completions
@@ -25,6 +26,7 @@ from gateway.errors import ApiError, UpstreamError
 from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
 from gateway.fields import FieldError
 from gateway.gateway import Gateway
+from gateway.identity import person_of
 from gateway.keys import Key
 from gateway.models import list_models, one_model, version
 from gateway.page import PAGES, page
@@ -79,10 +81,10 @@ ROUTES = {
     "/v1/chat/completions": Route("POST", chat_completions, "chat", kind="llm"),
     "/v1/completions": Route("POST", completions, "completions", kind="llm"),
     "/v1/responses": Route("POST", responses, "responses", kind="llm"),
-    "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic.anthropic_error, "llm"),
-    "/v1/messages/count_tokens": Route("POST", anthropic.count_tokens, "tokenize", anthropic.anthropic_error, "llm"),
+    "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic_error, "llm"),
+    "/v1/messages/count_tokens": Route("POST", anthropic.count_tokens, "tokenize", anthropic_error, "llm"),
     "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
-    "/v2/chat": Route("POST", cohere.chat, "chat", kind="llm"),
+    "/v2/chat": Route("POST", cohere_chat.chat, "chat", kind="llm"),
     "/v1/embed": Route("POST", cohere.embed_v1, "embeddings", kind="embedder"),
     "/v2/embed": Route("POST", cohere.embed_v2, "embeddings", kind="embedder"),
     "/v1/tokenize": Route("POST", cohere.tokenize, "tokenize", kind="llm"),
@@ -271,6 +273,8 @@ class App:
             raise ApiError(431, "the headers are too large")
         if exchange.is_ambiguous:
             raise ApiError(400, "a header that says who asks, for what, or where the body ends, is there twice")
+        identity = self.gateway.settings.identity
+        exchange.record.person = person_of(identity, exchange.client, exchange.sent_headers)
         if route is None:
             return await page(self.gateway, exchange)
         if exchange.path in TRIALS:
@@ -344,7 +348,7 @@ class App:
             tokens = (prompt, min(record.cached_tokens, prompt) if is_own else 0, completion)
             is_error = bool(record.end) or record.status >= 400
             seconds = now - record.began
-            self.gateway.usage.add(record.at, record.key, record.tenant, record.model, is_error, tokens, seconds)
+            self.gateway.usage.add(record.at, record.holder, record.tenant, record.model, is_error, tokens, seconds)
         audit.write(record.line(now))
 
 

@@ -21,6 +21,8 @@ class Record:
     began: float
     tenant: str = "-"
     key: str = "-"
+    person: str = ""
+    """The client of the key whom a proxy named (identity.py)."""
     model: str = ""
     """The model that was chosen, or the fallback that answered."""
     alias: str = ""
@@ -45,6 +47,11 @@ class Record:
     at: float = field(default=0.0)
     """Seconds of the epoch when it began."""
 
+    @property
+    def holder(self) -> str:
+        """The key as usage counts it: `PREFIX`, or `PREFIX/PERSON`."""
+        return f"{self.key}/{self.person}" if self.person else self.key
+
     def line(self, now: float) -> str:
         """The line, JSON; times in milliseconds."""
         first = None if self.first_token is None else round((self.first_token - self.began) * 1000, 1)
@@ -54,6 +61,7 @@ class Record:
             "request": self.identity,
             "tenant": self.tenant,
             "key": self.key,
+            **({"person": self.person} if self.person else {}),
             "endpoint": self.endpoint,
             "model": self.model,
             **({"alias": self.alias} if self.alias else {}),

@@ -20,8 +20,7 @@ How gateways share a limit L.
 - A process that cannot use the account (no folder, a full disk) counts alone, and takes on its share of P processes:
   L/(H·P), rounded up. It tries the account again every few seconds.
 
-Tokens of a day or a month (UTC) are counted when a request is over. A request begins while the key has used less than
-its budget, so a key uses no more than that and what was under way. The sums outlive a restart (`periods`).
+Budgets of a day or a month (UTC) are in quotas.py; their sums outlive a restart (`periods`).
 """
 
 from __future__ import annotations
@@ -32,15 +31,18 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from datetime import datetime, timezone
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
+import gateway.clock
+from gateway import quotas
 from gateway.account import WINDOW_SECONDS, Account, Ended, Spent
 from gateway.audit import Record
-from gateway.errors import QUOTA, ApiError
+from gateway.errors import ApiError
 from gateway.keys import NOBODY, Key, KeyLimits
-from gateway.periods import Periods, ends
+from gateway.periods import Periods
+from gateway.quotas import Header, duration
 from gateway.settings import Settings
 
 UNSAID_TOKENS = 4096
@@ -52,7 +54,6 @@ READ = (400, 500)
 """Statuses of requests that were read, and then refused or broken; others were refused before."""
 REQUESTS, TOKENS = 1, 2
 
-Header = tuple[bytes, bytes]
 T = TypeVar("T")
 
 
@@ -66,7 +67,7 @@ class Budgets:
         self._shared: Account | None = None
         self._again = 0.0
         self.periods = Periods()
-        self.calendar: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+        self.calendar: Callable[[], datetime] = lambda: gateway.clock.now()
 
     def follow(self, settings: Settings) -> None:
         """Limits are shared as the settings say."""
@@ -81,7 +82,7 @@ class Budgets:
 
         def look(account: Account, _share: int) -> Usage:
             with account.looked_at(key.digest) as spent:
-                return Usage(spent, account.ended(key.digest), limits_of(key.limits, self.hosts))
+                return Usage(spent, account.ended(key.digest), key.limits.shared(self.hosts))
 
         return self.counted(look)
 
@@ -100,21 +101,15 @@ class Budgets:
         return ask(self._alone, self.hosts * self.processes)
 
     def check_periods(self, key: Key) -> None:
-        """The key has tokens left of its day and its month.
+        """The key and its tenant have something left of their days and months.
 
         Raises: ApiError 429.
         """
-        limits = limits_of(key.limits, self.hosts)
-        if not limits.tokens_per_day and not limits.tokens_per_month:
-            return
-        now = self.calendar()
-        used_of = self.periods.used(key.prefix, now)
-        # The month first: its end is the later one.
-        for place, name, most in ((1, "month", limits.tokens_per_month), (0, "day", limits.tokens_per_day)):
-            if most and used_of[place] >= most:
-                share = f" on this host, one of {self.hosts}" if self.hosts > 1 else ""
-                message = f"this key has {most} tokens a {name}{share}, and used {used_of[place]}; the {name} ends at"
-                raise ApiError(429, f"{message} {ends(now)[place]}", code=QUOTA, is_spent=True)
+        quotas.check(key, self.periods, self.hosts, self.calendar())
+
+    def of_periods(self, key: Key) -> list[Header]:
+        """The answer's headers about the key's budgets of tokens a day and a month."""
+        return quotas.headers(key, self.periods, self.hosts, self.calendar())
 
     def close(self) -> None:
         """Nothing of this process is under way any more."""
@@ -138,6 +133,7 @@ class Lease:
 
     def __init__(self, budgets: Budgets, key: Key) -> None:
         self.told: list[Header] = []
+        self._of_periods: list[Header] = []
         self._budgets, self._key = budgets, key
         self._account: Account | None = None
         self._second = self._tokens = 0
@@ -151,20 +147,21 @@ class Lease:
         """
         if self._key is NOBODY:
             return
+        self.told = self._of_periods = self._budgets.of_periods(self._key)
         self._budgets.check_periods(self._key)
         key = self._key.digest
 
         def ask(account: Account, share: int) -> None:
-            limits = limits_of(self._key.limits, share)
+            limits = self._key.limits.shared(share)
             with account.looked_at(key, limits.concurrent) as spent:
-                self.told = headers(spent, limits)
+                self.told = headers(spent, limits) + self._of_periods
                 if limits.requests_per_minute and spent.requests >= limits.requests_per_minute:
                     wait = spent.free_in(REQUESTS, spent.requests - limits.requests_per_minute + 1)
                     raise refused(f"this key has {limits.requests_per_minute} requests a minute; all are used", wait)
                 if limits.concurrent and spent.running >= limits.concurrent:
                     raise refused(f"{spent.running} requests of this key are under way; no more may be", 1)
                 account.begin(key, spent.now)
-                self.told = headers(account.spent(key, spent.now), limits)
+                self.told = headers(account.spent(key, spent.now), limits) + self._of_periods
             self._account = account
 
         self._budgets.counted(ask)
@@ -179,7 +176,7 @@ class Lease:
         key = self._key.digest
 
         def ask(account: Account, share: int) -> None:
-            limits = limits_of(self._key.limits, share)
+            limits = self._key.limits.shared(share)
             most = limits.tokens_per_minute
             with account.looked_at(key) as spent:
                 is_known = account is self._account and spent.now - self._second < WINDOW_SECONDS
@@ -194,7 +191,7 @@ class Lease:
                     account.begin(key, spent.now)
                 second = self._second if is_known and self._tokens else int(spent.now)
                 account.reserve(key, second, more)
-                self.told = headers(account.spent(key, spent.now), limits)
+                self.told = headers(account.spent(key, spent.now), limits) + self._of_periods
             self._account, self._second, self._tokens = account, second, tokens
 
         self._budgets.counted(ask)
@@ -207,11 +204,6 @@ class Lease:
             return
         with suppress(sqlite3.Error):  # it is done with the account's next change
             account.settle(self._key.digest, self._second, self._tokens, prompt, completion)
-
-
-def limits_of(limits: KeyLimits, share: int) -> KeyLimits:
-    """The part of the limits of one of `share`, rounded up: a limit lets something through everywhere."""
-    return KeyLimits(*(-(-getattr(limits, limit.name) // share) for limit in fields(KeyLimits)))
 
 
 def used(record: Record, reserved: int, streams: bool) -> tuple[int, int]:
@@ -242,11 +234,6 @@ def headers(spent: Spent, limits: KeyLimits) -> list[Header]:
             told = (("limit", str(limit)), ("remaining", str(max(limit - count, 0))), ("reset", duration(wait)))
             found += [(b"x-ratelimit-%s-%s" % (word.encode(), name), value.encode()) for word, value in told]
     return found
-
-
-def duration(seconds: int) -> str:
-    """The seconds as OpenAI's headers say them: 1s, 1m0s."""
-    return f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
 
 
 def refused(message: str, wait: int) -> ApiError:

@@ -1,7 +1,4 @@
-"""Cohere's `POST /v2/chat`, `/v1/embed`, `/v2/embed`, `/v1/tokenize` and `/v1/detokenize`; `rerank.py` has the rest.
-
-The lines are more than 300 because a dialect is read as a whole: its request, its answer and its events.
-"""
+"""Cohere's `/v1/embed`, `/v2/embed`, `/v1/tokenize` and `/v1/detokenize`; `cohere_chat` and `rerank` have the rest."""
 
 from __future__ import annotations
 
@@ -9,202 +6,22 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gateway.cohere_chat import SAME_PRIORITY, TEXT
 from gateway.completions import ids as prompt_ids
 from gateway.dialects import (
-    Block,
-    Blocks,
-    NamedEvent,
-    Step,
-    Translation,
-    answer,
-    content_of,
-    generation,
-    moved,
-    passed_over,
-    stop_sequences,
-    text_part,
     text_parts,
-    translation,
 )
 from gateway.embeddings import BYTES_A_NUMBER, tensors, vectors_of
-from gateway.errors import ApiError
 from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
-from gateway.generation import Generation
 from gateway.load import PIECE_SECONDS
-from gateway.messages import MOST_MESSAGES, MOST_PARTS
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
-from gateway.said import Call, Reasoning
 
-FINISHES = {"stop": "COMPLETE", "length": "MAX_TOKENS"}
-CHOICES = {"REQUIRED": "required", "NONE": "none"}
 TASKS = ("search_document", "search_query", "classification", "clustering")
 FORMS = ("float", "base64")
-TEXT = {"text": "text"}
-SAME_PRIORITY = "all requests have the same priority"
 MOST_IDS = 8192
 """Ids to be spelled in one request: 3 ms of the event loop's time."""
-
-
-async def chat(request: Request) -> None:
-    """The model's message is sent, as `/v2/chat` does."""
-    fields = request.fields()
-    chat = translation(request, fields)
-    for number, message in enumerate(fields.items("messages", MOST_MESSAGES), 1):
-        _message(Fields(message, f"messages[{number - 1}]"), chat)
-        if number % 64 == 0:
-            await request.gateway.pauses.pause()
-    moved(fields, chat.body, max_tokens="max_tokens", temperature="temperature", seed="seed", p="top_p")
-    moved(fields, chat.body, stream="stream", tools="tools")
-    stop_sequences(fields, chat)
-    moved(fields, chat.body, frequency_penalty="frequency_penalty", presence_penalty="presence_penalty")
-    if top_k := fields.whole("k", 0, 2**31 - 1, 0):  # 0: all
-        chat.body["top_k"] = top_k
-    chat.names |= {"top_p": "p", "top_k": "k"}
-    if choice := fields.text("tool_choice", "", choices=("", *CHOICES)):
-        chat.body["tool_choice"] = CHOICES[choice]
-    _format(fields.inner("response_format"), chat)
-    thinking = fields.inner("thinking")
-    kind = thinking.text("type", "", choices=("", "enabled", "disabled"))
-    thinking.only("token_budget", because="the model ends its thought by itself")
-    thinking.close()
-    chat.think("", False if kind == "disabled" else None)
-    _refused(fields)
-    fields.close()
-    understood_chat = await generation(request, chat)
-    del thinking, fields, chat  # the body is not held while the model answers
-    await answer(understood_chat, ChatWriter(understood_chat))
-
-
-def _message(message: Fields, chat: Translation) -> None:
-    role = message.text("role", choices=("user", "assistant", "system", "tool"))
-    body: dict[str, Any] = {"role": role}
-    thoughts = [plan] if (plan := message.text("tool_plan", "")) else []
-    content = "" if message.has("tool_calls") and not message.has("content") else message.value("content")
-    if isinstance(content, str):
-        body["content"] = content
-    elif isinstance(content, list) and len(content) <= MOST_PARTS:
-        parts = [Fields(part, f"{message.path('content')}[{number}]") for number, part in enumerate(content)]
-        texts = [_text(part, role, thoughts) for part in parts]
-        body["content"] = content_of([text for text in texts if text is not None])
-    else:
-        raise message.wrong("content", f"a text, or a list of up to {MOST_PARTS} parts")
-    passed_over(message, "citations")
-    moved(message, body, tool_calls="tool_calls", tool_call_id="tool_call_id")
-    if thoughts and chat.reads("reasoning_content"):
-        body["reasoning_content"] = "\n".join(thoughts)
-    message.close()
-    chat.message(body, message.where)
-
-
-def _text(part: Fields, role: str, thoughts: list[str]) -> str | None:
-    """The text of a part; None for a thought, which is among the thoughts then."""
-    kind = part.text("type", "text")
-    if kind == "thinking" and role == "assistant":
-        thoughts.append(part.text("thinking"))
-        return None
-    if kind == "document" and role == "tool":
-        data = part.inner("document").value("data")
-        return data if isinstance(data, str) else compact(data)
-    return text_part(part, TEXT, kind)
-
-
-def _format(form: Fields, chat: Translation) -> None:
-    kind = form.text("type", "text", choices=("text", "json_object"))
-    name = "json_schema" if form.has("json_schema") else "schema"
-    schema = form.value("json_schema") or form.value("schema")
-    if schema is not None:
-        chat.body["response_format"] = {"type": "json_schema", "json_schema": {"name": "output", "schema": schema}}
-        chat.names["response_format.json_schema.schema"] = form.path(name)
-    elif kind == "json_object":
-        chat.body["response_format"] = {"type": kind}
-    form.close()
-
-
-def _refused(fields: Fields) -> None:
-    fields.flag("strict_tools", False)  # a call that is demanded keeps its schema; no other does
-    fields.only("documents", [], because="no document is cited: write it into a message")
-    options = fields.inner("citation_options")
-    options.only("mode", "OFF", "off", "DISABLED", "disabled", because="no document is cited")
-    options.close()
-    fields.only("safety_mode", "OFF", "NONE", because="no instruction is added to the prompt")
-    fields.only("logprobs", False, because="log probabilities are answered by /v1/chat/completions")
-    fields.only("raw_prompting", False, because="/v1/completions takes a prompt as it is")
-    fields.only("priority", 0, because=SAME_PRIORITY)
-
-
-class ChatWriter:
-    """A message of Cohere: thinking and texts as its content, then calls."""
-
-    ends_with_done = True
-
-    def __init__(self, chat: Generation) -> None:
-        self._chat = chat
-        self._identity = chat.request.exchange.identity
-
-    def begin(self) -> list[NamedEvent]:
-        """The message without content."""
-        empty = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
-        return [_event("message-start", id=self._identity, delta={"message": empty})]
-
-    def step(self, step: Step) -> list[NamedEvent]:
-        """A content's or a call's beginning, what is added to it, and its end."""
-        kind, block, text = step
-        subject = "tool-call" if block.kind is Call else "content"
-        if kind == "end":
-            return [_event(f"{subject}-end", index=block.number)]
-        if block.kind is Call:
-            call = _call(block, "") if kind == "begin" else {"function": {"arguments": text}}
-            message: dict[str, Any] = {"tool_calls": call}
-        else:
-            word = _word(block)
-            message = {"content": {"type": word, word: ""} if kind == "begin" else {word: text}}
-        name = f"{subject}-{'start' if kind == 'begin' else 'delta'}"
-        return [_event(name, index=block.number, delta={"message": message})]
-
-    def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """Why it ended, and the usage."""
-        delta = {"finish_reason": _finish(blocks, finish), "usage": self._usage()}
-        return [_event("message-end", id=self._identity, delta=delta)]
-
-    def failure(self, error: ApiError) -> NamedEvent:
-        """The message's end says the error."""
-        delta = {"finish_reason": "ERROR", "error": error.message, "usage": self._usage()}
-        return _event("message-end", id=self._identity, delta=delta)
-
-    def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
-        """The message with all its content."""
-        message: dict[str, Any] = {"role": "assistant"}
-        message["content"] = [
-            {"type": _word(block), _word(block): block.text} for block in blocks.blocks if block.kind is not Call
-        ]
-        if calls := [_call(block, block.text) for block in blocks.blocks if block.kind is Call]:
-            message["tool_calls"] = calls
-        end = {"finish_reason": _finish(blocks, finish), "usage": self._usage()}
-        return {"id": self._identity, "message": message, **end}
-
-    def _usage(self) -> dict[str, Any]:
-        usage = self._chat.usage()
-        counts = {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"]}
-        cached = usage["prompt_tokens_details"]["cached_tokens"]
-        return {"billed_units": counts, "tokens": counts, "cached_tokens": cached}
-
-
-def _event(kind: str, **fields: Any) -> NamedEvent:
-    return kind, {"type": kind, **fields}
-
-
-def _word(block: Block) -> str:
-    return "thinking" if block.kind is Reasoning else "text"
-
-
-def _call(block: Block, arguments: str) -> dict[str, Any]:
-    return {"id": block.identity, "type": "function", "function": {"name": block.name, "arguments": arguments}}
-
-
-def _finish(blocks: Blocks, finish: str) -> str:
-    return "TOOL_CALL" if blocks.has_called and finish == "stop" else FINISHES[finish]
 
 
 async def embed_v1(request: Request) -> None:
@@ -267,7 +84,7 @@ def _inputs(fields: Fields, most: int) -> list[str]:
     """The texts of `inputs`, each an object of parts."""
     texts = []
     for number, item in enumerate(fields.items("inputs", most)):
-        entry = Fields(item, f"inputs[{number}]")
+        entry = fields.within(item, f"inputs[{number}]")
         texts.append("\n".join(text_parts(entry, "content", TEXT)))
         entry.close()
     return texts

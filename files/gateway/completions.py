@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.batch import Batch, batch_of
-from gateway.chat import refuse_changes
 from gateway.events import Event
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, most_characters, refuse_longer, room, stream_of
@@ -22,6 +21,7 @@ from gateway.logprobs import Listed, content_of
 from gateway.request import Request
 from gateway.sampling import MOST_LOGPROBS, endless, refuse_logprobs, sampling_of
 from gateway.settings import ModelSettings
+from gateway.unsupported import refuse_changes
 
 PREFIX, KIND = "cmpl", "text_completion"
 Prompt = str | list[int]

@@ -97,10 +97,10 @@ def translation(request: Request, fields: Fields) -> Translation:
     return Translation({"model": name}, request.gateway.prompters[model.name])
 
 
-async def generation(request: Request, chat: Translation) -> Generation:
-    """The chat, understood as if the client had sent it to `/v1/chat/completions`."""
+async def generation(request: Request, chat: Translation, cuts_answer: bool = False) -> Generation:
+    """The chat, understood as if the client had sent it to `/v1/chat/completions`; `cuts_answer` as there."""
     request.body = chat.body
-    return await chat.understood(understood(request))
+    return await chat.understood(understood(request, cuts_answer))
 
 
 def moved(fields: Fields, body: dict[str, Any], **names: str) -> None:
@@ -133,7 +133,9 @@ def text_parts(fields: Fields, name: str, kinds: dict[str, str]) -> list[str]:
         return [content]
     if not isinstance(content, list) or len(content) > MOST_PARTS:
         raise fields.wrong(name, f"a text, or a list of up to {MOST_PARTS} parts")
-    return [text_part(Fields(part, f"{fields.path(name)}[{number}]"), kinds) for number, part in enumerate(content)]
+    return [
+        text_part(fields.within(part, f"{fields.path(name)}[{number}]"), kinds) for number, part in enumerate(content)
+    ]
 
 
 def text_part(part: Fields, kinds: dict[str, str], kind: str = "") -> str:

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 
+from gateway import clock
 from gateway.audit import Record
 from gateway.budgets import Lease
 from gateway.errors import ApiError
@@ -62,7 +63,9 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self.method, self.path = str(scope["method"]), str(scope["path"])
         self.query = bytes(scope.get("query_string", b""))
-        given = list(scope["headers"])
+        given = self.sent_headers = list(scope["headers"])
+        self.client = str((scope.get("client") or ("",))[0])
+        """Address of whoever opened the connection."""
         self.headers: dict[bytes, bytes] = dict(given)
         self.header_bytes = sum([len(name) + len(value) + 4 for name, value in given]) + len(self.path)
         has_two_ends = b"transfer-encoding" in self.headers and b"content-length" in self.headers
@@ -70,7 +73,7 @@ class Exchange:
         """Two readers of the request could take it for two different ones."""
         self.limits = limits
         self.identity = os.urandom(16).hex()
-        self.record = Record(self.identity, "", time.monotonic(), at=time.time())
+        self.record = Record(self.identity, "", time.monotonic(), at=clock.now().timestamp())
         self.lease: Lease | None = None
         """What the request holds of its key's limits; the answer tells of them."""
         self.pauses = Pauses()

@@ -17,6 +17,8 @@ MOST_SHOWN = 64
 """Names of ignored fields that an answer tells."""
 TYPO = 0.85
 """So much alike (difflib's ratio) an unknown name is taken for a known one that is misspelt, and refused."""
+PLACE = re.compile(r"\[\d+\]")
+"""An item's number in its list."""
 
 
 class FieldError(ValueError):
@@ -28,9 +30,14 @@ class FieldError(ValueError):
 
 
 class Ignored(list[str]):
-    """Names of the request's fields that are passed over, some of them, and the count of all."""
+    """Names of the request's fields that are passed over: the first ones as items, all of them in `names`.
 
-    total = 0
+    A field of every message counts as a single name, so that a long chat is no different from a short one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
 
 
 class Fields:
@@ -102,18 +109,18 @@ class Fields:
         """A whole number from `least` to `most`; None where it is absent."""
         return self.whole(name, least, most) if self.has(name) else None
 
-    def items(self, name: str, most: int) -> list[Any]:
-        """A list of 1 to `most` values of any type."""
-        value = self._or_default(name, None)
+    def items(self, name: str, most: int, least: int = 1) -> list[Any]:
+        """A list of `least` to `most` values of any type; an absent one is an empty list if that may be."""
+        value = self._or_default(name, None if least else [])
         if not isinstance(value, list):
             raise self.wrong(name, "a list")
-        if not 1 <= len(value) <= most:
-            raise self.wrong(name, f"a list of 1 to {most} items")
+        if not least <= len(value) <= most:
+            raise self.wrong(name, f"a list of {least} to {most} items")
         return value
 
-    def texts(self, name: str, most: int) -> list[str]:
-        """A list of 1 to `most` texts."""
-        values = self.items(name, most)
+    def texts(self, name: str, most: int, least: int = 1) -> list[str]:
+        """A list of `least` to `most` texts, as `items`."""
+        values = self.items(name, most, least)
         for number, value in enumerate(values):
             if not isinstance(value, str):
                 raise FieldError(f"{self.path(name)}[{number}]", f"`{self.path(name)}[{number}]` must be a text")
@@ -163,11 +170,14 @@ class Fields:
         for name in self._left:
             shown = name if len(name) <= MOST_SHOWN else name[:MOST_SHOWN] + "…"
             if self._ignored is not None:
-                self._ignored.total += 1
-                if self._ignored.total > MOST_UNKNOWN:
+                path = PLACE.sub("[]", self.path(shown))
+                if path in self._ignored.names:
+                    continue
+                if len(self._ignored.names) == MOST_UNKNOWN:
                     message = f"unknown field `{self.path(shown)}`, after {MOST_UNKNOWN} others"
                     raise FieldError(self.path(shown), message, "unknown_parameter")
                 if not difflib.get_close_matches(shown, self._known, 1, TYPO):
+                    self._ignored.names.add(path)
                     self.note(shown)
                     continue
             near = difflib.get_close_matches(shown, self._known, 1)
@@ -187,4 +197,4 @@ class Fields:
 
 def shown_name(path: str) -> str:
     """A client's name of a field as a header may have it: without places in lists, of harmless letters, short."""
-    return re.sub(r"[^A-Za-z0-9_.\[\]-]", "?", re.sub(r"\[\d+\]", "[]", path[: 4 * MOST_SHOWN]))[:MOST_SHOWN]
+    return re.sub(r"[^A-Za-z0-9_.\[\]-]", "?", PLACE.sub("[]", path[: 4 * MOST_SHOWN]))[:MOST_SHOWN]

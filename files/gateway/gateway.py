@@ -6,9 +6,9 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 
+from gateway import clock
 from gateway.bodies import Parser
 from gateway.budgets import Budgets, folder_of_the_unit
 from gateway.errors import ApiError
@@ -48,7 +48,7 @@ class Gateway:
         """Counters of a year take a while to add up: the process does so for one page at a time."""
         self._follow_usage()
         self.budgets.periods = self.usage.periods
-        self.usage.count(datetime.now(timezone.utc))  # before the first request: a restart gives no budget anew
+        self.usage.count(clock.now())  # before the first request: a restart gives no budget anew
 
     def _follow_usage(self) -> None:
         self.usage.days, self.usage.prices = self.settings.usage_days, self.settings.prices
@@ -57,7 +57,7 @@ class Gateway:
         """For ever: what this process did is counted within a second."""
         while True:
             await asyncio.sleep(COUNT_SECONDS)
-            await asyncio.to_thread(self.usage.count, datetime.now(timezone.utc))
+            await asyncio.to_thread(self.usage.count, clock.now())
 
     async def keep_current(self) -> None:
         """For ever: servers, settings and keys are as their hosts and files say, within a second or two."""

@@ -43,6 +43,8 @@ class Generation:
     """Engine of the request's longest prompt, which all its prompts share; None: the shortest with room."""
     readers: list[Reader] = field(default_factory=list)
     """Of a chat, for each sequence."""
+    is_cut: bool = False
+    """The request allows a longer answer than the context has room for."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:

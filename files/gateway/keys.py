@@ -1,11 +1,13 @@
 """Who may ask what: API keys, kept as hashes in a file that is read again when it changes.
 
     {"keys": [{"sha256": "9f86d0…", "prefix": "eh-4k2pxt", "tenant": "search", "models": ["*"], "created": 1763856000,
-               "expires": 1767225600, "requests_per_minute": 600, "tokens_per_minute": 100000, "concurrent": 8}]}
+               "expires": 1767225600, "requests_per_minute": 600, "tokens_per_minute": 100000, "concurrent": 8}],
+     "tenants": [{"tenant": "search", "cost_per_month": 250000000, "currency": "EUR"}]}
 
 A key is random, of at least 128 bits, so its plain SHA-256 is enough: whoever reads the file cannot find the key. The
 hash of what a client sent is looked up in a dictionary, so the time that takes says nothing about any key's text.
-Two keys of one tenant may live side by side, each with its own limits. `enginehouse key` writes the file.
+Two keys of one tenant may live side by side, each with its own limits. `tenants`, which older files lack, has budgets
+for all keys of a tenant together. Budgets of money are in 10^-6 of their currency. `enginehouse key` writes the file.
 
 A line taken out of the file ends its key: within a second new requests are refused, and within another one a stream
 that runs ends with an error event. Other limits, or another expiry, hold for what comes and end nothing.
@@ -20,6 +22,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
@@ -27,7 +30,7 @@ from gateway.fields import FieldError, Fields
 LONGEST_KEY = 256
 BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([\x21-\x7e]+)")
 MOST_KEYS = 100_000
-MOST, MOST_OF_PERIOD = 2**31 - 1, 10**15
+MOST, MOST_OF_PERIOD, MOST_COST = 2**31 - 1, 10**15, 10**18
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,24 @@ class KeyLimits:
     tokens_per_day: int = 0
     tokens_per_month: int = 0
     """Of prompts and answers, in a day and a month of the calendar (UTC)."""
+    cost_per_day: int = 0
+    cost_per_month: int = 0
+    """By the gateway's prices, in 10^-6 of `currency`; requests that cost another currency do not count."""
+    currency: str = ""
+
+    @property
+    def has_periods(self) -> bool:
+        """True if a day or a month has a budget."""
+        return any(getattr(self, name) for name in PERIODS)
+
+    def shared(self, share: int) -> KeyLimits:
+        """The part of one of `share`, rounded up: a limit lets something through everywhere."""
+        parts: dict[str, Any] = {name: -(-getattr(self, name) // share) for name in NUMBERS}
+        return KeyLimits(**parts, currency=self.currency)
+
+
+PERIODS = ("tokens_per_day", "tokens_per_month", "cost_per_day", "cost_per_month")
+NUMBERS = tuple(limit.name for limit in fields(KeyLimits) if limit.name != "currency")
 
 
 @dataclass(frozen=True)
@@ -57,6 +78,8 @@ class Key:
     models: frozenset[str]
     expires: int = field(compare=False)
     limits: KeyLimits = field(default=KeyLimits(), compare=False)
+    tenant_limits: KeyLimits = field(default=KeyLimits(), compare=False)
+    """Budgets that the tenant's keys share."""
 
     def may_use(self, model: str) -> bool:
         """True if the key is for this model."""
@@ -125,28 +148,55 @@ def keys_of(given: object) -> dict[str, Key]:
     Raises: FieldError for anything else in it: a right that is not understood is not granted.
     """
     top = Fields(given)
-    listed = top.value("keys")
+    listed, tenants = top.value("keys"), _tenants(top)
     top.close()
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise top.wrong("keys", f"a list of up to {MOST_KEYS} keys")
-    found = [_key(Fields(one, f"keys[{number}]")) for number, one in enumerate(listed)]
+    found = [_key(Fields(line, f"keys[{number}]"), tenants) for number, line in enumerate(listed)]
     if len({key.digest for key in found}) != len(found):
         raise FieldError("keys", "a key stands in the file twice")
     return {key.digest: key for key in found}
 
 
-def _key(given: Fields) -> Key:
+def _tenants(top: Fields) -> dict[str, KeyLimits]:
+    """The budgets of tenants; none in a file of before."""
+    listed = top.value("tenants") or []
+    if not isinstance(listed, list) or len(listed) > MOST_KEYS:
+        raise top.wrong("tenants", f"a list of up to {MOST_KEYS} tenants")
+    limits: dict[str, KeyLimits] = {}
+    for number, line in enumerate(listed):
+        fields_ = Fields(line, f"tenants[{number}]")
+        name = fields_.text("tenant")
+        if name in limits:
+            raise FieldError("tenants", "a tenant stands in the file twice")
+        limits[name] = _limits(fields_, PERIODS)
+        fields_.close()
+    return limits
+
+
+def _limits(given: Fields, names: tuple[str, ...]) -> KeyLimits:
+    numbers = {name: given.whole(name, 0, _most(name), 0) for name in names}
+    currency = given.text("currency", "")
+    if bool(currency) != bool(numbers["cost_per_day"] or numbers["cost_per_month"]):
+        raise given.wrong("currency", "the currency of a budget of money, and absent without one")
+    if currency and not re.fullmatch(r"[A-Z]{3}", currency):
+        raise given.wrong("currency", "three capital letters")
+    return KeyLimits(**numbers, currency=currency)
+
+
+def _key(given: Fields, tenants: Mapping[str, KeyLimits]) -> Key:
     digest = given.text("sha256")
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise given.wrong("sha256", "64 hexadecimal digits")
-    models = given.texts("models", MOST_KEYS)
+    models, tenant = given.texts("models", MOST_KEYS), given.text("tenant")
     key = Key(
         digest=digest,
         prefix=given.text("prefix"),
-        tenant=given.text("tenant"),
+        tenant=tenant,
         models=frozenset() if models == ["*"] else frozenset(models),
         expires=given.whole("expires", 0, 2**53, 0),
-        limits=KeyLimits(*(given.whole(limit.name, 0, _most(limit.name), 0) for limit in fields(KeyLimits))),
+        limits=_limits(given, NUMBERS),
+        tenant_limits=tenants.get(tenant, KeyLimits()),
     )
     given.whole("created", 0, 2**53, 0)  # for people
     given.close()
@@ -154,4 +204,6 @@ def _key(given: Fields) -> Key:
 
 
 def _most(limit: str) -> int:
-    return MOST_OF_PERIOD if limit in ("tokens_per_day", "tokens_per_month") else MOST
+    if limit.startswith("cost"):
+        return MOST_COST
+    return MOST_OF_PERIOD if limit in PERIODS else MOST

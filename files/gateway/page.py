@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from gateway.budgets import duration
+from gateway import clock
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.forms import HTML, PAGE_HEADERS
@@ -21,6 +21,7 @@ from gateway.gateway import Gateway
 from gateway.keys import NOBODY, Key
 from gateway.models import usable
 from gateway.page_frame import FOLDER, first, holder, refuse_another_site, rendered
+from gateway.quotas import duration
 from gateway.settings import ModelSettings
 from gateway.try_page import TRIALS, trial_page
 from gateway.usage_page import costs, total, usage_page
@@ -71,7 +72,7 @@ async def home(gateway: Gateway, key: Key | None, problem: str) -> bytes:
     """The page of a key's models and usage."""
     values = told(gateway, key, problem)
     if key and key is not NOBODY:
-        values["usage"] += await asyncio.to_thread(usage_by_day, gateway, key, datetime.now(timezone.utc))
+        values["usage"] += await asyncio.to_thread(usage_by_day, gateway, key, clock.now())
     return rendered("page.html.j2", path="/", **values)
 
 

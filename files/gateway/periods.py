@@ -1,4 +1,4 @@
-"""Tokens of each key in the current day and month (UTC), in memory: a request asks no file.
+"""Tokens and cost of each key and tenant in the current day and month (UTC), in memory: a request asks no file.
 
 The sums are those of the host's counters (usage.py), which all its processes write and which outlive a restart. On top
 comes what this process has added since it last read them. Another process' tokens are seen within two seconds.
@@ -9,11 +9,38 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-Totals = dict[str, Counter[str]]
-"""Tokens by day, as 2026-11-26, and by the public beginning of a key."""
+TOKENS = "tokens"
+
+
+class Meter(NamedTuple):
+    """A sum: the tokens, or the cost in a currency, of a key or a tenant."""
+
+    whose: str
+    """key or tenant."""
+    name: str
+    """The public beginning of the key, or the tenant."""
+    unit: str = TOKENS
+    """tokens, or the currency; cost is counted in 10^-12 of it."""
+
+
+Totals = dict[str, Counter[Meter]]
+"""Sums by day, as 2026-11-26."""
+Used = tuple[str, str, str, int, int]
+"""Key, tenant, currency, tokens and cost of a request, or of several."""
+
+
+def meters(used: Used) -> Iterator[tuple[Meter, int]]:
+    """The meters that a request moves, and how far. `PREFIX/PERSON` is a person with that key (identity.py)."""
+    key, tenant, currency, tokens, cost = used
+    for whose, name in (("key", key.partition("/")[0]), ("tenant", tenant)):
+        if tokens:
+            yield Meter(whose, name), tokens
+        if cost and currency:
+            yield Meter(whose, name, currency), cost
 
 
 class Periods:
@@ -24,31 +51,33 @@ class Periods:
         self._counted: Totals = {}
         self._fresh: Totals = {}
         self._departing: Totals = {}
-        """Tokens that are on their way to the counters."""
+        """Sums that are on their way to the counters."""
         self._month = ""
 
-    def add(self, day: str, key: str, tokens: int) -> None:
-        """The key used so many tokens more."""
+    def add(self, day: str, used: Used) -> None:
+        """A key of a tenant used so much more."""
         with self._lock:
-            self._fresh.setdefault(day, Counter())[key] += tokens
+            sums = self._fresh.setdefault(day, Counter())
+            for meter, amount in meters(used):
+                sums[meter] += amount
 
-    def used(self, key: str, now: datetime) -> tuple[int, int]:
-        """Tokens of the key today, and this month."""
+    def used(self, meter: Meter, now: datetime) -> tuple[int, int]:
+        """The meter's sums of today, and of this month."""
         today = f"{now:%Y-%m-%d}"
         with self._lock:
             parts = (self._counted, self._departing, self._fresh)
-            of_day = sum(part[today][key] for part in parts if today in part)
+            of_day = sum(part[today][meter] for part in parts if today in part)
             month = today[:7]
-            of_month = sum(keys[key] for part in parts for day, keys in part.items() if day[:7] == month)
+            of_month = sum(sums[meter] for part in parts for day, sums in part.items() if day[:7] == month)
         return of_day, of_month
 
     def depart(self, now: datetime) -> None:
         """All that was added until now is about to be written into the counters; days before this month are over."""
         with self._lock:
-            for day, keys in self._fresh.items():
-                self._departing.setdefault(day, Counter()).update(keys)
+            for day, sums in self._fresh.items():
+                self._departing.setdefault(day, Counter()).update(sums)
             self._fresh = {}
-            self._departing = {day: keys for day, keys in self._departing.items() if day >= f"{now:%Y-%m}-01"}
+            self._departing = {day: sums for day, sums in self._departing.items() if day >= f"{now:%Y-%m}-01"}
 
     def stale_since(self, now: datetime, is_whole: bool) -> str:
         """The first day whose sums have to be read: of the month if `is_whole`, or if none of it was read yet."""
@@ -57,20 +86,20 @@ class Periods:
             return first
         return max(first, min((f"{now:%Y-%m-%d}", *self._departing)))
 
-    def arrived(self, now: datetime, since: str, rows: Iterable[tuple[str, str, int]]) -> None:
-        """The counters have these sums of day and key since that day, with all that was on its way."""
+    def arrived(self, now: datetime, since: str, rows: Iterable[tuple[str, Used]]) -> None:
+        """The counters have these sums by day since that day, with all that was on its way."""
         first = f"{now:%Y-%m}-01"
         read: Totals = {}
-        for day, key, tokens in rows:
-            read.setdefault(day, Counter())[key] = tokens
+        for day, used in rows:
+            sums = read.setdefault(day, Counter())
+            for meter, amount in meters(used):
+                sums[meter] += amount
         with self._lock:
-            kept = {day: keys for day, keys in self._counted.items() if first <= day < since}
+            kept = {day: sums for day, sums in self._counted.items() if first <= day < since}
             self._counted, self._departing, self._month = kept | read, {}, first
 
 
-def ends(now: datetime) -> tuple[str, str]:
-    """When the current day and month end, for people."""
+def ends(now: datetime) -> tuple[datetime, datetime]:
+    """The ends of the current day and month."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    tomorrow = midnight + timedelta(days=1)
-    next_month = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)
-    return f"{tomorrow:%Y-%m-%d} 00:00 UTC", f"{next_month:%Y-%m-%d} 00:00 UTC"
+    return midnight + timedelta(days=1), (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)

@@ -1,19 +1,11 @@
-"""`POST /v1/responses`: OpenAI's newer dialect, without storage. Every request brings its whole conversation.
-
-The lines are more than 300 because a dialect is read as a whole: its request, its answer and its events.
-"""
+"""`POST /v1/responses`: OpenAI's newer dialect, without storage. Every request brings its whole conversation."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from gateway.dialects import (
     EFFORTS,
-    Block,
-    Blocks,
-    NamedEvent,
-    Step,
     Translation,
     answer,
     call_of,
@@ -25,14 +17,12 @@ from gateway.dialects import (
     text_parts,
     translation,
 )
-from gateway.errors import ApiError
 from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
-from gateway.generation import Generation
 from gateway.load import Pauses
 from gateway.messages import MOST_MESSAGES
 from gateway.request import Request
-from gateway.said import Call, Content, Reasoning
+from gateway.responses_answer import ResponseWriter
 from gateway.tools import MOST_TOOLS
 
 NOT_STORED = "this server stores no responses: send the whole conversation in `input`"
@@ -129,7 +119,7 @@ class _Items:
         if not isinstance(value, list) or not 1 <= len(value) <= MOST_MESSAGES:
             raise fields.wrong("input", f"a text, or a list of 1 to {MOST_MESSAGES} items")
         for number, item in enumerate(value, 1):
-            self._item(Fields(item, f"input[{number - 1}]"))
+            self._item(fields.within(item, f"input[{number - 1}]"))
             if number % AT_ONCE == 0:
                 await pauses.pause()
         self._flush()
@@ -217,10 +207,10 @@ def _options(fields: Fields, chat: Translation) -> None:
     fields.flag("store", False)
     fields.only("truncation", "disabled", because="no item is left out of an input that is too long")
     fields.only("top_logprobs", 0, because=NO_LOGPROBS)
-    if fields.has("include") and LOGPROBS in fields.texts("include", MOST_TOOLS):
+    if LOGPROBS in fields.texts("include", MOST_TOOLS, least=0):
         raise FieldError("include", f"`include`: {NO_LOGPROBS}", "unsupported")
     options = fields.inner("stream_options")
-    options.only("include_obfuscation", False, because="events are not padded")
+    options.ignore("include_obfuscation", False, because="events are not padded")
     options.close()
     passed_over(fields, "service_tier", "prompt_cache_retention", "prompt_cache_options", "max_tool_calls")
 
@@ -229,12 +219,12 @@ def _tools(fields: Fields, chat: Translation) -> None:
     tools, choice = fields.value("tools"), fields.value("tool_choice")
     if tools is not None and (not isinstance(tools, list) or len(tools) > MOST_TOOLS):
         raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
-    offered = [_tool(Fields(tool, f"tools[{number}]")) for number, tool in enumerate(tools or [])]
+    offered = [_tool(fields.within(tool, f"tools[{number}]")) for number, tool in enumerate(tools or [])]
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        choice, names = _allowed(Fields(choice, "tool_choice"))
+        choice, names = _allowed(fields.within(choice, "tool_choice"))
         offered = [tool for tool in offered if tool["function"]["name"] in names]
     elif isinstance(choice, dict):
-        named = Fields(choice, "tool_choice")
+        named = fields.within(choice, "tool_choice")
         if named.text("type") != "function":
             raise FieldError("tool_choice.type", f"`tool_choice.type`: {OTHER_TOOL}", "unsupported")
         choice = {"type": "function", "function": {"name": named.text("name")}}
@@ -260,7 +250,7 @@ def _allowed(choice: Fields) -> tuple[str, set[str]]:
     mode = choice.text("mode", choices=("auto", "required"))
     names = set()
     for number, tool in enumerate(choice.items("tools", MOST_TOOLS)):
-        named = Fields(tool, f"tool_choice.tools[{number}]")
+        named = choice.within(tool, f"tool_choice.tools[{number}]")
         named.text("type", choices=("function",))
         names.add(named.text("name"))
         named.close()
@@ -290,149 +280,3 @@ def _reason(reasoning: Fields, chat: Translation) -> None:
     for name in ("summary", "generate_summary"):  # the model's own reasoning is sent, and no summary of it
         reasoning.text(name, "", choices=("", "auto", "concise", "detailed"))
     reasoning.close()
-
-
-class ResponseWriter:
-    """A response: an item for each of reasoning, text and calls; the events have numbers in their order."""
-
-    ends_with_done = False
-
-    def __init__(self, chat: Generation, echo: dict[str, Any]) -> None:
-        self._chat, self._echo = chat, echo
-        self._identity = chat.request.exchange.identity
-        self._next_number = 0
-        self._items: list[dict[str, Any]] = []
-        self._has_begun = False
-
-    def begin(self) -> list[NamedEvent]:
-        """Created, and in progress."""
-        self._has_begun = True
-        response = self._response("in_progress")
-        names = ("response.created", "response.in_progress")
-        return self._numbered(*((name, {"response": response}) for name in names))
-
-    def step(self, step: Step) -> list[NamedEvent]:
-        """An item's beginning, what is added to it, and its end."""
-        kind, block, text = step
-        if kind == "begin":
-            return self._begun(block)
-        return self._ended(block) if kind == "end" else self._added(block, text)
-
-    def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """The last event has the whole response. One without an item has a message of no text."""
-        events: list[NamedEvent] = []
-        if not blocks.blocks:
-            for part_of_empty in blocks.feed(Content("")), blocks.end():
-                events += [event for step in part_of_empty for event in self.step(step)]
-        response = self.whole(blocks, finish)
-        return events + self._numbered((f"response.{response['status']}", {"response": response}))
-
-    def failure(self, error: ApiError) -> NamedEvent:
-        """The response as far as it came has failed; before its beginning only the error is known."""
-        if not self._has_begun:
-            fields = {"code": error.code, "message": error.message, "param": error.param}
-            return self._numbered(("error", fields | {"error": error.to_json()["error"]}))[0]
-        code = "rate_limit_exceeded" if error.status == 429 else "server_error"
-        failed = {"error": {"code": code, "message": error.message}, "output": self._items}
-        return self._numbered(("response.failed", {"response": self._response("failed") | failed}))[0]
-
-    def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
-        """The response with its items and usage."""
-        is_whole = finish == "stop"
-        items = [self._item(block, "completed") for block in blocks.blocks]
-        if not items:
-            items = [self._item(Block(0, Content), "completed")]
-        if not is_whole:
-            items[-1]["status"] = "incomplete"
-        more = {"output": items, "usage": self._usage()}
-        if is_whole:
-            return self._response("completed") | more | {"completed_at": int(time.time())}
-        return self._response("incomplete") | more | {"incomplete_details": {"reason": "max_output_tokens"}}
-
-    def _begun(self, block: Block) -> list[NamedEvent]:
-        item = self._item(Block(block.number, block.kind, "", block.name, block.identity), "in_progress")
-        item |= {} if block.kind is Call else {"content": []}
-        added = ("response.output_item.added", {"output_index": block.number, "item": item})
-        if block.kind is Call:
-            return self._numbered(added)
-        part = {**self._place(block), "content_index": 0, "part": _part(block, "")}
-        return self._numbered(added, ("response.content_part.added", part))
-
-    def _added(self, block: Block, text: str) -> list[NamedEvent]:
-        return self._numbered(
-            (f"response.{_subject(block)}.delta", {**self._place(block), "delta": text, **_more(block)})
-        )
-
-    def _ended(self, block: Block) -> list[NamedEvent]:
-        item, place = self._item(block, "completed"), self._place(block)
-        self._items.append(item)
-        done = ("response.output_item.done", {"output_index": block.number, "item": item})
-        name = f"response.{_subject(block)}.done"
-        if block.kind is Call:
-            return self._numbered((name, {**place, "arguments": item["arguments"], "name": block.name}), done)
-        part = {**place, "content_index": 0, "part": _part(block, block.text)}
-        text = {**place, "text": block.text, **_more(block)}
-        return self._numbered((name, text), ("response.content_part.done", part), done)
-
-    def _place(self, block: Block) -> dict[str, Any]:
-        return {"item_id": self._name(block), "output_index": block.number}
-
-    def _name(self, block: Block) -> str:
-        prefix = {Call: "fc", Content: "msg", Reasoning: "rs"}[block.kind]
-        return f"{prefix}_{self._identity}_{block.number}"
-
-    def _item(self, block: Block, status: str) -> dict[str, Any]:
-        item: dict[str, Any] = {"id": self._name(block), "status": status}
-        if block.kind is Call:
-            call = {"call_id": block.identity, "name": block.name, "arguments": block.text}
-            return item | {"type": "function_call"} | call
-        content = [_part(block, block.text)]
-        if block.kind is Reasoning:
-            return item | {"type": "reasoning", "summary": [], "content": content, "encrypted_content": None}
-        return item | {"type": "message", "role": "assistant", "content": content}
-
-    def _numbered(self, *events: NamedEvent) -> list[NamedEvent]:
-        first, self._next_number = self._next_number, self._next_number + len(events)
-        return [
-            (name, {"type": name, "sequence_number": number, **value})
-            for number, (name, value) in enumerate(events, first)
-        ]
-
-    def _response(self, status: str) -> dict[str, Any]:
-        head = {"id": f"resp_{self._identity}", "object": "response", "created_at": self._chat.created}
-        state: dict[str, Any] = {
-            "status": status,
-            "error": None,
-            "incomplete_details": None,
-            "usage": None,
-            "output": [],
-        }
-        return head | state | {"model": self._chat.name} | self._echo
-
-    def _usage(self) -> dict[str, Any]:
-        usage = self._chat.usage()
-        reasoning = usage.get("completion_tokens_details", {}).get("reasoning_tokens", 0)
-        return {
-            "input_tokens": usage["prompt_tokens"],
-            "input_tokens_details": {**usage["prompt_tokens_details"], "cache_write_tokens": 0},
-            "output_tokens": usage["completion_tokens"],
-            "output_tokens_details": {"reasoning_tokens": reasoning},
-            "total_tokens": usage["total_tokens"],
-        }
-
-
-def _subject(block: Block) -> str:
-    """The subject in the names of the events of a block's text."""
-    return {Call: "function_call_arguments", Content: "output_text", Reasoning: "reasoning_text"}[block.kind]
-
-
-def _part(block: Block, text: str) -> dict[str, Any]:
-    if block.kind is Reasoning:
-        return {"type": "reasoning_text", "text": text}
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def _more(block: Block) -> dict[str, Any]:
-    if block.kind is Call:
-        return {}
-    return {"content_index": 0} | ({"logprobs": []} if block.kind is Content else {})

@@ -17,6 +17,7 @@ More than 300 lines, because the whole file format stands in one place.
      "limits": {…},                                      fields of Limits
      "usage_days": 400,                                  counters of usage are kept so long; 0: none are
      "prices": {"llama": {"prompt": 0.5, "cached": 0.1, "completion": 1.5, "currency": "USD"}},   a million tokens
+     "identity": {"header": "x-auth-request-email", "proxies": ["127.0.0.1"]},   absent: no header names a person
      "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"},
                  "h100-02/main": {"grpc": "10.0.0.8:8009", "ready_url": "https://10.0.0.8:8009/ready/main",
@@ -53,6 +54,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from gateway.fields import FieldError, Fields
+from gateway.identity import Identity, identity_of
 from gateway.runtimes import RUNTIMES
 from gateway.servers import Mutual, ServerSettings, identified, mutual_of, refuse_runtimes, server_of
 from gateway.usage import Price
@@ -217,6 +219,8 @@ class Settings:
     pages: bool = True
     default_embedder: str = ""
     default_reranker: str = ""
+    identity: Identity | None = None
+    """Header of an OIDC proxy that names the person behind a request; None reads none."""
     salt: bytes = field(default=b"", repr=False)
     """Content of `salt_file`: the same for all processes of a host, and known to nobody else."""
 
@@ -261,6 +265,7 @@ def settings_of(given: object) -> Settings:
         pages=top.flag("pages", True),
         default_embedder=_default(top, "embedder", models, aliases),
         default_reranker=_default(top, "reranker", models, aliases),
+        identity=identity_of(top.inner("identity")) if top.has("identity") else None,
     )
     if not found.salt_file and any(model.salts for model in models.values()):
         raise top.wrong("salt_file", "the file of a secret: a model has `salts`")

@@ -6,6 +6,10 @@ log was counted stands in the same transaction, so no line is counted twice. A l
 its end, and then removed; the kernel lets go of the lock on it when the process dies. A host that loses its power loses
 the lines of the last second.
 
+A cost of a million units and more is carried into a table of its own: whole numbers of SQLite end at 9.2 million units.
+
+More than 300 lines, because the file, its logs and their reader stand in one place.
+
 A line has names and numbers, and no text of any request. Only the standard library is used here: the operator's verb
 runs `python -m gateway usage FOLDER` with the host's own Python.
 """
@@ -27,7 +31,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from gateway.periods import Periods
+from gateway.periods import Periods, Used
 
 FILE = "usage-1.sqlite"
 BUSY_SECONDS = 5.0
@@ -43,6 +47,8 @@ CREATE TABLE IF NOT EXISTS counts (day TEXT, key TEXT, tenant TEXT, model TEXT, 
     {", ".join(f"{name} INTEGER" for name in COUNTS)}, PRIMARY KEY (day, key, tenant, model, currency)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS times (day TEXT, key TEXT, tenant TEXT, model TEXT, currency TEXT, bucket INTEGER,
     requests INTEGER, PRIMARY KEY (day, key, tenant, model, currency, bucket)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS carried (day TEXT, key TEXT, tenant TEXT, model TEXT, currency TEXT, times INTEGER,
+    PRIMARY KEY (day, key, tenant, model, currency)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS logs (name TEXT PRIMARY KEY, counted INTEGER) WITHOUT ROWID;
 """
 ADD = f"""INSERT INTO counts VALUES ({", ".join("?" * (5 + len(COUNTS)))}) ON CONFLICT DO UPDATE
@@ -52,9 +58,20 @@ ADD_TIME = """INSERT INTO times VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDA
 ADD_LOG = "INSERT INTO logs VALUES (?, ?) ON CONFLICT DO UPDATE SET counted = excluded.counted"
 PICO = 10**12
 """Parts of a unit of money in which cost is counted: whole numbers, whose sums are exact."""
+CARRY, HALF = 10**18, 10**9
+"""A cost of a group and day that `carried` counts in times; and what halves a number so that SQLite can add many."""
+OF_GROUP = "day = ? AND key = ? AND tenant = ? AND model = ? AND currency = ?"
+ADD_CARRIED = "INSERT INTO carried VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET times = times + excluded.times"
+CARRY_OVER = f"""INSERT INTO carried SELECT day, key, tenant, model, currency, cost / {CARRY} FROM counts
+    WHERE {OF_GROUP} AND cost >= {CARRY} ON CONFLICT DO UPDATE SET times = times + excluded.times"""
+CARRIED_OVER = f"UPDATE counts SET cost = cost % {CARRY} WHERE {OF_GROUP} AND cost >= {CARRY}"
+SUMS = f"""SELECT day, key, tenant, currency, SUM(prompt_tokens + completion_tokens), SUM(cost / {HALF}),
+    SUM(cost % {HALF}) FROM counts WHERE day >= ? GROUP BY day, key, tenant, currency"""
+SUMS_CARRIED = """SELECT day, key, tenant, currency, SUM(times) FROM carried WHERE day >= ?
+    GROUP BY day, key, tenant, currency"""
 
 Group = tuple[str, str, str, str, str]
-"""Day (UTC), public beginning of the key, tenant, model, currency."""
+"""Day (UTC), public beginning of the key (with the person, `PREFIX/PERSON`), tenant, model, currency."""
 
 
 @dataclass(frozen=True)
@@ -189,28 +206,41 @@ class Counters:
         """No counter is of a day longer ago than this."""
         oldest = f"{now - timedelta(days=days):%Y-%m-%d}"
         with self._change():
-            for table in ("counts", "times"):
+            for table in ("counts", "times", "carried"):
                 self._file.execute(f"DELETE FROM {table} WHERE day < ?", (oldest,))
 
     def rows(self, since: str = "", key: str = "", tenant: str = "") -> Iterator[dict[str, Any]]:
-        """The counters of each group since a day, of a key, a tenant or all; `times` maps buckets to requests."""
-        wanted = (since, key, key, tenant, tenant)
-        where = "WHERE day >= ? AND (? = '' OR key = ?) AND (? = '' OR tenant = ?)"
+        """The counters of each group since a day, of a key with its persons, a tenant or all.
+
+        `times` maps buckets to requests.
+        """
+        wanted = (since, key, key, f"{key}/", f"{key}/", tenant, tenant)
+        where = "WHERE day >= ? AND (? = '' OR key = ? OR substr(key, 1, length(?)) = ?) AND (? = '' OR tenant = ?)"
         self._file.execute("BEGIN")
         try:
             times: dict[Group, dict[int, int]] = {}
             for *group, bucket, requests in self._file.execute(f"SELECT * FROM times {where}", wanted):
                 times.setdefault((group[0], group[1], group[2], group[3], group[4]), {})[bucket] = requests
+            carried: dict[Group, int] = {}
+            for *group, count in self._file.execute(f"SELECT * FROM carried {where}", wanted):
+                carried[group[0], group[1], group[2], group[3], group[4]] = count
             names = ("day", "key", "tenant", "model", "currency", *COUNTS)
             for values in self._file.execute(f"SELECT * FROM counts {where} ORDER BY 1, 2, 3, 4, 5", wanted):
-                yield {**dict(zip(names, values, strict=True)), "times": times.get(values[:5], {})}
+                row: dict[str, Any] = dict(zip(names, values, strict=True))
+                row["cost"] += carried.get(values[:5], 0) * CARRY
+                yield {**row, "times": times.get(values[:5], {})}
         finally:
             self._file.execute("COMMIT")
 
-    def tokens(self, since: str) -> list[tuple[str, str, int]]:
-        """Day, key, and tokens of prompts and answers, since a day."""
-        sums = "SELECT day, key, SUM(prompt_tokens + completion_tokens) FROM counts WHERE day >= ? GROUP BY day, key"
-        return [(day, key, int(tokens)) for day, key, tokens in self._file.execute(sums, (since,))]
+    def sums(self, since: str) -> list[tuple[str, Used]]:
+        """Day, and tokens and cost of a key and tenant, since a day."""
+        rows = [
+            (day, (key, tenant, currency, int(tokens), int(large) * HALF + int(small)))
+            for day, key, tenant, currency, tokens, large, small in self._file.execute(SUMS, (since,))
+        ]
+        for day, key, tenant, currency, times in self._file.execute(SUMS_CARRIED, (since,)):
+            rows.append((day, (key, tenant, currency, 0, int(times) * CARRY)))
+        return rows
 
     def _count_and_remove(self, path: Path) -> None:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -238,7 +268,11 @@ class Counters:
             for place, number in enumerate(numbers):
                 sums[place] += number
             times[group, bucket] = times.get((group, bucket), 0) + 1
-        self._file.executemany(ADD, [(*group, *sums) for group, sums in counts.items()])
+        carried = {group: sums[-1] // CARRY for group, sums in counts.items()}
+        self._file.executemany(ADD, [(*group, *sums[:-1], sums[-1] % CARRY) for group, sums in counts.items()])
+        self._file.executemany(ADD_CARRIED, [(*group, times) for group, times in carried.items() if times])
+        self._file.executemany(CARRY_OVER, list(counts))
+        self._file.executemany(CARRIED_OVER, list(counts))
         self._file.executemany(ADD_TIME, [(*group, bucket, count) for (group, bucket), count in times.items()])
 
     @contextlib.contextmanager
@@ -320,19 +354,17 @@ class Usage:
     ) -> None:
         """A request is over that began `at`; tokens are those of prompt, cached part and answer."""
         day = f"{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%d}"
-        if self.is_counting:
-            self._write(day, key, tenant, model, is_error, tokens, seconds)
-        # After its line, so that what the counters are about to have is never missing here.
-        self.periods.add(day, key, tokens[0] + tokens[2])
-
-    def _write(
-        self, day: str, key: str, tenant: str, model: str, is_error: bool, tokens: tuple[int, int, int], seconds: float
-    ) -> None:
         price = self.prices.get(model)
         cost, currency = (price.cost(*tokens), price.currency) if price else (0, "")
+        if self.is_counting:
+            self._write(Ended((day, key, tenant, model, currency), is_error, *tokens, cost, seconds))
+        # After its line, so that what the counters are about to have is never missing here.
+        self.periods.add(day, (key, tenant, currency, tokens[0] + tokens[2], cost))
+
+    def _write(self, ended: Ended) -> None:
         with self._told():
             self._log = self._log or Log(Path(self.folder))
-            self._log.add(Ended((day, key, tenant, model, currency), is_error, *tokens, cost, seconds))
+            self._log.add(ended)
 
     def count(self, now: datetime) -> None:
         """What this process wrote is counted; once a minute that of all others is, and old days are forgotten."""
@@ -349,7 +381,7 @@ class Usage:
             counted = self._counters.count(self._log.name) if self._log and is_written else 0
             if is_written:
                 since = self.periods.stale_since(now, is_new_minute)
-                self.periods.arrived(now, since, self._counters.tokens(since))
+                self.periods.arrived(now, since, self._counters.sums(since))
             if self._log and counted >= MOST_LOG_BYTES:
                 self._log.renew()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 
+from gateway import clock
 from gateway.gateway import Gateway
 from gateway.keys import Key
 from gateway.page_frame import rendered
@@ -32,7 +33,7 @@ async def usage_page(gateway: Gateway, key: Key | None, problem: str, form: Mapp
     period = form.get("days", "") if form.get("days") in PERIODS else "31"
     rows: Rows = []
     if key:
-        since = f"{datetime.now(timezone.utc) - timedelta(days=int(period) - 1):%Y-%m-%d}"
+        since = f"{clock.now() - timedelta(days=int(period) - 1):%Y-%m-%d}"
         async with gateway.usage_turn:
             rows = await asyncio.to_thread(gateway.usage.of_tenant, key.tenant, since)
     return rendered(
@@ -54,9 +55,15 @@ async def usage_page(gateway: Gateway, key: Key | None, problem: str, form: Mapp
 
 
 def parts(rows: Rows, group: str) -> list[tuple[str, Rows]]:
-    """The rows of each day, the latest first, or of each model or key by its name."""
-    names = sorted({row[group] for row in rows}, reverse=group == "day")
-    return [(name or "none", [row for row in rows if row[group] == name]) for name in names]
+    """The rows of each day, the latest first, or of each model or key by its name.
+
+    A key's rows include its persons' (identity.py), whom the page does not name: all keys of a tenant see it.
+    """
+    lines: dict[str, Rows] = {}
+    for row in rows:
+        name = row[group].partition("/")[0] if group == "key" else row[group]
+        lines.setdefault(name, []).append(row)
+    return [(name or "none", lines[name]) for name in sorted(lines, reverse=group == "day")]
 
 
 def figures(rows: Rows) -> list[str]:

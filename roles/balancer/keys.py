@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from deploy.inventory.gateway_keys import FILE, GatewayKey, keys_in
+from deploy.inventory.gateway_keys import FILE, GatewayKey, KeyFile, file_in
+from deploy.inventory.key_limits import PERIODS
 from deploy.refusals.errors import Refusal
 from deploy.slices.traffic import BalancerSlice, RouteSlice
 from roles._pyinfra.facts import HostFacts
@@ -33,11 +34,11 @@ def map_path(pool: str, places: Places = PLACES) -> str:
     return f"{places.settings}/keys-{pool}.map"
 
 
-def maps(mine: BalancerSlice, keys: Iterable[GatewayKey], places: Places = PLACES) -> list[Text]:
+def maps(mine: BalancerSlice, keys: Iterable[GatewayKey] | KeyFile, places: Places = PLACES) -> list[Text]:
     """Every map; none where nobody is asked for a key."""
-    known = sorted(keys, key=lambda key: key.sha256)
+    content = keys if isinstance(keys, KeyFile) else KeyFile(tuple(keys))
     routes = mine.routes if mine.keys else ()
-    return [Text(map_path(route.pool, places), _map(route, known, mine.sharing), MODE) for route in routes]
+    return [Text(map_path(route.pool, places), _map(route, content, mine.sharing), MODE) for route in routes]
 
 
 def map_texts(mine: BalancerSlice) -> CachedFact[dict[str, str]]:
@@ -48,7 +49,7 @@ def map_texts(mine: BalancerSlice) -> CachedFact[dict[str, str]]:
 def written(mine: BalancerSlice, facts: Mapping[str, str]) -> Iterator[Command]:
     """Commands after which each map has the keys of this machine; where it keeps none, an absent map is made, empty."""
     try:
-        keys = keys_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE)) if KEYS_HERE.exists() else None
+        keys = file_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE)) if KEYS_HERE.exists() else None
     except Refusal as problem:
         yield Refuse(problem)
         return
@@ -66,13 +67,16 @@ def sent(facts: HostFacts) -> Iterator[Command]:
         yield f"{command('balancer')} keys"
 
 
-def _map(route: RouteSlice, keys: Iterable[GatewayKey], sharing: int) -> str:
+def _map(route: RouteSlice, content: KeyFile, sharing: int) -> str:
     models = {model for member in route.members for model in member.models}
-    return HEADER + "".join(f"{key.sha256} {_rights(key, models, sharing)}\n" for key in keys)
+    counted = content.budgeted_tenants
+    known = sorted(content.keys, key=lambda key: key.sha256)
+    lines = (f"{key.sha256} {_rights(key, models, sharing, key.tenant in counted)}\n" for key in known)
+    return HEADER + "".join(lines)
 
 
-def _rights(key: GatewayKey, models: set[str], sharing: int) -> str:
-    has_tokens = key.tokens_per_minute or key.tokens_per_day or key.tokens_per_month
-    may = (key.models == ("*",) or models <= set(key.models)) and not has_tokens
+def _rights(key: GatewayKey, models: set[str], sharing: int, has_tenant_budget: bool) -> str:
+    is_counted = has_tenant_budget or any(getattr(key, name) for name in ("tokens_per_minute", *PERIODS))
+    may = (key.models == ("*",) or models <= set(key.models)) and not is_counted
     limits = (-(-limit // sharing) for limit in (key.requests_per_minute, key.concurrent))
     return ":".join([str(key.expires), *map(str, limits), "yes" if may else "no"])

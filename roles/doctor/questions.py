@@ -13,6 +13,7 @@ from shlex import quote
 
 from deploy.doctor.causes import PATTERN
 from deploy.doctor.kernel import KERNEL_PATTERN
+from deploy.doctor.phrases import WITHOUT_CUDA
 from deploy.models.files import ROOT
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
@@ -233,7 +234,8 @@ def _of_servers(mine: Slice) -> dict[str, str]:
     return {
         "servers": f"{{ {_RECORDS}; }} 2>/dev/null",
         "images": f"{{ {_IMAGES}; }} 2>/dev/null",
-        "causes": f"{_LOGGED} 2>/dev/null | grep -aoE {quote(PATTERN)} | sort | uniq -c | head -n 50",
+        "causes": f"{_LOGGED} 2>/dev/null | grep -avE {quote(WITHOUT_CUDA)} | grep -aoE {quote(PATTERN)}"
+        " | sort | uniq -c | head -n 50",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
         "metrics": f"exec 2>/dev/null; {_METRICS}; " + "; ".join([*counted, "true"]),
         "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*pieces, "true"]),

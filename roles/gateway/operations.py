@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.inventory.gateway_keys import FILE, check_usage_days, keys_in
+from deploy.inventory.gateway_keys import FILE, file_in
+from deploy.inventory.key_budgets import check_budgets
 from deploy.refusals.errors import Refusal
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import Slice
@@ -88,7 +89,11 @@ def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
     """
     if gateway.keys and KEYS_HERE.exists():
         try:
-            check_usage_days(keys_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE)), gateway.usage_days)
+            content = file_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE))
+            prices = {name: price.currency for name, price in gateway.prices}
+            currencies = {model.name: prices.get(model.name, "") for model in gateway.models}
+            aliases = {alias.name: (*alias.models, alias.fallback) for alias in gateway.aliases}
+            check_budgets(content, gateway.usage_days, currencies, aliases)
         except Refusal as problem:
             yield Refuse(problem)
     elif gateway.keys and not facts.value("keys"):

@@ -45,6 +45,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
         # A gateway of before, which an undone run starts again, refuses a file with fields that it does not know.
         **({"usage_days": gateway.usage_days} if gateway.usage_days != Gateway().usage_days else {}),
         **({"prices": prices} if (prices := _prices(gateway)) else {}),
+        **({"identity": asdict(gateway.identity)} if gateway.identity else {}),
         **({"trace_one_in": gateway.trace_one_in} if gateway.trace_one_in else {}),
         **({"unknown_fields": "refuse"} if gateway.unknown_fields == "refuse" else {}),
         **({} if gateway.pages else {"pages": False}),

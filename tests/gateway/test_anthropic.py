@@ -152,6 +152,31 @@ async def test_an_answer_that_was_cut_says_so(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_an_answer_may_be_asked_for_that_is_longer_than_the_context_has_room_for(tmp_path: Path) -> None:
+    """Coding tools ask for 32,000 tokens always; Anthropic's server ends such an answer where the context ends."""
+    async with running_gateway(tmp_path, context_tokens=400) as front:
+        front.triton.script = spoken("Hel", finish="length")
+        cut = (await front.ask(PATH, body(max_tokens=32_000))).json()
+        allowed_tokens = front.triton.asked[-1].tensors["sampling_param_max_tokens"][0]
+        streamed = events(await front.ask(PATH, body(max_tokens=32_000, stream=True)))
+        front.triton.script = spoken("Hello")
+        ended = (await front.ask(PATH, body(max_tokens=32_000))).json()
+        too_long = await front.ask(PATH, body({"type": "text", "text": "word " * 500}))
+    assert allowed_tokens == 400 - cut["usage"]["input_tokens"]
+    assert (cut["stop_reason"], ended["stop_reason"]) == ("model_context_window_exceeded", "end_turn")
+    assert streamed[-2]["delta"]["stop_reason"] == "model_context_window_exceeded"
+    assert (too_long.status, "context" in too_long.error["message"]) == (400, True)
+
+
+@in_loop
+async def test_a_thread_is_refused_with_the_code_after_which_clients_send_the_history(tmp_path: Path) -> None:
+    async with plain_gateway(tmp_path) as front:
+        answer = await front.ask(PATH, body(thread={"id": "thread_1"}))
+        assert not front.triton.asked
+    assert (answer.status, answer.error["details"]["error_code"]) == (400, "thread_unsupported_request")
+
+
+@in_loop
 async def test_a_stream_that_breaks_ends_with_the_error(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         front.triton.script = Script(error=(StatusCode.INTERNAL, "secret"), error_after=1)

@@ -13,9 +13,10 @@ import grpc
 import pytest
 
 from gateway.account import Account
-from gateway.budgets import Budgets, duration
+from gateway.budgets import Budgets
 from gateway.errors import ApiError
 from gateway.keys import Key, KeyLimits
+from gateway.quotas import duration
 from tests.gateway.asking import (
     CHAT,
     KEY,
@@ -213,7 +214,7 @@ def test_an_account_that_is_busy_is_settled_later(tmp_path: Path) -> None:
 
 
 def test_spans_are_written_as_openai_writes_them() -> None:
-    assert [duration(seconds) for seconds in (0, 1, 59, 60, 61)] == ["0s", "1s", "59s", "1m0s", "1m1s"]
+    assert [duration(seconds) for seconds in (0, 1, 59, 60, 3661)] == ["0s", "1s", "59s", "1m0s", "1h1m1s"]
 
 
 def taken_on(budgets: Budgets, key: Key, requests: int) -> int:

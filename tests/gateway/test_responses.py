@@ -150,6 +150,22 @@ async def test_an_error_before_the_first_event_has_openais_shape(tmp_path: Path)
     assert (answer.status, answer.error["code"], answer.headers["retry-after"]) == (503, "overloaded", "1")
 
 
+@pytest.mark.parametrize(
+    ("more", "ignored"),
+    [
+        ({"include": []}, None),
+        ({"include": ["reasoning.encrypted_content"]}, None),
+        ({"stream": True, "stream_options": {"include_obfuscation": False}}, None),
+        ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
+    ],
+)
+@in_loop
+async def test_options_that_ask_for_nothing_here_are_taken(tmp_path: Path, more: Any, ignored: str | None) -> None:
+    async with plain_gateway(tmp_path) as front:
+        answer = await front.ask(PATH, body(**more))
+    assert (answer.status, answer.headers.get("x-enginehouse-ignored")) == (200, ignored), answer.body
+
+
 @in_loop
 async def test_a_format_holds_the_answer_to_its_schema(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -106,6 +106,12 @@ async def test_a_host_that_keeps_no_counters_or_has_none_yet_says_so(
     assert "This host has counted no request of that time." in fresh and "Each of" not in fresh
 
 
+def test_the_page_adds_a_key_s_persons_up_and_names_none() -> None:
+    """Whoever has another key of the tenant reads the page as well."""
+    rows = [{"key": key} for key in ("eh-aaaaaa/ann@example.com", "eh-aaaaaa", "eh-bbbbbb/bob", "eh-aaaaaa/bob")]
+    assert [(name, len(part)) for name, part in parts(rows, "key")] == [("eh-aaaaaa", 3), ("eh-bbbbbb", 1)]
+
+
 ROWS = st.lists(
     st.fixed_dictionaries(
         {name: st.integers(0, 10**9) for name in (*COUNTS, "cost")}

@@ -60,19 +60,6 @@ def test_a_hub_id_of_the_catalog_is_its_checkpoint(tmp_path: Path) -> None:
     assert (model.name, model.checkpoint) == ("qwen3-8b", "qwen3-8b")
 
 
-def test_another_hub_id_is_refused_with_the_way_to_fit_it(tmp_path: Path) -> None:
-    """The hub is not asked: what a model takes is in the headers of its files."""
-    with pytest.raises(Refusal) as refused:
-        models_of(["Qwen/Qwen3-9B"], AROUND, tmp_path)
-    assert str(refused.value) == (
-        "Qwen/Qwen3-9B is neither a directory here nor a repository of the catalog\n"
-        "  where   Qwen/Qwen3-9B\n"
-        "  seen    no directory Qwen/Qwen3-9B\n"
-        "  wanted  a name or hub id of the catalog, or a directory with config.json and safetensors files\n"
-        "  try     hf download Qwen/Qwen3-9B --local-dir weights, then name weights; or Qwen/Qwen3-8B\n" + STATE
-    )
-
-
 def checkpoint(directory: Path, **changes: Any) -> str:
     """The path of a local checkpoint whose one tensor has as many elements as Llama-3.2-1B."""
     directory.mkdir()
@@ -104,7 +91,7 @@ def test_a_local_directory_fits(tmp_path: Path) -> None:
             {"config.json": "{"},
             "config.json: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
-        ({"config.json": "{}"}, "no safetensors files beside config.json"),
+        ({"config.json": "[]"}, "config.json is no JSON object"),
     ],
 )
 def test_a_directory_that_is_no_checkpoint_is_refused(tmp_path: Path, files: dict[str, str], seen: str) -> None:
@@ -131,11 +118,25 @@ def test_a_config_without_a_number_is_refused() -> None:
     )
 
 
-def test_weights_stored_in_a_way_that_cannot_be_counted_are_refused() -> None:
-    """Rather than counted as 16 bit."""
+def test_a_directory_without_weights_is_named_for_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
     with pytest.raises(Refusal) as refused:
-        checkpoint_of(CONFIG | {"quantization_config": {"quant_method": "bitsandbytes"}}, 1, "x/config.json")
-    assert refused.value.problem == "the planner cannot count weights that are stored as bitsandbytes"
+        models_of(["."], AROUND, tmp_path)
+    assert refused.value.problem.startswith(". holds pickles, and loading a pickle runs the code in it")
+    assert refused.value.facts["seen"] == "pytorch_model.bin"
+
+
+@pytest.mark.parametrize("config", [{"architectures": "Llama"}, {"architectures": [7]}, {"architectures": {"a": 1}}])
+def test_an_odd_config_is_refused_and_never_a_traceback(config: dict[str, Any]) -> None:
+    with pytest.raises(Refusal):
+        checkpoint_of(config | {"quantization_config": [1], "text_config": "x"}, 1, "x/config.json")
+
+
+def test_weights_in_a_format_that_nothing_reads_are_never_counted_as_16_bit() -> None:
+    """The plan refuses them by the name of their format."""
+    stored = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    assert checkpoint_of(CONFIG | {"quantization_config": stored}, 1, "x/config.json").format == "bitsandbytes"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from deploy.doctor.archive import FORMS, let_in
 from deploy.doctor.causes import PATTERN
 from deploy.doctor.finding import Finding
 from deploy.doctor.kernel import KERNEL_PATTERN, RULES, STARTS, shortened
-from deploy.doctor.phrases import PHRASES
+from deploy.doctor.phrases import PHRASES, WITHOUT_CUDA
 from tests.unit.doctored import examined, ids, read
 from tests.unit.logged_lines import KERNEL, NOISE, SERVER, Logged
 from tests.unit.test_doctor import XID, units
@@ -31,7 +31,7 @@ def grepped(pattern: str, text: str, *options: str) -> str:
 
 def caused(text: str) -> tuple[Finding, ...]:
     """The findings of a failed server with this log."""
-    phrases = grepped(PATTERN, text, "-o").splitlines()
+    phrases = grepped(PATTERN, grepped(WITHOUT_CUDA, text, "-v"), "-o").splitlines()
     return examined({**FAILED, "causes": "".join(f"      1 {phrase}\n" for phrase in phrases)})
 
 
@@ -58,7 +58,8 @@ def test_a_line_of_the_kernel_is_named_on_a_host_without_its_gpu(logged: Logged)
 @pytest.mark.parametrize("logged", NOISE, ids=lambda logged: logged.line[:60])
 def test_a_line_that_asks_for_nothing_is_no_finding(logged: Logged) -> None:
     """Or that an Xid beside it tells better."""
-    assert examined({"kernel-beside": in_kernel([logged.line])}) == ()
+    findings = examined({"kernel-beside": in_kernel([logged.line])}) if logged.part == "kernel" else caused(logged.line)
+    assert ids(findings) == ([] if logged.part == "kernel" else ["unit-failed"])
 
 
 def test_an_archive_keeps_the_phrase_and_no_other_word_of_a_kernel_line() -> None:

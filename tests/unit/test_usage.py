@@ -39,6 +39,18 @@ def test_hosts_add_up_and_a_quantile_is_that_of_all_hosts() -> None:
     assert (second.quantile(0.5), second.quantile(0.99)) == (0.1, 2.0)
 
 
+def test_persons_whom_a_proxy_named_are_told_apart_and_are_one_key() -> None:
+    """A gateway counts a person as `PREFIX/PERSON`; a model's own name may have the same sign."""
+    ann, bob = ({"key": f"eh-4k2pxt/{name}", "model": "org/llama"} for name in ("ann@example.com", "bob"))
+    rows = rows_of(answered(ROW | ann, ROW | bob, ROW))
+    persons = added_up({"a": rows}, ("key", "person"), "2026-11-01").lines
+    keys = added_up({"a": rows}, ("key", "model"), "2026-11-01").lines
+    assert [line.group for line in persons] == [("eh-4k2pxt", name) for name in ("", "ann@example.com", "bob")]
+    assert [(line.group, line.counts["requests"]) for line in keys] == [
+        (("eh-4k2pxt", "llama"), 100), (("eh-4k2pxt", "org/llama"), 200),
+    ]  # fmt: skip
+
+
 def test_a_host_that_is_down_is_named_and_the_others_are_counted() -> None:
     report = added_up({"a": rows_of(answered(ROW)), "b": None}, ("tenant",), "2026-11-01")
     console = Console(width=120, record=True, file=io.StringIO())

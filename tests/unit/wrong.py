@@ -214,7 +214,7 @@ MODELS = {
     "an unknown checkpoint is offered the nearest": Wrong(
         main(replace(GPT_OSS, checkpoint="gpt-oss-20B-mxfp4")), "unknown-checkpoint", f"{GPT}.checkpoint"
     ),
-    "an unknown architecture is offered the nearest": Wrong(
+    "an unknown architecture is offered its own spelling alone": Wrong(
         main(own_llm("LLamaForCausalLM")),
         "unknown-architecture",
         'servers["main"].models["mine"].checkpoint.architecture',

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.spec import Alias, Gateway, GatewayLimits, Traffic
+from deploy.spec import Alias, Gateway, GatewayLimits, Identity, Traffic
 from tests.unit.given import EMBEDDER, GPT_OSS, MACHINE, MAIN, RERANKER, Source, main
 from tests.unit.wrong import Wrong
 
@@ -79,6 +79,21 @@ ALL = {
     ),
     "unknown fields are ignored or refused": wrong_gateway(
         "unknown-choice", "gateway.unknown_fields", unknown_fields="warn"
+    ),
+    "a balancer's clients name no persons": wrong_gateway(
+        "identity-behind-balancer",
+        "gateway.identity",
+        protection="balancer",
+        address="0.0.0.0",
+        identity=Identity(header="x-auth-request-email"),
+    ),
+    "a key's header names no person": wrong_gateway(
+        "not-a-header-of-persons", "gateway.identity.header", identity=Identity(header="x-api-key")
+    ),
+    "the host itself names persons": wrong_gateway(
+        "identity-from-elsewhere",
+        "gateway.identity.proxies",
+        identity=Identity(header="x-auth-request-email", proxies=("10.0.0.9",)),
     ),
     "an origin has no path": wrong_gateway(
         "bad-origin", "gateway.cors_origins", cors_origins=("https://app.example.com/chat",)

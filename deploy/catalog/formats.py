@@ -1,0 +1,100 @@
+"""Formats that weights are published in, and which TensorRT-LLM reads each of them on which path.
+
+Sources, read 2026-11-27: `load_modelopt_quant_config` and `load_hf_quant_config` of TensorRT-LLM's
+tensorrt_llm/_torch/model_config.py. The text of the 1.1 line knows `hf_quant_config.json` of ModelOpt, `fp8` in blocks
+of 128 x 128 (it asserts this size) and `mxfp4`; it leaves every other `quant_method` without an algorithm, so that
+packed weights are taken for plain ones. `compressed-tensors` came with PR 10796 (reviewed 2026-01-21, after the branch
+of 1.2 was cut): `channel` with `token`, and `block` with `group` of 128; it raises for every other pair and for 4 bits.
+NVIDIA's page on quantisation (1.0.0 to 1.4.0rc4) promises checkpoints of ModelOpt only. Per-channel FP8 has no method
+for experts (review of PR 17433, 2026-08-08). The engine path's convert scripts read plain weights and GPTQ.
+
+Blocks and the split: fused_moe/quantization.py cuts weights and block scales separately, each into pieces of
+ceil(width / GPUs), so that scales fit their weights only if every GPU gets whole blocks. Otherwise a rank is short of
+scales: loading raises, or one row of scales is copied over several blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FP8_BLOCK = 128
+"""Edge of the squares that share a scale in `fp8-blocks`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A way to publish weights. `quantisation` is the planner's word for counting them.
+
+    `pytorch_since` is the first TensorRT-LLM whose PyTorch backend reads it, empty for none; 1.3 exists as release
+    candidates only (2026-11-25).
+    """
+
+    name: str
+    title: str
+    quantisation: str = ""
+    pytorch_since: str = ""
+    engine: bool = False
+    experts: bool = True
+    why: str = ""
+
+
+_NO_BRANCH = "its loader has no branch for it and would take the packed numbers for plain weights"
+_CANDIDATES = "its loader reads it from 1.3 on (PR 10796), which is not released"
+
+_ROWS = (
+    Format(name="fp8-modelopt", title="FP8 per tensor by ModelOpt", quantisation="fp8", pytorch_since="1.0.0"),
+    Format(
+        name="fp8-blocks",
+        title=f"FP8 in blocks of {FP8_BLOCK} x {FP8_BLOCK}",
+        quantisation="fp8",
+        pytorch_since="1.0.0",
+    ),
+    Format(name="nvfp4", title="NVFP4 by ModelOpt", quantisation="nvfp4", pytorch_since="1.0.0"),
+    Format(name="mxfp4", title="MXFP4", quantisation="mxfp4", pytorch_since="1.1.0"),
+    Format(name="fp8-tensor", title="FP8 per tensor without ModelOpt", quantisation="fp8", why=_NO_BRANCH),
+    Format(
+        name="fp8-other-blocks",
+        title="FP8 in blocks of another size",
+        quantisation="fp8",
+        why=f"its loader asserts blocks of {FP8_BLOCK} x {FP8_BLOCK}",
+    ),
+    Format(
+        name="modelopt-inline",
+        title="ModelOpt without hf_quant_config.json",
+        quantisation="fp8",
+        why="its loader reads ModelOpt's formats from hf_quant_config.json, which the repository lacks",
+    ),
+    Format(name="modelopt-other", title="another format of ModelOpt", why="nobody here has counted it"),
+    Format(
+        name="compressed-channels",
+        title="compressed-tensors, FP8 per channel",
+        quantisation="fp8",
+        pytorch_since="1.3.0",
+        experts=False,
+        why=_CANDIDATES,
+    ),
+    Format(
+        name="compressed-blocks",
+        title="compressed-tensors, FP8 in blocks",
+        quantisation="fp8",
+        pytorch_since="1.3.0",
+        why=_CANDIDATES,
+    ),
+    Format(
+        name="compressed-tensor",
+        title="compressed-tensors, FP8 per tensor",
+        quantisation="fp8",
+        why="its loader, from 1.3 on, raises for every strategy but channel and block",
+    ),
+    Format(
+        name="compressed-other",
+        title="compressed-tensors, not FP8",
+        why="its loader, from 1.3 on, raises for everything but 8-bit floating point",
+    ),
+    Format(name="awq", title="AWQ", why=_NO_BRANCH),
+    Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
+    Format(name="bitsandbytes", title="bitsandbytes", why=_NO_BRANCH),
+    Format(name="unknown", title="a format that nobody here has read about", why=_NO_BRANCH),
+)
+
+FORMATS: dict[str, Format] = {row.name: row for row in _ROWS}

@@ -1,0 +1,158 @@
+"""Limits of keys and tenants in the file of a gateway's keys: their names, bounds and words, and a tenant's line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from deploy.refusals.errors import Refusal
+
+MOST = 2**31 - 1
+MOST_OF_PERIOD = 10**15
+"""Tokens of a day or a month."""
+MICRO = 10**6
+"""Parts of a unit of money: the file has whole numbers of them, and an operator types up to six decimals."""
+MOST_COST = 10**12 * MICRO
+PERIODS = ("tokens_per_day", "tokens_per_month", "cost_per_day", "cost_per_month")
+LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent", *PERIODS)
+PAIRS = (("tokens_per_day", "tokens_per_month"), ("cost_per_day", "cost_per_month"))
+CURRENCY = re.compile(r"[A-Z]{3}")
+TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+UNTOUCHED = "the file of keys is as it was"
+WORDS = {
+    "requests_per_minute": "requests/min",
+    "tokens_per_minute": "tokens/min",
+    "concurrent": "at once",
+    "tokens_per_day": "tokens/day",
+    "tokens_per_month": "tokens/month",
+}
+
+
+class Limited(Protocol):
+    """A key or a tenant, which may have any of `LIMITS`."""
+
+    @property
+    def currency(self) -> str:
+        """The currency of its budgets of money."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantLimits:
+    """A tenant's line: budgets that all its keys share. 0 is no limit; cost is in 10^-6 of `currency`."""
+
+    tenant: str
+    tokens_per_day: int = 0
+    tokens_per_month: int = 0
+    cost_per_day: int = 0
+    cost_per_month: int = 0
+    currency: str = ""
+
+    @property
+    def has_budget(self) -> bool:
+        """True if a day or a month has a budget."""
+        return any(getattr(self, name) for name in PERIODS)
+
+    def to_json(self) -> dict[str, Any]:
+        """The line without the limits that there are none of."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+def tenant_limits(tenant: str, currency: str, **limits: int | None) -> TenantLimits:
+    """The line of a tenant's budgets.
+
+    Raises: Refusal for a tenant or a limit that the gateway would not take.
+    """
+    check_tenant(tenant)
+    return TenantLimits(tenant=tenant, **checked_limits(limits, currency))
+
+
+def check_tenant(tenant: str) -> None:
+    """Raises: Refusal for a text that is no tenant's name."""
+    if not TENANT.fullmatch(tenant):
+        problem = "a tenant's name stands in each line of the audit"
+        raise rights_refusal(problem, tenant, "letters, digits, . _ @ -; up to 64")
+
+
+def checked_limits(limits: Mapping[str, int | None], currency: str) -> dict[str, Any]:
+    """The limits that are set, with the currency if one is a budget of money.
+
+    Raises: Refusal for a limit that lets nothing through, is too large, or contradicts another.
+    """
+    for name, limit in limits.items():
+        most = most_of(name)
+        if limit is not None and not 1 <= limit <= most:
+            problem = "lets nothing through" if limit < 1 else "is more than a gateway counts"
+            raise rights_refusal(
+                f"--{name.replace('_', '-')} {problem}",
+                amount(name, limit),
+                f"{amount(name, 1)} to {amount(name, most)}",
+            )
+    for day_name, month_name in PAIRS:
+        day, month = limits.get(day_name) or 0, limits.get(month_name) or 0
+        if month and day > month:
+            seen = f"{amount(day_name, day)} a day, {amount(month_name, month)} a month"
+            option = day_name.replace("_", "-")
+            smaller = f"--{option} of up to {amount(month_name, month)}, or a larger --{month_name.replace('_', '-')}"
+            what = "tokens" if day_name.startswith("tokens") else "money"
+            raise rights_refusal(f"a day has more {what} than its month", seen, smaller)
+    kept: dict[str, Any] = {name: limit for name, limit in limits.items() if limit}
+    if any(name.startswith("cost") for name in kept):
+        if not CURRENCY.fullmatch(currency):
+            wanted = "that of the gateway's prices: --currency USD"
+            raise rights_refusal("a budget of money has no currency of three capital letters", currency, wanted)
+        kept["currency"] = currency
+    return kept
+
+
+def money(option: str, word: str | None) -> int | None:
+    """An amount of money as typed, `12.50`, in 10^-6 of its currency; None if none was typed.
+
+    Raises: Refusal for another word, and for more than six decimals.
+    """
+    if word is None:
+        return None
+    amount_typed = re.fullmatch(r"(-?)([0-9]{1,15})(?:\.([0-9]{1,6}))?", word)
+    if not amount_typed:
+        raise rights_refusal(f"{option} is no amount of money", word, "a number with up to six decimals: 12.50")
+    sign, whole, decimals = amount_typed.groups("")
+    return int(f"{sign}1") * (int(whole) * MICRO + int(decimals.ljust(6, "0")))
+
+
+def most_of(name: str) -> int:
+    """The largest limit of this name that a gateway counts."""
+    if name.startswith("cost"):
+        return MOST_COST
+    return MOST_OF_PERIOD if name in PERIODS else MOST
+
+
+def amount(name: str, limit: int) -> str:
+    """A limit as an operator types it."""
+    return money_text(limit) if name.startswith("cost") else str(limit)
+
+
+def money_text(micro: int) -> str:
+    """An amount of money without zeros at its end: 12.5."""
+    whole, rest = divmod(abs(micro), MICRO)
+    return f"{'-' if micro < 0 else ''}{whole}.{rest:06d}".rstrip("0").rstrip(".")
+
+
+def limits_text(line: Limited) -> str:
+    """The limits of a key or a tenant in words; "none" without any."""
+    parts = [f"{getattr(line, name):,} {word}" for name, word in WORDS.items() if getattr(line, name, 0)]
+    for name, period in (("cost_per_day", "day"), ("cost_per_month", "month")):
+        if limit := getattr(line, name, 0):
+            parts.append(f"{money_text(limit)} {line.currency}/{period}")
+    return ", ".join(parts) or "none"
+
+
+def rights_refusal(problem: str, seen: str, wanted: str) -> Refusal:
+    """The refusal of a right that no key can have."""
+    return Refusal(
+        problem,
+        facts={"seen": seen or "nothing", "wanted": wanted},
+        attempt="enginehouse key new --help",
+        state=UNTOUCHED,
+        kind="no-such-key-rights",
+    )

@@ -1,0 +1,236 @@
+"""Asks a model hub what a repository holds: commit, files, sizes, config.json and the headers of its safetensors.
+
+Weights are never fetched: a header is the first bytes of a file, read with a range request. No code of a repository is
+run. Answers of a hub: large files lie behind a redirect to another host, which is not sent the token; 401 and 403 of a
+gated repository; 429 with Retry-After (from the hub client's own source and rehearsal/hub.py, 2026-11-27).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import re
+import ssl
+import struct
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, tensors
+from deploy.io.registry import SameHostOnly
+from deploy.models.config_json import architecture_of, kept
+from deploy.models.kinds import fetched, kind_problem, telling, weights_files
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec.surroundings import LocalWeights
+
+ATTEMPTS = 5
+PAUSE_SECONDS = 1.0
+MOST_PAUSE_SECONDS = 60.0
+"""A hub that asks for a longer pause is refused with its own word; the lock keeps what was read before."""
+TIMEOUT_SECONDS = 30.0
+MOST_BYTES = 64 * 2**20
+"""Bytes of a listing or of config.json."""
+FIRST_BYTES = 2**16
+"""Bytes of a safetensors file that the first request takes: most headers are shorter."""
+AT_ONCE = 8
+COMMIT = re.compile(r"[0-9a-f]{40}")
+AGAIN = (429, 500, 502, 503, 504)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How a hub is reached. Proxies come from the environment (`https_proxy`), as everywhere in Python."""
+
+    endpoint: str = "https://huggingface.co"
+    token: str = ""
+    ca_file: str = ""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A repository as the lock keeps it; `sizes` has the bytes of each fetched file."""
+
+    files: LocalWeights
+    sizes: Mapping[str, int]
+    elements: Mapping[str, int]
+    """Elements by the type that the headers name."""
+
+
+def resolve(source: str, access: Access) -> Resolved:
+    """The commit behind `owner/name` or `owner/name@revision`, and what it holds.
+
+    Raises: a Refusal for a repository that is not there, is gated, or holds no checkpoint, and for a silent hub.
+    """
+    repository, _, revision = source.partition("@")
+    quoted = urllib.parse.quote(revision or "main", safe="")
+    answer = _json(access, f"/api/models/{repository}/revision/{quoted}?blobs=true", source)
+    commit, sizes = _listing(answer, source)
+    config = _json(access, f"/{repository}/resolve/{commit}/config.json", source) if "config.json" in sizes else {}
+    if problem := kind_problem(source, sizes, config):
+        raise problem
+    architecture = architecture_of(config)
+    paths = [f"/{repository}/resolve/{commit}/{urllib.parse.quote(n)}" for n in weights_files(sizes, architecture)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        headers = list(pool.map(lambda path: _header(access, path, source), paths))
+    elements: dict[str, int] = {}
+    for path, header in zip(paths, headers, strict=True):
+        described = list(tensors(header))
+        if not described:
+            raise _strange(source, path, "a header that describes no tensor")
+        for shape, kind in described:
+            elements[kind] = elements.get(kind, 0) + math.prod(shape)
+    names = fetched(sizes, architecture)
+    files = LocalWeights(
+        revision=commit,
+        stored_bytes=sum(count * BITS.get(kind, 8) // 8 for kind, count in elements.items()),
+        parameters=sum(elements.values()),
+        files=tuple(sorted({*names, *telling(sizes)})),
+        config=kept(config),
+        repository=repository,
+        fetched=names,
+    )
+    return Resolved(files, {name: sizes[name] for name in names}, dict(sorted(elements.items())))
+
+
+def _listing(answer: Mapping[str, Any], source: str) -> tuple[str, dict[str, int]]:
+    """The commit, and the size of each file. Raises: a Refusal for a listing that has neither."""
+    commit, rows = answer.get("sha"), answer.get("siblings")
+    if not isinstance(commit, str) or not COMMIT.fullmatch(commit) or not isinstance(rows, list):
+        raise _strange(source, "the listing", "no commit of 40 hex digits with a list of files")
+    sizes = {}
+    for row in rows:
+        name, size = (row.get("rfilename"), row.get("size")) if isinstance(row, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(size, int) or size < 0:
+            raise _strange(source, "the listing", "a file without a name or a size")
+        sizes[name] = size
+    return commit, sizes
+
+
+def _header(access: Access, path: str, source: str) -> bytes:
+    """The header of one safetensors file, in as many ranges as it takes."""
+    text = _get(access, path, source, (0, FIRST_BYTES))
+    if len(text) < 8:
+        raise _strange(source, path, f"{len(text)} bytes where a header of safetensors begins")
+    (length,) = struct.unpack("<Q", text[:8])
+    if length > HEADER_LIMIT_BYTES:
+        raise _strange(source, path, f"a header of {length:,} bytes")
+    while len(text) < 8 + length:
+        more = _get(access, path, source, (len(text), 8 + length))
+        if not more:
+            raise _strange(source, path, f"{len(text):,} of {8 + length:,} bytes of a header")
+        text += more
+    return text[8 : 8 + length]
+
+
+def _json(access: Access, path: str, source: str) -> dict[str, Any]:
+    text = _get(access, path, source)
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise _strange(source, path, "no JSON object")
+    return answer
+
+
+def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = None) -> bytes:
+    """The answer's bytes; `span` is the first byte and the one after the last. Repeated while the hub is busy."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return _once(access, path, span)
+        except urllib.error.HTTPError as error:
+            error.close()
+            pause = _pause(error, attempt)
+            if error.code not in AGAIN or attempt == ATTEMPTS or pause > MOST_PAUSE_SECONDS:
+                raise _answered(access, source, error) from None
+        except (urllib.error.URLError, TimeoutError, http.client.HTTPException, ConnectionError) as error:
+            pause = PAUSE_SECONDS * attempt
+            if attempt == ATTEMPTS:
+                raise _silent(access, source, str(getattr(error, "reason", error))) from None
+        time.sleep(pause)
+    raise AssertionError("the loop ends with an answer or a refusal")
+
+
+def _once(access: Access, path: str, span: tuple[int, int] | None) -> bytes:
+    """Send a single request. A cut answer to a range is what came: the caller asks for the rest."""
+    headers = {"User-Agent": "enginehouse", "Accept-Encoding": "identity"}
+    if access.token:
+        headers["Authorization"] = f"Bearer {access.token}"
+    if span:
+        headers["Range"] = f"bytes={span[0]}-{span[1] - 1}"
+    context = ssl.create_default_context(cafile=access.ca_file or None)
+    opener = urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
+    request = urllib.request.Request(access.endpoint.rstrip("/") + path, headers=headers)
+    most = span[1] - span[0] if span else MOST_BYTES
+    with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+        if span and span[0] and answer.status != 206:
+            raise urllib.error.URLError("the whole file in answer to a range of it")
+        try:
+            return bytes(answer.read(most))
+        except http.client.IncompleteRead as cut:
+            if span and cut.partial:
+                return cut.partial
+            raise
+
+
+def _pause(error: urllib.error.HTTPError, attempt: int) -> float:
+    """Seconds the hub asks for, or a little longer with each attempt."""
+    word = error.headers.get("Retry-After", "")
+    return float(word) if word.isdecimal() else PAUSE_SECONDS * attempt
+
+
+def _answered(access: Access, source: str, error: urllib.error.HTTPError) -> Refusal:
+    code, repository = error.headers.get("X-Error-Code", ""), source.partition("@")[0]
+    page = f"{access.endpoint.rstrip('/')}/{repository}"
+    token = 'Hub(token=Secret.env("HF_TOKEN")) in the inventory, or HF_TOKEN for fit and size'
+    if error.code == 429:
+        wait = error.headers.get("Retry-After", "")
+        means, attempt = "too many requests", f"again after {wait or 'some'} seconds: what was read is kept"
+    elif code == "GatedRepo" or error.code == 403:
+        attempt = f"ask for access at {page}" if access.token else f"accept its terms at {page}, then {token}"
+        means = "gated: its owner lets in who was granted access"
+    elif error.code == 401:
+        means, attempt = "no such repository, or a private one", f"check the name; for a private one {token}"
+    elif code == "RevisionNotFound":
+        means, attempt = "the repository has no such commit, tag or branch", repository
+    elif error.code == 404:
+        means, attempt = "no such repository", f"check owner and name at {page}"
+    else:
+        means, attempt = "the hub has a problem of its own", "again later"
+    return refuse(
+        "hub-answer",
+        f"the hub answered {error.code} about {source}",
+        where=access.endpoint,
+        seen=f"{error.code}: {means}",
+        wanted="200, its files and their sizes",
+        attempt=attempt,
+    )
+
+
+def _silent(access: Access, source: str, reason: str) -> Refusal:
+    return refuse(
+        "hub-unreachable",
+        f"the hub {access.endpoint} does not answer about {source}",
+        where=access.endpoint,
+        seen=reason,
+        wanted="an answer over the network of this machine",
+        attempt='Hub(endpoint="https://MIRROR", ca_file="…"), https_proxy here, or a directory: ./weights',
+    )
+
+
+def _strange(source: str, path: str, seen: str) -> Refusal:
+    return refuse(
+        "hub-answer",
+        f"the hub's answer about {source} is none to the question",
+        where=path,
+        seen=seen,
+        wanted="the listing, config.json and headers of safetensors files",
+        attempt="another mirror, or a directory: ./weights",
+    )

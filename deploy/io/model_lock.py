@@ -1,0 +1,95 @@
+"""`models.lock.json` beside an inventory: what `enginehouse pin` read about the models it names, sorted, for review."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deploy.io.hub import Resolved
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec.surroundings import LocalWeights
+
+NAME = "models.lock.json"
+FORM = 1
+
+
+def lock_of(inventory: str | Path) -> Path:
+    """The lock of an inventory: in its directory, shared with the inventories beside it."""
+    return Path(inventory).parent / NAME
+
+
+def read_lock(file: Path) -> dict[str, LocalWeights]:
+    """Repositories by the name that an inventory uses; none where there is no lock.
+
+    Raises: a Refusal for a lock that was edited or merged badly.
+    """
+    return {name: _files(name, entry, file) for name, entry in read_entries(file).items()}
+
+
+def read_entries(file: Path) -> dict[str, Any]:
+    """The entries as they are in the file."""
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise _broken(file, str(error)) from None
+    try:
+        lock = json.loads(text)
+        if lock["form"] != FORM:
+            raise _broken(file, f"form {lock['form']!r}, and this enginehouse reads {FORM}")
+        return dict(lock["models"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _broken(file, f"{type(error).__name__}: {error}") from None
+
+
+def entry_of(resolved: Resolved) -> dict[str, Any]:
+    """An entry: everything that was read about one repository."""
+    files = resolved.files
+    return {
+        "repository": files.repository,
+        "commit": files.revision,
+        "bytes": files.stored_bytes,
+        "elements": dict(resolved.elements),
+        "config": dict(files.config),
+        "files": dict(sorted(resolved.sizes.items())),
+        "beside": [name for name in files.files if name not in resolved.sizes],
+    }
+
+
+def write_lock(file: Path, entries: Mapping[str, Any]) -> None:
+    """Write the lock whole, or leave the old one as it is."""
+    text = json.dumps({"form": FORM, "models": dict(sorted(entries.items()))}, indent=2, ensure_ascii=False) + "\n"
+    unfinished = file.with_name(f".{file.name}.new")
+    unfinished.write_text(text, "utf-8")
+    unfinished.replace(file)
+
+
+def _files(name: str, entry: Any, file: Path) -> LocalWeights:
+    try:
+        names = tuple(str(path) for path in entry["files"])
+        return LocalWeights(
+            revision=str(entry["commit"]),
+            stored_bytes=int(entry["bytes"]),
+            parameters=sum(int(count) for count in entry["elements"].values()),
+            files=tuple(sorted({*names, *map(str, entry["beside"])})),
+            config=dict(entry["config"]),
+            repository=str(entry["repository"]),
+            fetched=names,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _broken(file, f"{name}: {type(error).__name__}: {error}") from None
+
+
+def _broken(file: Path, seen: str) -> Refusal:
+    return refuse(
+        "broken-lock",
+        f"{file} is no lock of models",
+        where=str(file),
+        seen=seen,
+        wanted="the file as `enginehouse pin` wrote it",
+        attempt=f"git checkout -- {file}; or remove it and type enginehouse pin INVENTORY",
+    )

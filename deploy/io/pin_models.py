@@ -1,0 +1,91 @@
+"""Locks the models of an inventory: asks the hub about each name and writes `models.lock.json` beside the inventory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from deploy.inventory.fleet import Fleet
+from deploy.io.hub import Access, resolve
+from deploy.io.model_lock import entry_of, lock_of, read_entries, write_lock
+from deploy.io.secrets import read
+from deploy.models.names import catalogued, is_named
+from deploy.models.resolve import sources_of
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.spec import Checkpoint, Hub, Model
+from deploy.spec.sources import HUB_NAME
+
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+@[0-9a-f]{40}", re.ASCII)
+"""A repository at a commit: nothing else can be compared with typed numbers."""
+
+
+def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[str]:
+    """A sentence for each model of the fleet that was locked; the lock is written after each, so that a cut goes on.
+
+    An entry that is there stays, unless `update` asks for what the hub has now. A repository whose numbers the
+    inventory types is locked for comparison only: if the hub refuses it, a sentence says so. Raises: every other
+    refusal of the hub, after all models that it answered about are locked.
+    """
+    file, refusals, sentences = lock_of(inventory), list[Refusal](), list[str]()
+    entries = read_entries(file)
+    for source, (hub, is_typed) in sorted(_sources(fleet).items(), key=lambda pair: pair[0]):
+        if source in entries and not update:
+            continue
+        try:
+            resolved = resolve(source, access_of(hub))
+        except Refusal as refusal:
+            if is_typed:
+                sentences.append(f"{source} is not locked, so its typed numbers are not compared: {refusal.problem}")
+            else:
+                refusals.append(refusal)
+            continue
+        entry = entry_of(resolved)
+        word = "locked" if source not in entries else "unchanged" if entries[source] == entry else "moved"
+        entries[source] = entry
+        write_lock(file, entries)
+        size = f"{sum(resolved.sizes.values()) / 1e9:.1f} GB"
+        sentences.append(f"{source} {word} at {entry['commit'][:12]}, {len(resolved.sizes)} files, {size} ({file})")
+    refuse_all(refusals)
+    return sentences
+
+
+def access_of(hub: Hub) -> Access:
+    """The access that an inventory's `Hub` declares."""
+    return Access(
+        endpoint=hub.endpoint,
+        token=read(hub.token) if hub.token else "",
+        ca_file=str(Path(hub.ca_file).expanduser()) if hub.ca_file else "",
+    )
+
+
+def access_from_environment() -> Access:
+    """The access of a command without an inventory: HF_ENDPOINT and HF_TOKEN, as the hub's own client reads them."""
+    return Access(
+        endpoint=os.environ.get("HF_ENDPOINT") or Access.endpoint,
+        token=os.environ.get("HF_TOKEN", ""),
+        ca_file=os.environ.get("SSL_CERT_FILE", ""),
+    )
+
+
+def _sources(fleet: Fleet) -> dict[str, tuple[Hub, bool]]:
+    """The hub names to lock, each with the hub of the first host that names it; True if its numbers are typed."""
+    hubs: dict[str, tuple[Hub, bool]] = {}
+    for host in fleet.hosts:
+        for server in host.servers:
+            for model in server.models:
+                for source, is_typed in _sources_of(model):
+                    hubs.setdefault(source, (host.hub, is_typed))
+    return hubs
+
+
+def _sources_of(model: Model) -> Iterator[tuple[str, bool]]:
+    """The source of a named model; the repository that typed numbers are to be compared with."""
+    if is_named(model):
+        if HUB_NAME.fullmatch(model.source) and not catalogued(model.source):
+            yield model.source, False
+    elif isinstance(model.checkpoint, Checkpoint):
+        place, weights = sources_of(model)[0]
+        if place == "weights" and REPOSITORY.fullmatch(f"{weights.repository}@{weights.revision}"):
+            yield f"{weights.repository}@{weights.revision}", True

@@ -1,0 +1,53 @@
+"""The format of published weights, from config.json's `quantization_config` and the names of the files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from deploy.catalog.formats import FP8_BLOCK
+
+MODELOPT_FILE = "hf_quant_config.json"
+OF_MODELOPT = {
+    "FP8": "fp8-modelopt",
+    "NVFP4": "nvfp4",
+    "FP8_PB_WO": "fp8-blocks",
+    "FP8_BLOCK_SCALES": "fp8-blocks",
+}
+
+
+def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> str:
+    """The row of catalog.FORMATS; empty for plain numbers. `names` are the files, where they are known."""
+    method = str(quantization.get("quant_method") or "").lower()
+    if not method:
+        return ""
+    if method == "modelopt":
+        return _of_modelopt(quantization, names)
+    if method == "fp8":
+        block = quantization.get("weight_block_size")
+        return ("fp8-blocks" if block == [FP8_BLOCK, FP8_BLOCK] else "fp8-other-blocks") if block else "fp8-tensor"
+    if method == "compressed-tensors":
+        return _of_compressed(quantization)
+    known = {"mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq", "bitsandbytes": "bitsandbytes"}
+    return known.get(method, "unknown")
+
+
+def _of_modelopt(quantization: Mapping[str, Any], names: Collection[str]) -> str:
+    """A repository that lists its files has to have ModelOpt's own beside config.json."""
+    if names and MODELOPT_FILE not in names:
+        return "modelopt-inline"
+    return OF_MODELOPT.get(str(quantization.get("quant_algo") or "").upper(), "modelopt-other")
+
+
+def _of_compressed(quantization: Mapping[str, Any]) -> str:
+    """Without groups, `format` says at least whether these are floating-point numbers of 8 bits."""
+    groups = quantization.get("config_groups")
+    group: Any = next(iter(groups.values()), {}) if isinstance(groups, Mapping) else {}
+    weights = group.get("weights") if isinstance(group, Mapping) else None
+    if not isinstance(weights, Mapping):
+        return "compressed-channels" if quantization.get("format") == "float-quantized" else "compressed-other"
+    if weights.get("type") != "float" or weights.get("num_bits") != 8:
+        return "compressed-other"
+    return {"channel": "compressed-channels", "block": "compressed-blocks"}.get(
+        str(weights.get("strategy")), "compressed-tensor"
+    )

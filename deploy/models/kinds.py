@@ -1,0 +1,82 @@
+"""The kinds of repositories that are no checkpoint anything here can load, told by the names of their files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatch
+from typing import Any
+
+from deploy.models.config_json import architecture_of
+from deploy.models.names import files_of
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+
+EXTRA = ("hf_quant_config.json", "quant_cfg.json")
+"""Files of ModelOpt, which the PyTorch backend reads where a repository has them."""
+TELLING = ("*.gguf", "adapter_config.json", "*.bin", "*.pt", "modules.json", "*_*/config.json", "*.safetensors", "*.py")
+"""Files beside the fetched ones that say what a repository is."""
+MOST_TELLING = 20
+_PICKLES = ("pickles, and loading a pickle runs the code in it", "a revision with safetensors: OWNER/NAME@refs/pr/N")
+FOREIGN = (
+    (".gguf", "GGUF, llama.cpp's format", "the repository that these were converted from; it has safetensors"),
+    (".bin", *_PICKLES),
+    (".pt", *_PICKLES),
+    (".safetensors", "safetensors under names that no loader looks for", "a repository with model.safetensors"),
+)
+"""Endings of files that are no weights for anything here: what they are, and what to name instead."""
+
+
+def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
+    """The files of a repository that a host fetches for this architecture, sorted."""
+    patterns = (*files_of(architecture), *EXTRA)
+    return tuple(sorted(name for name in names if any(_matches(name, pattern) for pattern in patterns)))
+
+
+def telling(names: Collection[str]) -> tuple[str, ...]:
+    """Files that say what a repository is, sorted; of many only the first ones."""
+    matching = sorted(name for name in names if any(fnmatch(name, pattern) for pattern in TELLING))
+    return tuple(matching[:MOST_TELLING])
+
+
+def weights_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
+    """The safetensors files among the fetched ones."""
+    return tuple(name for name in fetched(names, architecture) if name.endswith(".safetensors"))
+
+
+def kind_problem(where: str, names: Collection[str], config: Mapping[str, Any]) -> Refusal | None:
+    """The refusal of a repository or directory that holds no safetensors of a whole model; None for one that does."""
+    architecture = architecture_of(config)
+    if "adapter_config.json" in names or config.get("peft_type"):
+        return _refused(
+            where,
+            "adapters alone",
+            "adapter_config.json" if "adapter_config.json" in names else f"peft_type {config['peft_type']}",
+            "the base model as a model, and these as LoRA(adapters=(Adapter(…),)) of it",
+        )
+    if weights_files(names, architecture):
+        return None
+    for ending, title, attempt in FOREIGN:
+        if matching := [name for name in sorted(names) if name.endswith(ending)]:
+            return _refused(where, title, f"{matching[0]}" + _more(matching), attempt)
+    seen = f"{len(names)} files, among them {', '.join(sorted(names)[:3])}" if names else "no files"
+    return _refused(where, "no weights", seen, "a repository with config.json and model.safetensors")
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """True if the pattern means this file; a pattern without a directory means files of the root alone."""
+    return fnmatch(name, pattern) and ("/" in pattern or "/" not in name)
+
+
+def _more(names: list[str]) -> str:
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""
+
+
+def _refused(where: str, title: str, seen: str, attempt: str) -> Refusal:
+    return refuse(
+        "no-checkpoint",
+        f"{where} holds {title}, and no safetensors of a whole model",
+        where=where,
+        seen=seen,
+        wanted="config.json, and safetensors files whose headers say how large the model is",
+        attempt=attempt,
+    )

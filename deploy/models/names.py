@@ -1,0 +1,107 @@
+"""Models that an inventory declares by a hub name or a directory, with what the lock or the directory says of them.
+
+Pure: the lock (`models.lock.json` beside the inventory) and the directories are in `Surroundings`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, KnownCheckpoint
+from deploy.models.config_json import checkpoint_of
+from deploy.models.memory import head_dim, kv_heads
+from deploy.refusals.errors import Refusal
+from deploy.spec import Checkpoint, Encoder, Model, Weights
+from deploy.spec.sources import DIRECTORY
+from deploy.spec.surroundings import LocalWeights, Surroundings
+
+
+def is_named(model: Model) -> bool:
+    """True if the model is still nothing but its source."""
+    return bool(model.source) and model.checkpoint == model.source
+
+
+def published(source: str, surroundings: Surroundings) -> LocalWeights | None:
+    """The files behind a hub name or a directory, if they are locked or here."""
+    if DIRECTORY.fullmatch(source):
+        return surroundings.local.get(source)
+    return surroundings.locked.get(source)
+
+
+def shape_named(model: Model, surroundings: Surroundings) -> Checkpoint | None:
+    """The numbers of a named model, or None where its files are unknown.
+
+    Raises: a Refusal for a config.json that does not say them.
+    """
+    files = published(model.source, surroundings)
+    return shape_published(files, model.source) if files and files.config else None
+
+
+def shape_published(files: LocalWeights, where: str) -> Checkpoint:
+    """The numbers that published files state. Raises: a Refusal for a number that is not there."""
+    return checkpoint_of(files.config, files.parameters, f"{where}/config.json", files.files)
+
+
+def files_of(architecture: str) -> tuple[str, ...]:
+    """The patterns of the files that an architecture needs; those of LLMs for an unknown one."""
+    row = ARCHITECTURES.get(architecture) or ARCHITECTURES["LlamaForCausalLM"]
+    return row.files
+
+
+def resolved(model: Model, surroundings: Surroundings) -> Model:
+    """The model with its numbers and weights; as it is where they are unknown or its config.json is refused."""
+    if not is_named(model):
+        return model
+    try:
+        shape = shape_named(model, surroundings)
+    except Refusal:
+        return model
+    files = published(model.source, surroundings)
+    if shape is None or files is None:
+        return _of_catalog(model)
+    known = _same(files, shape)
+    return _declared(model, known.name if known else shape, files.repository, files.revision, files.fetched)
+
+
+def catalogued(source: str) -> KnownCheckpoint | None:
+    """The row of the catalog for a hub name without a revision, in any case of letters."""
+    return next((row for row in CHECKPOINTS.values() if row.repository.lower() == source.lower()), None)
+
+
+def _of_catalog(model: Model) -> Model:
+    """The model by the catalog's own numbers and commit; as it is if the catalog does not have its name."""
+    row = catalogued(model.source)
+    return _declared(model, row.name, row.repository, row.revision, ()) if row else model
+
+
+def _declared(
+    model: Model, checkpoint: str | Checkpoint, repository: str, revision: str, files: tuple[str, ...]
+) -> Model:
+    """The model with this checkpoint and, unless it declares weights of its own, these files."""
+    weights = model.weights
+    if weights == replace(Weights(), fetch_on=weights.fetch_on, private=weights.private):
+        weights = replace(weights, repository=repository, revision=revision, files=files)
+    if isinstance(model, Encoder):
+        return replace(model, checkpoint=checkpoint, weights=weights)
+    return replace(model, checkpoint=checkpoint, weights=weights)
+
+
+def _same(files: LocalWeights, shape: Checkpoint) -> KnownCheckpoint | None:
+    """The row of the catalog for this repository, if its numbers are still those of the row."""
+    row = next((row for row in CHECKPOINTS.values() if files.repository and row.repository == files.repository), None)
+    return row if row and numbers(row.shape) == numbers(shape) else None
+
+
+def numbers(shape: Checkpoint) -> dict[str, object]:
+    """The numbers that memory is counted by, heads and their size as counted; parameters and formats apart."""
+    return {
+        "architecture": shape.architecture,
+        "layers": shape.layers,
+        "hidden": shape.hidden,
+        "heads": shape.heads,
+        "kv_heads": kv_heads(shape),
+        "head_dim": head_dim(shape),
+        "vocabulary": shape.vocabulary,
+        "experts": shape.experts,
+        "quantisation": shape.quantisation,
+    }

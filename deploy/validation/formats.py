@@ -1,0 +1,108 @@
+"""Judges whether the release's TensorRT-LLM reads the format that an LLM's weights are published in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from deploy.catalog.formats import FORMATS, FP8_BLOCK, Format
+from deploy.catalog.names import offer
+from deploy.catalog.versions import at_least
+from deploy.models.formats import format_of
+from deploy.models.paths import has_engine
+from deploy.refusals.errors import Refusal
+from deploy.validation.placed import Placed
+
+OF_OLD_WORDS = {"gptq": "gptq"}
+"""Formats by an own checkpoint's `quantisation` alone, where the word says the format."""
+
+
+def format_problems(placed: Placed) -> Iterator[Refusal]:
+    """A refusal for weights that this path of this release does not read, or cannot split over these GPUs."""
+    shape = placed.served.shape
+    name = shape.format or _of_files(placed) or OF_OLD_WORDS.get(shape.quantisation, "")
+    if not name:
+        return
+    row = FORMATS.get(name)
+    if row is None:
+        yield placed.no(
+            "unknown-format",
+            f"{name!r} is no format of published weights",
+            "checkpoint.format",
+            seen=repr(name),
+            wanted="a row of catalog.FORMATS, or nothing",
+            attempt=offer(name, FORMATS),
+        )
+    elif placed.is_engine:
+        if not row.engine and placed.model.engine.checkpoint == "hub":
+            yield _not_read(placed, row, "the convert scripts of the engine path read plain weights and GPTQ")
+    elif not row.pytorch_since or not at_least(placed.trtllm, row.pytorch_since):
+        yield _not_read(placed, row, row.why or f"its loader reads it since {row.pytorch_since}")
+    elif name == "fp8-blocks":
+        yield from _split_blocks(placed)
+
+
+def _of_files(placed: Placed) -> str:
+    """The format that the model's files name, if they are locked or here; empty for plain numbers."""
+    files = placed.served.local
+    quantization = files.config.get("quantization_config") if files else None
+    return format_of(quantization, files.files) if files and isinstance(quantization, Mapping) else ""
+
+
+def _not_read(placed: Placed, row: Format, why: str) -> Refusal:
+    backend = "engine path" if placed.is_engine else "PyTorch backend"
+    return placed.no(
+        "format-not-read",
+        f"the {backend} of TensorRT-LLM {placed.trtllm} does not read {row.title}: {why}",
+        "checkpoint",
+        seen=f"weights published as {row.title}, {placed.release}",
+        wanted=f"16-bit weights, or one of {', '.join(_read(placed))}",
+        attempt=_attempt(placed, row),
+    )
+
+
+def _read(placed: Placed) -> list[str]:
+    """The titles of what this path of this release reads."""
+    return [
+        row.title
+        for row in FORMATS.values()
+        if (row.engine if placed.is_engine else row.pytorch_since and at_least(placed.trtllm, row.pytorch_since))
+    ]
+
+
+def _attempt(placed: Placed, row: Format) -> str:
+    """Another path for the same files if that reads them; else the kind of repository to look for."""
+    has_engines = has_engine(placed.served.architecture, placed.trtllm)
+    if placed.is_engine and row.pytorch_since and at_least(placed.trtllm, row.pytorch_since):
+        return 'path="pytorch", which reads these as they are'
+    if row.engine and has_engines:
+        return f'path="engine", precision="auto": trtllm-build reads {row.title} of this family'
+    own = "the same model in FP8 by NVIDIA (nvidia/…-FP8) or by its maker (…-FP8), or its 16-bit repository"
+    return f'{own}; from 16 bit, path="engine", precision="int4_awq" makes 4 bits' if has_engines else own
+
+
+def _split_blocks(placed: Placed) -> Iterator[Refusal]:
+    """A refusal where a GPU would get part of a block: its weights and their scales are cut separately."""
+    shape, layout = placed.served.shape, placed.layout
+    of_experts = layout.tensor // max(layout.expert, 1)
+    widths = {"experts": (shape.intermediate, of_experts)} if shape.experts else {}
+    dense = shape.dense_intermediate if shape.experts else shape.intermediate
+    widths |= {"layers": (dense, layout.tensor)} if dense else {}
+    for part, (width, gpus) in widths.items():
+        if width % FP8_BLOCK or not width % (FP8_BLOCK * gpus):
+            continue
+        blocks, whole = width // FP8_BLOCK, [n for n in (1, 2, 4, 8) if not width // FP8_BLOCK % n]
+        yield placed.no(
+            "blocks-cut",
+            f"its {part} are {width:,} wide, {blocks} blocks of {FP8_BLOCK}, and {gpus} GPUs would cut through blocks",
+            "parallel",
+            seen=f"{width:,} / {gpus} = {width / gpus:g} a GPU; TensorRT-LLM cuts weights and scales separately",
+            wanted=f"whole blocks: {', '.join(map(str, whole))} GPUs"
+            + (", or whole experts" if part == "experts" else ""),
+            attempt=_whole_experts(placed)
+            if part == "experts" and not shape.experts % layout.tensor
+            else f"Server(…, gpus={tuple(range(max(n for n in whole if n <= layout.tensor)))!r})",
+        )
+
+
+def _whole_experts(placed: Placed) -> str:
+    return f"Parallel(expert={placed.layout.tensor}), which gives each GPU whole experts"

@@ -1,0 +1,69 @@
+"""The header by which an OIDC proxy names persons: it may come from the host itself alone."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Gateway, Identity
+
+HEADER = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+KEYS = ("authorization", "api-key", "x-api-key")
+"""Headers that have the key."""
+OWN = ("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "cookie", "connection")
+"""Headers that mean something else already."""
+MOST = 64
+
+
+def identity_problems(gateway: Gateway) -> Iterator[Refusal]:
+    """A refusal for each mistake in the header that names persons; none if no header does."""
+    identity = gateway.identity
+    if identity is None:
+        return
+    if gateway.protection == "balancer":
+        yield refuse(
+            "identity-behind-balancer",
+            f"every client could write {identity.header} itself: the balancer hands on what it is sent",
+            where="gateway.identity",
+            seen='identity=… and protection="balancer"',
+            wanted="an OIDC proxy on the gateway's own host, which alone connects to it",
+            attempt='Gateway(address="127.0.0.1") with the proxy before it, or no identity',
+        )
+    yield from _header(identity)
+    yield from _proxies(identity)
+
+
+def _header(identity: Identity) -> Iterator[Refusal]:
+    if len(identity.header) > MOST or not HEADER.fullmatch(identity.header) or identity.header in (*KEYS, *OWN):
+        yield refuse(
+            "not-a-header-of-persons",
+            f"{identity.header!r} is no header that can name a person",
+            where="gateway.identity.header",
+            seen=repr(identity.header),
+            wanted=f"up to {MOST} small letters, digits and dashes, and no header that has the key or a body's form",
+            attempt='Identity(header="x-auth-request-email")',
+        )
+
+
+def _proxies(identity: Identity) -> Iterator[Refusal]:
+    wrong = [proxy for proxy in identity.proxies if not _is_local(proxy)]
+    if wrong or not 1 <= len(identity.proxies) <= MOST:
+        place = f"{wrong[0]!r}, which is not the gateway's own host" if wrong else "nowhere, or too many addresses"
+        yield refuse(
+            "identity-from-elsewhere",
+            f"the header that names persons could come from {place}",
+            where="gateway.identity.proxies",
+            seen=", ".join(map(repr, identity.proxies[:3])) or "()",
+            wanted=f"1 to {MOST} loopback addresses: the gateway listens on loopback",
+            attempt='Identity(header="x-auth-request-email"), whose proxies are ("127.0.0.1",)',
+        )
+
+
+def _is_local(proxy: str) -> bool:
+    try:
+        return ipaddress.ip_address(proxy).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,94 @@
+"""Judges what the published files of a model ask for beside its architecture: code, further layers, another use.
+
+Files are known of a model that was declared by name, and of a directory; an encoder here is this project's own network,
+so that a repository which brings its own code or a layer more would be served wrongly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from deploy.models.resolve import Served
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse
+from deploy.spec import LLM, Server
+from deploy.spec.surroundings import LocalWeights
+
+ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
+DENSE = re.compile(r"\d+_Dense/config\.json")
+OWN_CODE = ("NomicBertModel",)
+"""Architectures whose published code is replaced by a network of this project."""
+
+
+def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
+    """A refusal for files that the backend of this model would load wrongly, or not at all."""
+    files = served.local
+    if files is None or not files.config:
+        return
+    if isinstance(served.model, LLM):
+        yield from _encodes(server, served, files)
+    elif served.is_encoder:
+        yield from _encoder(server, served, files)
+
+
+def _encodes(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
+    """A refusal for a decoder that was trained to embed or to rerank: as an LLM it would chat badly, and seem to work.
+
+    sentence-transformers' own files say so; else the name does.
+    """
+    source = files.repository or served.model.weights.directory
+    named = ENCODES.search(source.rstrip("/").rsplit("/", 1)[-1])
+    marks = [name for name in files.files if name in ("modules.json", "config_sentence_transformers.json")]
+    if not named and not marks:
+        return
+    yield _no(
+        server,
+        served,
+        "encoder-as-llm",
+        f"{source} is a decoder that embeds or reranks, and nothing here serves one",
+        seen=marks[0] if marks else f"its name, {source}",
+        wanted="a decoder that generates text",
+        attempt='an encoder of its own: Embedder("BAAI/bge-small-en-v1.5"), Reranker("BAAI/bge-reranker-v2-m3")',
+    )
+
+
+def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
+    name = served.architecture.name
+    dense = [path for path in files.files if DENSE.fullmatch(path)]
+    if files.config.get("auto_map") and name not in OWN_CODE:
+        yield _no(
+            server,
+            served,
+            "code-of-a-repository",
+            f"its network is Python of the repository and not {name} as transformers has it",
+            seen=f"auto_map in config.json, architecture {name}",
+            wanted=f"{name} without code of its own; no code of a repository is run",
+            attempt='Reranker("BAAI/bge-reranker-v2-m3") or Embedder("intfloat/multilingual-e5-large")',
+        )
+    elif dense:
+        yield _no(
+            server,
+            served,
+            "dense-step",
+            "it ends with a Dense layer, which the encoders here do not compute: every vector would be another one",
+            seen=dense[0],
+            wanted="pooling and normalising as the last steps",
+            attempt='Embedder("intfloat/multilingual-e5-large"), or a repository without a Dense step',
+        )
+    elif name == "NomicBertModel" and not served.shape.experts:
+        yield _no(
+            server,
+            served,
+            "another-network",
+            "NomicBert without experts (v1, v1.5) is another network; only v2-moe is served",
+            seen="no experts in config.json",
+            wanted="num_experts in config.json, as nomic-embed-text-v2-moe has them",
+            attempt='Embedder("nomic-ai/nomic-embed-text-v2-moe")',
+        )
+
+
+def _no(server: Server, served: Served, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> Refusal:
+    model = served.model
+    place = model_at(server.name, model.name, "source" if model.source else "weights")
+    return refuse(kind, f"{model.name}: {problem}", where=place, seen=seen, wanted=wanted, attempt=attempt)

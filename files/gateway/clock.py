@@ -1,0 +1,10 @@
+"""The calendar of a process: every module that needs the day asks here, so that a test can stop the time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+
+def now() -> datetime:
+    """The current time, in UTC."""
+    return datetime.now(timezone.utc)

@@ -1,0 +1,63 @@
+"""The person behind a request, as an OIDC proxy in front of the gateway names them in a header. Off by default.
+
+    "identity": {"header": "x-auth-request-email", "proxies": ["127.0.0.1"]}
+
+The header counts only on connections from the declared addresses; from everywhere else it is passed over, for any
+client can write it. It grants nothing: the key decides as before. Usage counts the person within the key, as
+`PREFIX/PERSON`, and the audit names them. That is personal data: the counters keep it for `usage_days`, the journal as
+long as it keeps other lines.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.errors import ApiError
+from gateway.fields import Fields
+
+HEADER = re.compile(r"[a-z0-9-]{1,64}")
+PERSON = re.compile(rb"[\x21-\x7e]{1,128}")
+MOST_PROXIES = 64
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Name of the header, in small letters, and the addresses that may send it."""
+
+    header: bytes
+    proxies: frozenset[str]
+
+
+def identity_of(given: Fields) -> Identity:
+    """The identity that the settings declare.
+
+    Raises: FieldError.
+    """
+    header, proxies = given.text("header"), given.texts("proxies", MOST_PROXIES)
+    if not HEADER.fullmatch(header):
+        raise given.wrong("header", "a header's name in small letters")
+    try:
+        addresses = frozenset(str(ipaddress.ip_address(proxy)) for proxy in proxies)
+    except ValueError:
+        raise given.wrong("proxies", "a list of IP addresses") from None
+    given.close()
+    return Identity(header.encode(), addresses)
+
+
+def person_of(identity: Identity | None, client: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The person of a request from the address `client`; empty if it is no proxy's, or has no such header.
+
+    Raises: ApiError 400 for a proxy's header that stands there twice or is no name.
+    """
+    if identity is None or client not in identity.proxies:
+        return ""
+    values = [value for name, value in headers if name == identity.header]
+    if not values:
+        return ""
+    if len(values) > 1 or not PERSON.fullmatch(values[0]):
+        header = identity.header.decode()
+        raise ApiError(400, f"the header `{header}` of the proxy is no single name of up to 128 printable characters")
+    return values[0].decode("ascii")

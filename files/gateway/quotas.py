@@ -1,0 +1,105 @@
+"""Budgets of a day and a month: tokens or money of a key, and of all keys of its tenant.
+
+Usage is counted when a request is over. A request begins while every budget of its key and its tenant has something
+left, so no more is used than the budget and what was under way. Of several hosts each has its part, rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from gateway.errors import MOST_WAIT_SECONDS, QUOTA, ApiError
+from gateway.keys import Key, KeyLimits
+from gateway.periods import TOKENS, Meter, Periods, ends
+
+Header = tuple[bytes, bytes]
+MICRO, PICO = 10**6, 10**12
+"""Parts of a unit of money: those of a limit in the file of keys, and those of usage."""
+NAMES = ("day", "month")
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A budget: how much of its meter a day (`place` 0) or a month (1) has, on this host."""
+
+    meter: Meter
+    place: int
+    most: int
+
+    def text(self, amount: int) -> str:
+        """An amount of the meter, for people."""
+        if self.meter.unit == TOKENS:
+            return f"{amount} tokens"
+        return f"{amount / PICO:.6f}".rstrip("0").rstrip(".") + f" {self.meter.unit}"
+
+
+def quotas(key: Key, hosts: int) -> Iterator[Quota]:
+    """The budgets that a request of the key has to keep, months first: their ends are the later ones."""
+    named = (("key", key.prefix, key.limits), ("tenant", key.tenant, key.tenant_limits))
+    for place in (1, 0):
+        for whose, name, limits in named:
+            if limits.has_periods:
+                yield from _of(Meter(whose, name), limits.shared(hosts), place)
+
+
+def _of(meter: Meter, limits: KeyLimits, place: int) -> Iterator[Quota]:
+    tokens = (limits.tokens_per_day, limits.tokens_per_month)[place]
+    cost = (limits.cost_per_day, limits.cost_per_month)[place]
+    if tokens:
+        yield Quota(meter, place, tokens)
+    if cost:
+        yield Quota(meter._replace(unit=limits.currency), place, cost * (PICO // MICRO))
+
+
+def check(key: Key, periods: Periods, hosts: int, now: datetime) -> None:
+    """The key and its tenant have something left of each budget.
+
+    Raises: ApiError 429, with a `Retry-After` only if the budget begins anew as soon as clients would wait.
+    """
+    for quota in quotas(key, hosts):
+        used = periods.used(quota.meter, now)[quota.place]
+        if used >= quota.most:
+            name, end = NAMES[quota.place], ends(now)[quota.place]
+            whose = "this key has" if quota.meter.whose == "key" else "the tenant of this key has"
+            share = f" on this host, one of {hosts}" if hosts > 1 else ""
+            message = f"{whose} {quota.text(quota.most)} a {name}{share}, and used {quota.text(used)}; the {name} ends"
+            wait = math.ceil((end - now).total_seconds())
+            helps = wait <= MOST_WAIT_SECONDS
+            raise ApiError(
+                429,
+                f"{message} at {end:%Y-%m-%d %H:%M} UTC",
+                code=QUOTA,
+                retry_after=wait if helps else 0,
+                is_spent=not helps,
+            )
+
+
+def headers(key: Key, periods: Periods, hosts: int, now: datetime) -> list[Header]:
+    """The answer's headers about budgets of tokens, the tightest of each period; budgets of money have none.
+
+    OpenAI sends headers of its limits a minute only. Cerebras and SambaNova send these names for a day (read
+    2026-11-27); a month has names alike. No server was seen to send headers for money.
+    """
+    tightest: dict[int, tuple[int, int]] = {}
+    for quota in quotas(key, hosts):
+        if quota.meter.unit == TOKENS:
+            remaining = max(quota.most - periods.used(quota.meter, now)[quota.place], 0)
+            tightest[quota.place] = min(tightest.get(quota.place, (remaining, quota.most)), (remaining, quota.most))
+    return [header for place in sorted(tightest) for header in _headers(place, *tightest[place], now)]
+
+
+def _headers(place: int, remaining: int, most: int, now: datetime) -> Iterator[Header]:
+    reset = duration(math.ceil((ends(now)[place] - now).total_seconds()))
+    for word, value in (("limit", str(most)), ("remaining", str(remaining)), ("reset", reset)):
+        yield f"x-ratelimit-{word}-tokens-{NAMES[place]}".encode(), value.encode()
+
+
+def duration(seconds: int) -> str:
+    """The seconds as OpenAI's headers say them: 1s, 1m0s, 23h59m1s."""
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    if hours:
+        return f"{hours}h{minutes}m{seconds % 60}s"
+    return f"{minutes}m{seconds % 60}s" if minutes else f"{seconds}s"

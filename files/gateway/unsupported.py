@@ -1,0 +1,69 @@
+"""Fields of chats and completions that are not offered: refused by name, or passed over and named in a header."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.fields import Fields
+
+MOST_IDENTITY = 512
+"""Characters of a name that a client gives to its user or its prompts; OpenAI takes 64 (2026-11-26)."""
+TRUE, FALSE = (True,), (False,)
+CHANGES = {
+    "logit_bias": (({},), "no bias of tokens is offered"),
+    "modalities": ((["text"],), "the model writes text only"),
+    "audio": ((), "the model writes text only"),
+    "web_search_options": ((), "the model searches nothing"),
+    "echo": (FALSE, "the prompt is not sent back"),
+    "add_generation_prompt": (TRUE, "a chat is answered, not gone on with"),
+    "continue_final_message": (FALSE, "a chat is answered, not gone on with"),
+    "add_special_tokens": (FALSE, "the template writes the special tokens"),
+    "chat_template": ((), "prompts are written by the model's own template"),
+    "documents": (([],), "put documents into the messages"),
+}
+"""Fields of a chat that would give the answer another meaning: values that ask for nothing, and the reason."""
+SHARED_CHANGES = {
+    "best_of": ((1,), "every answer that is made is sent; ask for `n`"),
+    "use_beam_search": (FALSE, "answers are sampled"),
+    "ignore_eos": (FALSE, "an answer ends where the model ends it"),
+    "include_stop_str_in_output": (FALSE, "an answer ends before its stop string"),
+    "skip_special_tokens": (TRUE, "special tokens are no text"),
+    "prompt_logprobs": ((0,), "log probabilities of prompts are not offered"),
+    "truncate_prompt_tokens": ((), "a prompt is read whole, or refused"),
+    "allowed_token_ids": (([],), "no choice of tokens is offered; say a format"),
+    "bad_words": (([],), "no choice of tokens is offered"),
+    "stop_token_ids": (([],), "say `stop` as texts"),
+    "logits_processors": (([],), "no code of clients runs here"),
+    "return_tokens_as_token_ids": (FALSE, "tokens are told as texts"),
+    "return_token_ids": (FALSE, "tokens are told as texts"),
+}
+"""Fields of chats and completions, by vLLM's names, that would give the answer another meaning; as `CHANGES`."""
+CHANGES_NOTHING = {
+    "store": (FALSE, "nothing is stored"),
+    "metadata": (({},), "nothing is stored"),
+    "service_tier": (("auto", "default"), "all requests have the same tier"),
+    "priority": ((0,), "all requests have the same priority"),
+    "prompt_cache_retention": ((), "a cached prompt stays as long as there is room"),
+    "prediction": ((), "predicted outputs are not offered"),
+    "verbosity": ((), "the model knows no verbosity"),
+    "include_reasoning": (TRUE, "reasoning is told apart from the answer"),
+    "length_penalty": ((1, 1.0), "answers are sampled"),
+    "spaces_between_special_tokens": (TRUE, "special tokens are no text"),
+}
+"""Fields that are passed over, and named in the answer's header."""
+
+
+def refuse_the_rest(fields: Fields) -> None:
+    """Fields that are not offered: refused, or passed over if no answer's meaning changes."""
+    for name in ("user", "safety_identifier"):
+        fields.text(name, "", most=MOST_IDENTITY)
+    refuse_changes(fields, CHANGES)
+
+
+def refuse_changes(fields: Fields, changes: Mapping[str, tuple[tuple[Any, ...], str]]) -> None:
+    """Refuses these fields and those that no endpoint offers; passes over fields that change no meaning."""
+    for name, (accepted, because) in {**changes, **SHARED_CHANGES}.items():
+        fields.only(name, *accepted, because=because)
+    for name, (accepted, because) in CHANGES_NOTHING.items():
+        fields.ignore(name, *accepted, because=because)

@@ -1,0 +1,183 @@
+"""A hub is asked for commit, files, sizes and headers: it answers as the real one, refuses, is busy, cuts or lies."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.io import hub as hub_client
+from deploy.io.hub import Access, resolve
+from deploy.refusals.errors import Refusal
+from tests.unit.hubs import LLAMA, STRANGER, TOKEN, Standing, llama_files, repository, standing, weights
+
+NAME = "rehearsal/llama-1b"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    """A hub with a model in two shards, a gated one, and four that hold no checkpoint."""
+    root = tmp_path_factory.mktemp("hub")
+    repository(root / "models/llama-1b", LLAMA, llama_files(header_bytes=200_000))
+    repository(root / "models/gpt-oss-tiny", LLAMA, llama_files())
+    repository(root / "models/pickled", LLAMA, {"pytorch_model.bin": b"pickle"})
+    repository(root / "models/llamafile", None, {"llama-Q4_K_M.gguf": b"GGUF"})
+    repository(root / "models/adapter", None, {"adapter_config.json": b"{}", "adapter_model.safetensors": weights()})
+    repository(root / "models/readme", None, {"README.md": b"soon"})
+    with standing(root / "models", root / "state") as running:
+        yield running
+
+
+@pytest.fixture
+def hub(made: Standing, monkeypatch: pytest.MonkeyPatch) -> Standing:
+    """The hub with nothing remembered of another test; its client pauses no longer than a test may."""
+    monkeypatch.setattr(hub_client, "PAUSE_SECONDS", 0)
+    made.heard.requests.clear()
+    made.heard.busy.clear()
+    made.heard.bodies.clear()
+    (made.state / "fault-cut-large").unlink(missing_ok=True)
+    return made
+
+
+def refusal(source: str, access: Access) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        resolve(source, access)
+    return refused.value
+
+
+def test_a_name_is_resolved_to_commit_files_sizes_and_numbers(hub: Standing) -> None:
+    """Of main, where no revision is named; the files are those a host fetches, and no Python is among them."""
+    files = resolve(NAME, hub.access())
+    known = hub.repositories[NAME]
+    assert (files.files.revision, files.files.repository) == (known.commit, NAME)
+    assert dict(files.sizes) == {name: known.files[name].size for name in files.files.fetched}
+    assert files.files.fetched == (
+        "config.json",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    )
+    assert (files.files.parameters, files.files.stored_bytes) == (1_235_814_400, 2_471_628_800)
+    assert dict(files.files.config) == LLAMA
+
+
+def test_of_weights_only_headers_are_asked_for(hub: Standing) -> None:
+    """Every request for a shard has a range, none goes beyond the header, and nothing but config.json comes whole."""
+    resolve(NAME, hub.access())
+    whole = [path for path, wanted in hub.heard.requests if not wanted]
+    assert [path.rsplit("/", 1)[-1] for path in whole] == ["main", "config.json"]
+    ends = [int(wanted.rpartition("-")[2]) for _path, wanted in hub.heard.requests if wanted]
+    assert max(ends) == hub.repositories[NAME].files["model-00001-of-00002.safetensors"].size - 4096 - 1
+
+
+def test_the_token_is_not_sent_to_the_other_host(hub: Standing) -> None:
+    """The host of the large files refuses a request with both a token and a signature."""
+    assert resolve("rehearsal/gpt-oss-tiny", hub.access(TOKEN)).files.parameters == 1_235_814_400
+
+
+@pytest.mark.parametrize(
+    ("source", "token", "seen", "attempt"),
+    [
+        ("rehearsal/gpt-oss-tiny", "", "401: gated", "accept its terms at ENDPOINT/rehearsal/gpt-oss-tiny, then Hub("),
+        ("rehearsal/gpt-oss-tiny", STRANGER, "403: gated", "ask for access at ENDPOINT/rehearsal/gpt-oss-tiny"),
+        ("rehearsal/none", "", "401: no such repository, or a private one", "check the name; for a private one Hub("),
+        ("rehearsal/none", TOKEN, "404: no such repository", "check owner and name at ENDPOINT/rehearsal/none"),
+        (f"{NAME}@v9", "", "404: the repository has no such commit, tag or branch", NAME),
+        (NAME, "hf_wrong", "401: no such repository, or a private one", "check the name"),
+    ],
+)
+def test_a_refusal_of_the_hub_says_which_and_what_to_do(
+    hub: Standing, source: str, token: str, seen: str, attempt: str
+) -> None:
+    refused = refusal(source, hub.access(token))
+    assert refused.facts["seen"].startswith(seen)
+    assert refused.attempt.startswith(attempt.replace("ENDPOINT", hub.endpoint))
+    assert token == "" or token not in str(refused)
+
+
+def test_a_busy_hub_is_asked_again(hub: Standing) -> None:
+    """429, with a pause and without, and 503."""
+    hub.heard.busy += [(429, "0"), (429, ""), (503, "")]
+    assert resolve(NAME, hub.access()).files.parameters == 1_235_814_400
+
+
+def test_a_hub_that_asks_for_an_hour_is_refused_with_its_word(hub: Standing) -> None:
+    hub.heard.busy += [(429, "3600")]
+    refused = refusal(NAME, hub.access())
+    assert refused.facts["seen"] == "429: too many requests"
+    assert (refused.attempt, len(hub.heard.requests)) == ("again after 3600 seconds: what was read is kept", 1)
+
+
+def test_a_hub_that_stays_busy_is_refused(hub: Standing) -> None:
+    hub.heard.busy += [(503, "")] * 20
+    assert refusal(NAME, hub.access()).facts["seen"] == "503: the hub has a problem of its own"
+    assert len(hub.heard.requests) == hub_client.ATTEMPTS
+
+
+def test_a_header_that_breaks_off_goes_on_where_it_was_cut(hub: Standing) -> None:
+    """Two answers end after 1,000 bytes; the next range begins there."""
+    (hub.state / "fault-cut-large").write_text("2 1000")
+    assert resolve(NAME, hub.access()).files.parameters == 1_235_814_400
+    assert any(wanted.startswith("bytes=1000-") for _path, wanted in hub.heard.requests)
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "attempt"),
+    [
+        ("pickled", "pytorch_model.bin", "a revision with safetensors: OWNER/NAME@refs/pr/N"),
+        ("llamafile", "llama-Q4_K_M.gguf", "the repository that these were converted from; it has safetensors"),
+        (
+            "adapter",
+            "adapter_config.json",
+            "the base model as a model, and these as LoRA(adapters=(Adapter(…),)) of it",
+        ),
+        ("readme", "1 files, among them README.md", "a repository with config.json and model.safetensors"),
+    ],
+)
+def test_a_repository_without_a_checkpoint_is_named_for_what_it_is(
+    hub: Standing, name: str, seen: str, attempt: str
+) -> None:
+    """Before a header of it is asked for."""
+    refused = refusal(f"rehearsal/{name}", hub.access())
+    assert (refused.kind, refused.facts["seen"]) == ("no-checkpoint", seen) and refused.attempt.startswith(attempt)
+    assert not [wanted for _path, wanted in hub.heard.requests if wanted]
+
+
+@pytest.mark.parametrize(
+    ("end", "body"),
+    [
+        ("/revision/main", b"[]"),
+        ("/revision/main", b"<html>please log in</html>"),
+        ("/revision/main", b'{"sha": "main", "siblings": []}'),
+        ("/revision/main", b'{"sha": "%s", "siblings": [7]}' % (b"a" * 40)),
+        ("/revision/main", b'{"sha": "%s", "siblings": [{"rfilename": "a", "size": "9"}]}' % (b"a" * 40)),
+        ("/config.json", b"[" * 100_000),
+        ("00002-of-00002.safetensors", b"\xff" * 100),
+        ("00002-of-00002.safetensors", b"short"),
+        ("00002-of-00002.safetensors", (6).to_bytes(8, "little") + b'{"a":}'),
+        ("00002-of-00002.safetensors", (9).to_bytes(8, "little") + b'{"a": [1]'),
+    ],
+)
+def test_an_answer_that_is_none_is_refused_and_never_counted(hub: Standing, end: str, body: bytes) -> None:
+    """A login page of a proxy, a list, an odd row, a header of lies."""
+    hub.heard.bodies[end] = body
+    assert refusal(NAME, hub.access()).kind == "hub-answer"
+
+
+def test_a_hub_that_nobody_reaches_is_refused_with_the_ways_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_client, "PAUSE_SECONDS", 0)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        refused = refusal(NAME, Access(endpoint=f"http://127.0.0.1:{unused.getsockname()[1]}"))
+    assert (refused.kind, "https_proxy" in refused.attempt) == ("hub-unreachable", True)
+
+
+def test_no_code_of_a_repository_is_run_or_fetched(hub: Standing, tmp_path: Path) -> None:
+    """Its Python is named in the lock, for whoever reviews it, and stays where it is."""
+    files = resolve(NAME, hub.access()).files
+    assert ("modeling_own.py" in files.files, "modeling_own.py" in files.fetched) == (True, False)
+    assert not [path for path, _wanted in hub.heard.requests if path.endswith(".py")]

@@ -1,0 +1,225 @@
+"""From a model's name to a plan in two commands: `enginehouse pin` locks what the hub has, and plans read the lock."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from deploy.__main__ import main
+from deploy.io import hub as hub_client
+from deploy.io.model_lock import read_lock
+from deploy.refusals.errors import Refusal
+from tests.unit.hubs import LLAMA, TOKEN, Standing, llama_files, repository, standing, weights
+
+BERT = {
+    "architectures": ["BertModel"],
+    "num_hidden_layers": 12,
+    "hidden_size": 384,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+    "vocab_size": 30_522,
+    "max_position_embeddings": 512,
+}
+INVENTORY = """
+from deploy.spec import LLM, Checkpoint, Embedder, Hub, Machine, Secret, Server, Weights
+
+gpu = (
+    ["h100-01"],
+    {
+        "machine": Machine(os="ubuntu-24.04", gpu="h100-80"),
+        "release": "26.07",
+        "hub": Hub(endpoint="ENDPOINT", token=Secret.env("HUB_TOKEN")),
+        "servers": (Server(name="main", models=(MODELS,)),),
+    },
+)
+"""
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    """A hub with an LLM that no catalog has, an embedder, and a gated model."""
+    root = tmp_path_factory.mktemp("hub")
+    repository(root / "models/llama-1b", LLAMA, llama_files())
+    repository(root / "models/minilm", BERT, {"model.safetensors": weights(a=("F32", [1, 33_000_000]))})
+    repository(root / "models/gpt-oss-tiny", LLAMA, llama_files())
+    with standing(root / "models", root / "state") as running:
+        yield running
+
+
+@pytest.fixture
+def hub(made: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Standing:
+    """The hub, seen from an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HUB_TOKEN", TOKEN)
+    monkeypatch.setenv("HF_ENDPOINT", made.endpoint)
+    monkeypatch.setattr(hub_client, "PAUSE_SECONDS", 0)
+    made.heard.requests.clear()
+    made.heard.busy.clear()
+    return made
+
+
+def inventory(hub: Standing, *models: str) -> str:
+    """The file of an inventory with these models; a name of its own, as pyinfra remembers files by their names."""
+    file = f"mine_{next(NUMBERS)}.py"
+    Path(file).write_text(INVENTORY.replace("MODELS", ", ".join(models)).replace("ENDPOINT", hub.endpoint))
+    return file
+
+
+def enginehouse(*words: str) -> Result:
+    """The command as typed, with what it printed."""
+    return CliRunner().invoke(main, words)
+
+
+def planned(file: str) -> dict[str, Any]:
+    """The plan as JSON."""
+    result = enginehouse("plan", file, "--json")
+    assert result.exit_code == 0, result.output
+    plan: dict[str, Any] = json.loads(result.stdout)
+    return plan
+
+
+def test_from_a_name_to_a_plan_in_two_commands(hub: Standing) -> None:
+    """Without a number of config.json, a commit or a list of files in the inventory."""
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")', 'Embedder("rehearsal/minilm")')
+    pinned = enginehouse("pin", file, "--models")
+    assert pinned.exit_code == 0
+    commit = hub.repositories["rehearsal/llama-1b"].commit
+    assert f"rehearsal/llama-1b locked at {commit[:12]}, 6 files, 0.0 GB (models.lock.json)" in pinned.stdout
+    models = planned(file)["hosts"]["h100-01"]["servers"][0]["models"]
+    assert [model["name"] for model in models] == ["minilm", "llama-1b"]
+    fetched = models[1]["weights"]
+    assert (fetched["repository"], fetched["revision"]) == ("rehearsal/llama-1b", commit)
+    assert models[1]["memory"]["weights_mib"] == 2358
+
+
+def test_a_plan_asks_no_hub(hub: Standing) -> None:
+    """The lock is all it reads, and two plans are the same."""
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")')
+    enginehouse("pin", file, "--models")
+    hub.heard.requests.clear()
+    assert planned(file)["digest"] == planned(file)["digest"]
+    assert hub.heard.requests == []
+
+
+def test_a_name_that_is_not_locked_is_refused_with_the_command(hub: Standing) -> None:
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")')
+    refused = enginehouse("plan", file)
+    assert refused.exit_code == 1
+    assert "rehearsal/llama-1b is not in the lock" in refused.stderr
+    assert f"try     enginehouse pin {file}" in refused.stderr
+
+
+def test_the_lock_is_sorted_and_says_everything_in_words(hub: Standing) -> None:
+    """For a reviewer: what each file weighs, the commit, the numbers of config.json."""
+    enginehouse("pin", inventory(hub, 'LLM("rehearsal/llama-1b")', 'Embedder("rehearsal/minilm")'), "--models")
+    lock = json.loads(Path("models.lock.json").read_text())
+    assert (lock["form"], list(lock["models"])) == (1, ["rehearsal/llama-1b", "rehearsal/minilm"])
+    entry = lock["models"]["rehearsal/llama-1b"]
+    assert list(entry) == ["repository", "commit", "bytes", "elements", "config", "files", "beside"]
+    assert (entry["elements"], entry["bytes"]) == ({"BF16": 1_235_814_400}, 2_471_628_800)
+    assert entry["config"] == dict(sorted(LLAMA.items()))
+
+
+def test_a_second_pin_asks_nothing_and_moves_nothing(hub: Standing) -> None:
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")')
+    enginehouse("pin", file, "--models")
+    before = Path("models.lock.json").read_bytes()
+    hub.heard.requests.clear()
+    again = enginehouse("pin", file, "--models")
+    assert (again.stdout, hub.heard.requests) == (f"{file} names no model that is not locked\n", [])
+    assert Path("models.lock.json").read_bytes() == before
+
+
+def test_an_update_says_whether_the_hub_has_moved(hub: Standing) -> None:
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")')
+    enginehouse("pin", file, "--models")
+    assert "rehearsal/llama-1b unchanged at" in enginehouse("pin", file, "--models", "--update").stdout
+    lock = Path("models.lock.json")
+    lock.write_text(lock.read_text().replace(hub.repositories["rehearsal/llama-1b"].commit, "0" * 40))
+    assert "rehearsal/llama-1b moved at" in enginehouse("pin", file, "--models", "--update").stdout
+
+
+def test_a_refused_repository_costs_no_other_one_its_lock(hub: Standing) -> None:
+    """Every answer is kept; the second pin asks for the rest alone."""
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")', 'LLM("rehearsal/none", name="none")')
+    refused = enginehouse("pin", file, "--models")
+    assert (refused.exit_code, "404: no such repository" in refused.stderr) == (1, True)
+    assert list(read_lock(Path("models.lock.json"))) == ["rehearsal/llama-1b"]
+
+
+def test_a_gated_model_is_locked_with_the_token_of_the_inventory(hub: Standing) -> None:
+    """The token is in no lock and in no output."""
+    pinned = enginehouse("pin", inventory(hub, 'LLM("rehearsal/gpt-oss-tiny")'), "--models")
+    assert "rehearsal/gpt-oss-tiny locked at" in pinned.stdout
+    assert TOKEN not in pinned.output + Path("models.lock.json").read_text()
+
+
+def test_a_revision_after_at_is_locked_to_its_commit(hub: Standing) -> None:
+    file = inventory(hub, 'LLM("rehearsal/llama-1b@main")')
+    enginehouse("pin", file, "--models")
+    (model,) = planned(file)["hosts"]["h100-01"]["servers"][0]["models"]
+    assert (model["name"], model["weights"]["revision"]) == (
+        "llama-1b",
+        hub.repositories["rehearsal/llama-1b"].commit,
+    )
+
+
+TYPED = (
+    'LLM(name="mine", weights=Weights.hub("rehearsal/llama-1b", "{commit}"), checkpoint=Checkpoint('
+    'architecture="LlamaForCausalLM", parameters=1_235_814_400, layers={layers}, hidden=2048, heads=32, kv_heads=8, '
+    "head_dim=64, intermediate=8192, vocabulary=128_256, positions=131_072))"
+)
+
+
+@pytest.mark.parametrize(("layers", "exit_code"), [(16, 0), (32, 1)])
+def test_typed_numbers_are_compared_with_the_files(hub: Standing, layers: int, exit_code: int) -> None:
+    """Refused with the name that reads them."""
+    commit = hub.repositories["rehearsal/llama-1b"].commit
+    file = inventory(hub, TYPED.format(commit=commit, layers=layers))
+    enginehouse("pin", file, "--models")
+    result = enginehouse("plan", file)
+    assert result.exit_code == exit_code
+    if exit_code:
+        assert "seen    layers=32\n  wanted  layers=16, as rehearsal/llama-1b/config.json has them" in result.stderr
+        assert f'try     LLM("rehearsal/llama-1b@{commit}")' in result.stderr
+
+
+def test_numbers_of_a_repository_that_only_hosts_may_read_are_planned_as_typed(hub: Standing) -> None:
+    """As before there were locks: the pin says that nobody compared them."""
+    file = inventory(hub, TYPED.format(commit="d" * 40, layers=16))
+    pinned = enginehouse("pin", file, "--models")
+    assert (pinned.exit_code, "its typed numbers are not compared" in pinned.stdout) == (0, True)
+    assert planned(file)["hosts"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"form": 2, "models": {}}', '{"form": 1, "models": {"a/b": 5}}'])
+def test_a_lock_that_was_merged_badly_is_refused(hub: Standing, text: str) -> None:
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")')
+    Path("models.lock.json").write_text(text)
+    refused = enginehouse("plan", file)
+    assert (refused.exit_code, "models.lock.json is no lock of models" in refused.stderr) == (1, True)
+    with pytest.raises(Refusal):
+        read_lock(Path("models.lock.json"))
+
+
+def test_fit_and_size_take_a_name_of_the_hub(hub: Standing) -> None:
+    """Without a lock the hub is asked for this command alone; nothing is written."""
+    fitted = enginehouse("fit", "h100", "rehearsal/llama-1b", "--json")
+    assert fitted.exit_code == 0, fitted.output
+    words = ("size", "--users", "10", "--prompt", "1000", "--answer", "100", "rehearsal/llama-1b", "--gpu", "h100")
+    assert enginehouse(*words).exit_code == 0
+    assert not Path("models.lock.json").exists()
+
+
+def test_fit_reads_the_lock_before_it_asks(hub: Standing) -> None:
+    enginehouse("pin", inventory(hub, 'LLM("rehearsal/llama-1b")'), "--models")
+    hub.heard.requests.clear()
+    assert (enginehouse("fit", "h100", "rehearsal/llama-1b").exit_code, hub.heard.requests) == (0, [])

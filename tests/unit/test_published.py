@@ -1,0 +1,108 @@
+"""Repositories that people serve in 2026, planned from published files: each has the verdict of its release."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deploy.planning.fit import Wish, fit_of
+from deploy.refusals.errors import Refusal, Refusals
+from deploy.spec import LLM, Embedder, Model, Parallel, Reranker
+from tests.unit.given import AROUND
+from tests.unit.published import ENTRIES, locked
+
+VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
+    "bge-m3": (Embedder, "h100-80", 1, "no-checkpoint"),  # pytorch_model.bin alone
+    "bge-reranker-v2-m3": (Reranker, "h100-80", 1, ""),
+    "bge-small-en-v1.5": (Embedder, "h100-80", 1, ""),
+    "deepseek-r1": (LLM, "h200-141", 8, ""),
+    "deepseek-v3.2": (LLM, "h200-141", 8, "unknown-cache"),
+    "embeddinggemma-300m": (Embedder, "h100-80", 1, "unknown-architecture"),
+    "gemma-3-1b-it": (LLM, "h100-80", 1, ""),
+    "gemma-3-27b-it": (LLM, "h100-80", 1, "multi-modal"),
+    "glm-4.5-air": (LLM, "h100-80", 4, ""),
+    "glm-4.5-air-fp8": (LLM, "h100-80", 2, "format-not-read"),
+    "gte-modernbert-base": (Embedder, "h100-80", 1, "unknown-architecture"),
+    "gte-reranker-modernbert-base": (Reranker, "h100-80", 1, "unknown-architecture"),
+    "jina-embeddings-v3": (Embedder, "h100-80", 1, "unknown-architecture"),
+    "jina-reranker-v2": (Reranker, "h100-80", 1, "code-of-a-repository"),
+    "kimi-k2": (LLM, "b200-180", 8, ""),
+    "labse": (Embedder, "h100-80", 1, "dense-step"),
+    "llama-3.3-70b-awq": (LLM, "h100-80", 1, "format-not-read"),
+    "llama-3.3-70b-nvfp4": (LLM, "b200-180", 1, ""),
+    "llama-3.3-70b-redhat-fp8": (LLM, "h100-80", 2, "format-not-read"),
+    "llama-4-scout": (LLM, "h100-80", 4, "multi-modal"),
+    "llama-8b-bnb-4bit": (LLM, "h100-80", 1, "format-not-read"),
+    "lora-only": (LLM, "h100-80", 1, "no-checkpoint"),
+    "minimax-m2": (LLM, "h200-141", 4, "unknown-architecture"),
+    "mistral-small-24b-2501": (LLM, "h100-80", 1, ""),
+    "mistral-small-3.2": (LLM, "h100-80", 1, "multi-modal"),
+    "ms-marco-minilm": (Reranker, "h100-80", 1, "unknown-architecture"),
+    "multilingual-e5-large": (Embedder, "h100-80", 1, ""),
+    "mxbai-rerank-large-v1": (Reranker, "h100-80", 1, "unknown-architecture"),
+    "my-finetune-of-llama": (LLM, "h100-80", 1, ""),
+    "nemotron-nano-9b-v2": (LLM, "h100-80", 1, "unknown-cache"),
+    "nemotron-super-49b": (LLM, "h100-80", 2, "unknown-cache"),
+    "nomic-embed-text-v1.5": (Embedder, "h100-80", 1, "another-network"),
+    "phi-4": (LLM, "h100-80", 1, ""),
+    "qwen2.5-coder-32b-gptq-int4": (LLM, "a100-80", 1, "format-not-read"),
+    "qwen3-235b-a22b-fp8": (LLM, "h100-80", 4, ""),
+    "qwen3-30b-a3b": (LLM, "h100-80", 1, ""),
+    "qwen3-32b": (LLM, "h100-80", 1, ""),
+    "qwen3-32b-awq": (LLM, "h100-80", 1, "format-not-read"),
+    "qwen3-32b-fp8": (LLM, "l40s-48", 1, ""),
+    "qwen3-embedding-0.6b": (LLM, "h100-80", 1, "encoder-as-llm"),
+    "qwen3-next-80b": (LLM, "h100-80", 4, "unknown-cache"),
+    "qwen3-reranker-0.6b": (LLM, "h100-80", 1, "encoder-as-llm"),
+    "snowflake-arctic-l-v2": (Embedder, "h100-80", 1, ""),
+}
+"""Class, card, GPUs, and the kind of the only refusal; empty where the model is planned."""
+
+
+def refused(name: str, *, gpus: int = 0, parallel: Parallel | None = None) -> list[Refusal]:
+    """Every refusal of one repository, declared by its name alone."""
+    declared, card, usual, _kind = VERDICTS[name]
+    source = f"x/{name}"
+    model = LLM(source, parallel=parallel) if parallel else declared(source)
+    try:
+        around = replace(AROUND, locked={source: locked(name)})
+        fit_of(card, (model,), "26.07", around, Wish(gpus=gpus or usual))
+    except Refusals as several:
+        return list(several.problems)
+    except Refusal as single:
+        return [single]
+    return []
+
+
+def test_every_repository_has_a_verdict() -> None:
+    assert sorted(VERDICTS) == sorted(ENTRIES)
+    assert sum(not kind for _declared, _card, _gpus, kind in VERDICTS.values()) == 16
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_published_repository_is_planned_or_refused_for_this_reason_alone(name: str) -> None:
+    """A fault has a single refusal, with all four parts."""
+    problems = refused(name)
+    assert [problem.kind for problem in problems] == [kind for kind in [VERDICTS[name][3]] if kind]
+    assert all({"where", "seen", "wanted"} <= problem.facts.keys() and problem.attempt for problem in problems)
+
+
+@pytest.mark.parametrize("name", [name for name, row in VERDICTS.items() if row[3] == "unknown-architecture"])
+def test_no_near_name_of_an_architecture_is_offered(name: str) -> None:
+    """ModernBERT is no BERT, jina's XLM-R no XLM-R, MiniMax no Gemma: such an offer serves wrongly."""
+    (problem,) = refused(name)
+    assert "did you mean" not in problem.attempt
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [(4, []), (8, ["blocks-cut"])])
+def test_blocks_of_experts_stay_whole(gpus: int, kind: list[str]) -> None:
+    """1,536 columns are 12 blocks: 4 GPUs get 3 each, of 8 some would get scales without weights."""
+    assert [problem.kind for problem in refused("qwen3-235b-a22b-fp8", gpus=gpus)] == kind
+
+
+def test_whole_experts_are_offered_and_are_taken() -> None:
+    """Each of 8 GPUs has 16 of the 128 experts."""
+    (problem,) = refused("qwen3-235b-a22b-fp8", gpus=8)
+    assert problem.attempt.startswith("Parallel(expert=8)")
+    assert refused("qwen3-235b-a22b-fp8", gpus=8, parallel=Parallel(expert=8)) == []
