@@ -8,12 +8,8 @@ from deploy.spec.balancer import Balancer, BalancerHost, Route, Traffic
 from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall, Opening
-<<<<<<< HEAD
-from deploy.spec.gateway import Alias, Gateway, GatewayLimits, Price
-from deploy.spec.https import Acme, Https
-=======
 from deploy.spec.gateway import Alias, Gateway, GatewayLimits, Identity, Price
->>>>>>> main
+from deploy.spec.https import Acme, Https
 from deploy.spec.llm import (
     LLM,
     Adapter,

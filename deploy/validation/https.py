@@ -64,6 +64,15 @@ def _before_gateway(gateway: Gateway) -> Iterator[Refusal]:
             wanted="TLS on the host, with the gateway on loopback; or TLS at a balancer",
             attempt='Gateway(address="127.0.0.1", https=Https(…)); or https=None',
         )
+    if gateway.identity is not None:
+        yield refuse(
+            "identity-over-https",
+            f"every client could write {gateway.identity.header} itself: HAProxy hands on what it is sent",
+            where="gateway.https",
+            seen="an Https, and identity=…",
+            wanted="TLS at the OIDC proxy of the host; or clients whom keys alone tell apart",
+            attempt="https=None with that proxy before the gateway; or identity=None",
+        )
     if gateway.keys is None:
         yield refuse(
             "https-without-keys",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from deploy.spec import Acme, Firewall, Gateway, Https, Secret
+from deploy.spec import Acme, Firewall, Gateway, Https, Identity, Secret
 from deploy.spec.surroundings import CertificateFile
 from tests.unit.given import AROUND, MACHINE
 from tests.unit.wrong import Wrong
@@ -50,6 +50,11 @@ ALL = {
         "https-behind-balancer",
         "gateway.https",
         {"gateway": Gateway(address="0.0.0.0", protection="balancer", https=Https(acme=NAMED))},
+    ),
+    "nobody names a person over HTTPS": wrong_https(
+        "identity-over-https",
+        "gateway.https",
+        {"gateway": Gateway(identity=Identity(header="x-forwarded-email"), https=Https(acme=NAMED))},
     ),
     "HTTPS has a firewall around it": wrong_https("https-without-firewall", "firewall", {"firewall": None}),
     "HTTPS needs a HAProxy that was run": wrong_https(
