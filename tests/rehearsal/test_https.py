@@ -147,7 +147,7 @@ def test_nothing_of_the_machine_answers_from_outside_but_ssh_and_https(story: St
 
 def test_clients_trust_the_certificate_by_the_authority_s_root_alone(story: Story) -> None:
     stranger = write_certificate(PLACES.root, "stranger")
-    with pytest.raises(AssertionError, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed|Connection error"):
+    with pytest.raises(AssertionError, match="Connection error"):
         story.client(root=stranger)
 
 
