@@ -1,4 +1,4 @@
-"""One GPU host that serves OpenAI's own client from outside over HTTPS, without a second machine.
+"""A single GPU host serves OpenAI's own client from outside over HTTPS, without a second machine.
 
 A machine of its own with services and an ACME authority, and one story in the order pytest runs it: ordered, asked with
 a key, probed from outside, renewed, with a certificate of the operator's instead, and taken off.
