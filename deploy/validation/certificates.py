@@ -5,11 +5,12 @@ Files are read in deploy/io/certificates.py."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Balancer, BalancerHost, Https
+from deploy.spec import Balancer, BalancerHost, Host, Https
 from deploy.spec.surroundings import CertificateFile, Surroundings
 
 NOTICE_DAYS = 21
@@ -50,6 +51,29 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
     for field in ("certificate", "clients"):
         if file := surroundings.certificates.get(getattr(declared, field)):
             yield from file_problems(getattr(declared, field), file, surroundings.today, f"balancer.{field}")
+    if file := surroundings.certificates.get(declared.clients):
+        yield from leaf_problems(declared.clients, file, "balancer.clients")
+
+
+def authority_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for each file of private authorities of a host that holds none; a bundle may hold some that ended."""
+    for where, path in (("hub.ca_file", host.hub.ca_file), ("registry.ca_file", host.registry.ca_file)):
+        if file := surroundings.certificates.get(path):
+            yield from file_problems(path, replace(file, begins=None, ends=None), surroundings.today, where)
+            yield from leaf_problems(path, file, where)
+
+
+def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refusal]:
+    """A refusal for a certificate that signs no other one, where an authority is wanted."""
+    if not file.problem and not file.is_authority:
+        yield refuse(
+            "leaf-as-authority",
+            f"{path} holds the certificate of a server or client, and no authority that signs any",
+            where=where,
+            seen="a certificate signed by another one, with CA:FALSE",
+            wanted="the certificate of the authority itself: CA:TRUE",
+            attempt=f"openssl x509 -in {path} -noout -issuer names the authority; ask whoever runs it for its file",
+        )
 
 
 def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -> str:

@@ -15,7 +15,7 @@ from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import ACME_PORT
 from deploy.topology.monitors import OURS
-from deploy.validation.certificates import file_problems
+from deploy.validation.certificates import file_problems, leaf_problems
 from deploy.validation.firewall import bad_networks
 from deploy.validation.gateway import taken_ports
 from deploy.validation.secrets import named_secret
@@ -25,7 +25,6 @@ EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z0-9-]+")
 DIRECTORY = re.compile(r"https://[A-Za-z0-9.:\[\]_/~-]+")
 MOST_NAMES = 100
 """Names of one certificate of Let's Encrypt."""
-OF_AN_ADDRESS = {"address_connections": (0, 1_000_000), "address_requests": (0, 1_000_000_000)}
 BY_ACME = 'acme=Acme(names=("llm.example.com",), email="ops@example.com")'
 BY_FILE = 'certificate="keys/llm.pem", certificate_key=Secret.command("cat", "keys/llm.key")'
 
@@ -40,7 +39,6 @@ def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from _certificate(gateway.https, surroundings)
     yield from _port(gateway.https, host)
     yield from bad_networks(gateway.https.allow, "gateway.https.allow")
-    yield from _ranges(gateway.https)
     if gateway.https.acme:
         yield from _acme(gateway.https.acme)
     if host.firewall is None:
@@ -135,6 +133,8 @@ def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
     for where, path in files.items():
         if file := surroundings.certificates.get(path):
             yield from file_problems(path, file, surroundings.today, where)
+    if https.acme and (file := surroundings.certificates.get(https.acme.authority)):
+        yield from leaf_problems(https.acme.authority, file, "gateway.https.acme.authority")
 
 
 def _port(https: Https, host: Host) -> Iterator[Refusal]:
@@ -149,15 +149,6 @@ def _port(https: Https, host: Host) -> Iterator[Refusal]:
             wanted="an IP address of the host; the names that clients type stand in the certificate",
             attempt='Https(address="0.0.0.0"), the default',
         )
-    if not 1 <= https.port <= 65535:
-        yield refuse(
-            "port-range",
-            f"{https.port} is no port",
-            where="gateway.https.port",
-            seen=str(https.port),
-            wanted="1 to 65535",
-            attempt="Https(port=443), the default",
-        )
     taken = taken_ports(host) | OURS | {host.traffic.gateways_port: "traffic.gateways_port", 22: "SSH"}
     taken |= dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
     taken |= {ACME_PORT: "the answer to the authority's challenge"} if https.acme else {}
@@ -170,20 +161,6 @@ def _port(https: Https, host: Host) -> Iterator[Refusal]:
             wanted="a port of its own for each listener",
             attempt=f"Https(port={next(port for port in (443, 8443, 9443) if port not in taken)})",
         )
-
-
-def _ranges(https: Https) -> Iterator[Refusal]:
-    for field, (low, high) in OF_AN_ADDRESS.items():
-        value = getattr(https, field)
-        if not low <= value <= high:
-            yield refuse(
-                "out-of-range",
-                f"{field} of {value} cannot work",
-                where=f"gateway.https.{field}",
-                seen=str(value),
-                wanted=f"{low} to {high}; 0 is no limit",
-                attempt=f"{field}={getattr(Https(), field)}, the default",
-            )
 
 
 def _acme(acme: Acme) -> Iterator[Refusal]:

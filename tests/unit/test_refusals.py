@@ -14,6 +14,7 @@ from tests.unit import (
     wrong_https,
     wrong_llm,
     wrong_monitors,
+    wrong_numbers,
     wrong_sharing,
 )
 from tests.unit.golden import DIRECTORY, same_as_golden
@@ -28,6 +29,7 @@ ALL = {
     **wrong_https.ALL,
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
+    **wrong_numbers.ALL,
 }
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])

@@ -61,11 +61,11 @@ ALL = {
         "haproxy-too-old", "machine.os", {"machine": replace(MACHINE, os="ubuntu-22.04")}
     ),
     "HTTPS listens on an address": wrong_https("bad-address", "address", address="llm.example.com"),
-    "HTTPS has a port": wrong_https("port-range", "port", port=0),
+    "HTTPS has a port": wrong_https("unbelievable-number", "port", port=0),
     "HTTPS has a port of its own": wrong_https("port-twice", "port", port=8080),
     "the challenge has port 80 to itself": wrong_https("port-twice", "port", port=80),
     "HTTPS is open to networks": wrong_https("bad-network", "allow", allow=("10.0.0.1/8",)),
-    "HTTPS takes connections": wrong_https("out-of-range", "address_connections", address_connections=-1),
+    "HTTPS takes connections": wrong_https("unbelievable-number", "address_connections", address_connections=-1),
     "an order has a name": wrong_acme("acme-without-names", "names", names=()),
     "an order names no address": wrong_acme("bad-name", "names", names=("192.0.2.7",)),
     "an order has no wildcard": wrong_acme("bad-name", "names", names=("*.example.com",)),
