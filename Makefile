@@ -85,7 +85,7 @@ unit-python: ## tests of decisions, roles and host programs with another Python:
 	  -k "not benchmarks and not forty_hashes" --ignore=tests/roles/health/test_watch_real.py tests/unit tests/roles $(PYTEST_ARGS)
 
 test: lint ## everything that proves the repository right, rehearsal machines included
-	$(RUN)/python -m rehearsal requirements --install --tests
+	$(RUN)/python -m rehearsal requirements --install --tests --pictures
 	$(RUN)/pytest -m "not faults" $(LANES) $(PYTEST_ARGS)
 
 faults: $(TESTREADY) ## everything that goes wrong on a host, on rehearsal machines

@@ -64,7 +64,9 @@ TEST_FILES = {
     "/var/lib/dpkg/info/python3-libtorrent.list": "python3-libtorrent",
 }
 PICTURE_PROGRAMS = {"chromium": "chromium"}
-"""Draws Prometheus' own pages, in `make test-monitoring`."""
+"""Draws Prometheus' own pages in `make test-monitoring`, and tries the gateway's in `make test`."""
+BROWSERS = ("chromium", "google-chrome")
+"""Programs that do the same: Ubuntu has the first as a snap alone, hosted runners have the second."""
 UNITS = Path("/etc/systemd/system")
 DISK_MIB = 6_000
 
@@ -106,12 +108,17 @@ def require(places: Places, kind: str = "nspawn", has_root: bool = False) -> Non
 def missing_packages(for_tests: bool = False, for_faults: bool = False, for_pictures: bool = False) -> list[Missing]:
     """Programs and files that packages bring: of machines, of services and, if wanted, of tests, faults, pictures."""
     wanted = PROGRAMS | SERVICE_PROGRAMS | (TEST_FILES if for_tests else {}) | (VIRTUAL_PROGRAMS if for_faults else {})
-    wanted |= PICTURE_PROGRAMS if for_pictures else {}
+    wanted |= PICTURE_PROGRAMS if for_pictures and not browser() else {}
     return [
         Missing(f"the program {Path(name).name}", promtool_package() if package == "promtool" else package)
         for name, package in wanted.items()
         if not _has(name)
     ]
+
+
+def browser() -> str | None:
+    """The program of a browser that is here; None without one."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 def promtool_package() -> str:

@@ -21,7 +21,7 @@ from deploy.io.shown import REFUSED, refusals_shown, say
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def check(pasted: str, release: str, as_json: bool) -> None:
-    """Judge a command line or a config.pbtxt word by word, and print the right one. Nothing is run."""
+    """Judge a command, script, compose file, manifest or config.pbtxt, and print the right one. Nothing is run."""
     from deploy.io.given_text import text_of
     from deploy.linter import check as check_text
 

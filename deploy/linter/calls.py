@@ -1,6 +1,6 @@
 """Finds the program inside a command: past sudo, variables, mpirun, Docker's RUN, and through python to its script.
 
-What the program is told is left to its judge.
+Arguments are left to the program's judge, and several programs of one `mpirun` to `deploy.linter.mpi`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SYNTAX = (
 KEYWORDS = (*SYNTAX, "exec", "time", "command", "builtin", "export", "local", "declare", "readonly")
 """Words of the shell: a program may follow."""
 DOCKERFILE = ("RUN", "CMD", "ENTRYPOINT")
-MPIRUN = ("mpirun", "mpiexec")
+LAUNCHERS = ("mpirun", "mpiexec", "orterun")
 MPI_VALUES = ("-n", "-np", "--np", "--hostfile", "-hostfile", "-x", "-H", "--host", "--map-by", "--bind-to")
 WRAPPERS: dict[str, tuple[tuple[str, ...], int]] = {
-    **dict.fromkeys(MPIRUN, (MPI_VALUES, 0)),
+    **dict.fromkeys(LAUNCHERS, (MPI_VALUES, 0)),
     "sudo": (("-u", "-g", "-h", "-p", "-C", "-T", "-U"), 0),
     "env": (("-u", "--unset", "-C", "--chdir"), 0),
     "nohup": ((), 0),
@@ -75,6 +75,8 @@ def _first(words: Sequence[Word]) -> int:
     place = 0
     while place < len(words):
         text = words[place].text
+        if text.rpartition("/")[2] in LAUNCHERS and any(word.text == ":" for word in words[place:]):
+            break
         if text.rpartition("/")[2] in WRAPPERS:
             place = _after_wrapper(words, place)
         elif text in DOCKERFILE:

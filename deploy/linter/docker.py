@@ -1,4 +1,4 @@
-"""Judges `docker run`, `docker login`, `docker pull` and `docker build`: the image, the GPU, and what would leak.
+"""Judges `docker run` and `docker exec`: the image, the GPU, variables, limits, ports, and what would leak.
 
 The command inside a container is judged by its own judge, for the release the image names.
 """
@@ -7,22 +7,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from deploy.catalog.programs import DOCKER_BUILD, DOCKER_EXEC, DOCKER_LOGIN, DOCKER_PULL, DOCKER_RUN
-from deploy.inventory.guides import NAMES, SETTINGS
+from deploy.catalog.programs import DOCKER_EXEC, DOCKER_RUN
 from deploy.linter.calls import call_of
-from deploy.linter.findings import HIDDEN, NEW_LINE, Call, Judge, Judged, is_secret, raws
+from deploy.linter.docker_images import judge_build, judge_login, judge_pull
+from deploy.linter.environment import DROPPED, HELD, judge_variable
+from deploy.linter.findings import NEW_LINE, Call, Judge, Judged, raws
+from deploy.linter.gpus import (
+    ALL,
+    CDI,
+    CERTAIN,
+    docker_count,
+    docker_gpus,
+    judge_absence,
+    judge_count,
+    judge_gpus_option,
+    judge_hidden,
+    need_of,
+    ranks_in,
+)
 from deploy.linter.images import default_image, judge_image
+from deploy.linter.limits import inside_of, judge_port_text, judge_shm, judge_silent, judge_ulimit
 from deploy.linter.near import near_miss
-from deploy.linter.options import Option, getopt_options, mixed_options
-from deploy.linter.ports import judge_published
+from deploy.linter.options import Option, getopt_options
+from deploy.linter.ports import judge_published, listening_ports
 from deploy.linter.release import Target, target_inside
-from deploy.linter.words import Word, varies
+from deploy.linter.words import Word, varies, word
 
 IS_IMAGE_OR_OPTION = re.compile(r"-|[\w.-]+(?:/[\w./-]+|:[\w.-]+)|\$")
 """How the word after a variable of options looks: another option, an image, or another variable."""
-GPUS_BY_CDI = {"all": "nvidia.com/gpu=all"}
-USER = "'$oauthtoken'"
+PROGRAMS = ("docker", "podman", "nerdctl")
 
 
 def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
@@ -31,9 +46,9 @@ def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
     rest = call.args[1:]
     if verb in ("container", "image") and rest:
         verb, rest = rest[0].text, rest[1:]
-    judges = {"login": _login, "pull": _pull, "build": _build, "buildx": _build}
-    if verb == "run":
-        return _run(rest, judge, target)
+    judges = {"login": judge_login, "pull": judge_pull, "build": judge_build, "buildx": judge_build}
+    if verb in ("run", "create"):
+        return _run([*call.head, verb], rest, judge, target)
     if verb == "exec" or (verb == "compose" and rest and rest[0].text == "exec"):
         return _exec([verb] if verb == "exec" else [verb, "exec"], rest[verb == "compose" :], judge, target)
     if verb in judges:
@@ -41,21 +56,24 @@ def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
     return Judged(right=[*call.head, *raws(call.args)])
 
 
-def _run(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
+def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) -> Judged:
     judged = Judged()
     options, left = _run_words(args)
     options = judge_published(judged, options)
-    words = [" ".join(_run_option(judged, option, options)) for option in options]
+    image = left[0] if left else Word("", "")
+    entry = _entrypoint(options)
+    inner = call_of([*entry, *left[1:]])
+    need = need_of(image.text, inner, [value for option in options for value in option.values])
+    words = [" ".join(_run_option(judged, option, options, need)) for option in options]
     words = [word for word in words if word]
+    judged.right = [*head, *words]
     if not left and any(varies(option.name) for option in options):
-        judged.right = ["docker", "run", *words]
         return judged
     if not left:
         nothing = "docker run names no image"
         judged.add("no-image", nothing, seen="options only", wanted="an image", attempt=default_image())
-        judged.right = ["docker", "run", *words, NEW_LINE, default_image()]
+        judged.right += [NEW_LINE, default_image()]
         return judged
-    image, inside = left[0], left[1:]
     judge_image(judged, image)
     if varies(image.raw):
         judged.know(
@@ -65,18 +83,52 @@ def _run(args: Sequence[Word], judge: Judge, target: Target) -> Judged:
             wanted="the image by its name",
             attempt=f"--release says for which one to judge; here {target.in_words}",
         )
-    judged.right = ["docker", "run", *words, NEW_LINE, image.raw]
-    entry = _entrypoint(options)
-    inner = call_of([*entry, *inside])
+    _devices_of(judged, options, need, inner, len(head))
+    judged.right += [NEW_LINE, image.raw]
     if inner:
         _cuda_check(judged, image, inner)
         beside = [value for option in options for value in option.values]
         verdict = judge(inner, target_inside(image.text, beside, target))
-        _shared_memory(judged, options, inner)
+        _shared_memory(judged, options, inner, len(head))
+        _ports(judged, options, inner)
         right = judged.take(verdict)
         judged.right = [*judged.right, *raws(inner.before), *right[len(entry) :]] if right else []
-    _mend_image(judged, image)
+    if _mend_image(judged, image) and docker_gpus(options) is False and ALL not in judged.right and judged.right:
+        judged.right.insert(len(head), ALL)
     return judged
+
+
+def _devices_of(judged: Judged, options: list[Option], need: tuple[str, str], inner: Call | None, place: int) -> None:
+    """Adds that a container which needs GPUs has none, or fewer than ranks."""
+    meant = [replace(option, name=near_miss(option.name, DOCKER_RUN) or option.name) for option in options]
+    if docker_gpus(meant) is False and need[0]:
+        judge_absence(judged, need, seen="neither --device nor --gpus", attempt=ALL)
+        if need[0] == CERTAIN:
+            judged.right.insert(place, ALL)
+    counted = docker_count(options)
+    judge_count(judged, counted, inner, seen=f"{counted} GPUs", attempt=f"{ALL}, or as many as ranks")
+    gpus = [words for words in judged.right if words.startswith(("--gpus", f"--device {CDI}", f"--device={CDI}"))]
+    mended, _ = getopt_options([word(raw) for words in gpus for raw in words.split()], DOCKER_RUN)
+    if inner and 0 < (docker_count(mended) or 0) < ranks_in(inner):
+        judged.right = [words for words in judged.right if words not in gpus]
+        judged.right.insert(place, ALL)
+
+
+def _ports(judged: Judged, options: list[Option], inner: Call) -> None:
+    """Adds ports that are published in vain: on the host's own network, or without a listener."""
+    published = [option for option in options if option.name in ("-p", "--publish") and not option.varies]
+    is_on_host = any(option.name in ("--network", "--net") and option.value == "host" for option in options)
+    if published and is_on_host:
+        judged.know(
+            "ports-on-host-network",
+            "a container on the host's network publishes nothing: its program listens on the host itself",
+            seen=" ".join(raw for option in published for raw in option.raw),
+            wanted="either --network host or -p",
+            attempt="leave -p out",
+        )
+    elif inner.program == "tritonserver":
+        inside = [inside_of(option.value) for option in published]
+        judge_silent(judged, inside, listening_ports(inner.args), inner.program)
 
 
 def _run_words(args: Sequence[Word]) -> tuple[list[Option], list[Word]]:
@@ -95,13 +147,14 @@ def _entrypoint(options: list[Option]) -> list[Word]:
     return [entry for entry in named[-1:] if entry.text and not entry.varies]
 
 
-def _mend_image(judged: Judged, image: Word) -> None:
-    """Puts the image that holds the program in the place of one that does not, or that does not exist."""
+def _mend_image(judged: Judged, image: Word) -> bool:
+    """Puts the image that holds the program in the place of one that does not, or that is not there; True if so."""
     wrong = ("image-without-tensorrt-llm", "unknown-release", "no-such-image")
     finding = next((finding for finding in judged.findings if finding.is_wrong and finding.kind in wrong), None)
     if finding:
         instead = finding.attempt.split()[0]
         judged.right = [instead if word == image.raw else word for word in judged.right]
+    return finding is not None
 
 
 def judge_after_dashes(call: Call, target: Target, judge: Judge) -> Judged:
@@ -127,7 +180,7 @@ def _exec(verb: list[str], args: Sequence[Word], judge: Judge, target: Target) -
     return judged
 
 
-def _run_option(judged: Judged, option: Option, options: list[Option]) -> list[str]:
+def _run_option(judged: Judged, option: Option, options: list[Option], need: tuple[str, str]) -> list[str]:
     near = "" if varies(option.name) else near_miss(option.name, DOCKER_RUN)
     if near:
         judged.add(
@@ -138,57 +191,29 @@ def _run_option(judged: Judged, option: Option, options: list[Option]) -> list[s
             attempt=f"did you mean `{near}`?",
         )
         return [near, *raws(option.values)]
+    seen = " ".join(option.raw)
     if option.name in ("-e", "--env"):
-        return _environment(judged, option)
+        name, equals, value = option.value.partition("=")
+        if equals and judge_hidden(judged, name, value, need, seen=seen):
+            return []
+        kept = judge_variable(judged, name, value, place="docker", option=option.name)
+        return [] if kept == DROPPED else [option.name, name] if kept == HELD else list(option.raw)
     if option.name == "--gpus" and not any(option.name == "--device" for option in options):
-        return _gpus(judged, option)
-    return list(option.raw)
-
-
-def _environment(judged: Judged, option: Option) -> list[str]:
-    name, _, value = option.value.partition("=")
-    if name in NAMES:
-        setting = ".".join(SETTINGS[name]) if name in SETTINGS else "KVCache(tokens=…) or max_batch_tokens"
-        judged.add(
-            "guide-name",
-            f"no server reads the variable {name}",
-            seen=" ".join(option.raw),
-            wanted=f"a typed setting: {setting}",
-            attempt=f"remove -e {name}; memory is bounded in tokens, by the model's own settings",
-        )
-        return []
-    if is_secret(name, value):
-        judged.add(
-            "secret-in-words",
-            f"the value of {name} is on the command line: in the shell's history, ps and docker inspect",
-            seen=f"{option.name} {name}={HIDDEN}",
-            wanted="the name alone, taken from the environment, or a file only root reads",
-            attempt=f"export {name} beforehand and write -e {name}",
-        )
-        return [option.name, name]
-    return list(option.raw)
-
-
-def _gpus(judged: Judged, option: Option) -> list[str]:
-    wanted = GPUS_BY_CDI.get(option.value) or _devices(option.value)
-    if not wanted:
+        return judge_gpus_option(judged, option)
+    if option.varies:
         return list(option.raw)
-    judged.know(
-        "gpus-by-hook",
-        "`--gpus` before Docker 29.2 loses the GPU at the next `systemctl daemon-reload` or `docker update`",
-        seen=" ".join(option.raw),
-        wanted="devices named through CDI",
-        attempt=f"--device {wanted}",
-    )
-    return ["--device", wanted]
+    if option.name == "--ulimit":
+        right = judge_ulimit(judged, option.value, seen=seen)
+        return list(option.raw) if right == option.value else ["--ulimit", right] if right else []
+    if option.name == "--shm-size":
+        right = judge_shm(judged, option.value, seen=seen, written="--shm-size {}")
+        return list(option.raw) if right == option.value else ["--shm-size", right]
+    if option.name in ("-p", "--publish"):
+        return list(option.raw) if judge_port_text(judged, option.value, seen=seen) else []
+    return list(option.raw)
 
 
-def _devices(value: str) -> str:
-    match = re.fullmatch(r"\"?device=(\d+)\"?", value)
-    return f"nvidia.com/gpu={match.group(1)}" if match else ""
-
-
-def _shared_memory(judged: Judged, options: list[Option], inner: Call) -> None:
+def _shared_memory(judged: Judged, options: list[Option], inner: Call, place: int) -> None:
     shares = any(option.name in ("--shm-size", "--ipc") for option in options)
     if inner.program == "tritonserver" and not shares:
         judged.know(
@@ -198,7 +223,7 @@ def _shared_memory(judged: Judged, options: list[Option], inner: Call) -> None:
             wanted="1 GiB or more",
             attempt="--shm-size 2g",
         )
-        judged.right.insert(2, "--shm-size 2g")
+        judged.right.insert(place, "--shm-size 2g")
 
 
 def _cuda_check(judged: Judged, image: Word, inner: Call) -> None:
@@ -211,77 +236,3 @@ def _cuda_check(judged: Judged, image: Word, inner: Call) -> None:
             attempt=f"docker run --rm --device nvidia.com/gpu=all {default_image()} python3 -c "
             "'import torch; print(torch.ones(1).cuda())'",
         )
-
-
-def _pull(args: Sequence[Word]) -> Judged:
-    options, images = mixed_options(args, DOCKER_PULL)
-    judged = Judged(right=["docker", "pull", *(raw for option in options for raw in option.raw)])
-    for image in images:
-        judge_image(judged, image)
-        wrong = any(finding.is_wrong for finding in judged.findings)
-        judged.right.append(default_image() if wrong else image.raw)
-    return judged
-
-
-def _login(args: Sequence[Word]) -> Judged:
-    """Findings about `docker login`: nvcr.io's user is the literal text `$oauthtoken`; `ps` shows a typed password."""
-    judged = Judged()
-    options, registries = mixed_options(args, DOCKER_LOGIN)
-    registry = registries[0].raw if registries else ""
-    judged.right = ["docker", "login", *raws(registries)]
-    for option in options:
-        judged.right += _login_option(judged, option, registry)
-    return judged
-
-
-def _login_option(judged: Judged, option: Option, registry: str) -> list[str]:
-    if option.name in ("-p", "--password"):
-        user = USER if "nvcr.io" in registry else "USER"
-        judged.add(
-            "secret-in-words",
-            "a password on the command line is in the shell's history and in ps for everyone",
-            seen=f"{option.name} {HIDDEN}",
-            wanted="the password on standard input",
-            attempt=f'printf %s "$NGC_API_KEY" | docker login {registry} -u {user} --password-stdin',
-        )
-        return ["--password-stdin"]
-    if option.name in ("-u", "--username") and "nvcr.io" in registry:
-        _user(judged, option)
-        return ["-u", USER]
-    return list(option.raw)
-
-
-def _user(judged: Judged, option: Option) -> None:
-    typed = option.values[0].raw if option.values else ""
-    if (typed.startswith("'") and option.value == "$oauthtoken") or typed == r"\$oauthtoken":
-        return
-    expands = "$oauthtoken" in typed
-    judged.add(
-        "registry-user",
-        "the shell turns an unquoted $oauthtoken into nothing"
-        if expands
-        else "nvcr.io knows one user for API keys: the literal text $oauthtoken",
-        seen=f"{option.name} {typed}",
-        wanted=USER,
-        attempt=f"-u {USER}",
-    )
-
-
-def _build(args: Sequence[Word]) -> Judged:
-    options, others = mixed_options(args, DOCKER_BUILD)
-    judged = Judged(right=["docker", "build"])
-    for option in options:
-        name, _, value = option.value.partition("=")
-        if option.name == "--build-arg" and is_secret(name, value):
-            judged.add(
-                "secret-in-words",
-                f"a build argument stays in the image's history: {name} is readable by everyone who pulls it",
-                seen=f"--build-arg {name}={HIDDEN}",
-                wanted="a secret mount, or weights fetched on the host",
-                attempt=f"--secret id={name.lower()},env={name}, read with RUN --mount=type=secret",
-            )
-            judged.right.append(f"--secret id={name.lower()},env={name}")
-        else:
-            judged.right += option.raw
-    judged.right += raws(others)
-    return judged

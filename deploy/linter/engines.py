@@ -19,7 +19,7 @@ from deploy.catalog.flags import (
 )
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM, LAST_WITH_ENGINES, first_offered
 from deploy.catalog.versions import version
-from deploy.linter.findings import Call, Judged, several
+from deploy.linter.findings import Call, Judged, raws, several
 from deploy.linter.options import argparse_options
 from deploy.linter.release import Target
 from deploy.linter.together import judge_experts, judge_together
@@ -110,13 +110,14 @@ def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) ->
             attempt=f"--release {LAST_WITH_ENGINES}",
         )
     elif table.is_unread:
-        judged.add(
+        judged.know(
             "program-unread",
             f"the flags of {call.program} in {target.in_words} were never read",
             seen=call.program,
             wanted=f"TensorRT-LLM 0.11 to {LAST_ENGINE_TRTLLM}",
-            attempt=f"--release {LAST_WITH_ENGINES}",
+            attempt=f"{call.program} --help in that image; --release {LAST_WITH_ENGINES} judges for the last one read",
         )
+        judged.right = [*call.head, *raws(call.args)]
     return bool(judged.findings)
 
 

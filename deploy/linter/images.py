@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, LAST_WITH_ENGINES, OFFERED, RELEASES
+from deploy.catalog.versions import version
 from deploy.linter.findings import Call, Judged
 from deploy.linter.near import nearest_path
-from deploy.linter.release import Target
+from deploy.linter.release import Target, is_plausible
 from deploy.linter.words import Word
 
+FIRST_WITH_TRTLLM = (23, 10)
 TRITON = "nvcr.io/nvidia/tritonserver"
 FLAVOUR = re.compile(r"nvidia/tritonserver:\d\d\.\d\d(-[\w-]+)?")
 BARE = re.compile(r"(?:^|/)(?:nvidia/cuda|ubuntu|debian|python)(?::|@|$)")
@@ -36,7 +38,9 @@ def judge_image(judged: Judged, image: Word) -> None:
         return
     tag = image.text.partition("@")[0].partition(f"{TRITON}:")[2]
     release = RELEASES.get(tag[:5])
-    if release is None:
+    if release is None and is_plausible(tag[:5]):
+        _unread(judged, image, tag)
+    elif release is None:
         near = nearest_path(tag[:5], RELEASES, cutoff=0.5) if tag[:2].isdecimal() else ""
         judged.add(
             "unknown-release",
@@ -59,6 +63,26 @@ def judge_image(judged: Judged, image: Word) -> None:
             f"release {release.name} is not one this project serves: {release.instead}",
             seen=f"{image.text}, TensorRT-LLM {release.trtllm or 'absent'}",
             wanted=f"{', '.join(OFFERED[:-1])} or {OFFERED[-1]}",
+            attempt=default_image(),
+        )
+
+
+def _unread(judged: Judged, image: Word, tag: str) -> None:
+    """Adds that nobody read this release; before 23.10 no image with TensorRT-LLM came out."""
+    if "-trtllm-" in tag and version(tag[:5]) < FIRST_WITH_TRTLLM:
+        judged.add(
+            "no-such-image",
+            f"release {tag[:5]} has no image with TensorRT-LLM",
+            seen=image.text,
+            wanted="a release from 23.10 on",
+            attempt=default_image(),
+        )
+    else:
+        judged.know(
+            "release-unread",
+            f"release {tag[:5]} was never read: it is not judged, neither its flags nor whether the image is there",
+            seen=image.text,
+            wanted=f"a release of the catalog, {min(RELEASES)} to {max(RELEASES)}",
             attempt=default_image(),
         )
 

@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 
 from deploy.catalog.names import FEW
-from deploy.linter import clients, docker, engines, others, server
-from deploy.linter.calls import DOCKERFILE, SYNTAX, call_of
+from deploy.linter import clients, docker, engines, mpi, others, server
+from deploy.linter.calls import DOCKERFILE, LAUNCHERS, SYNTAX, call_of
+from deploy.linter.containers import judge_settings, judge_unreadable
 from deploy.linter.findings import Call, Finding, Judge, Judged, masked, raws, several
 from deploy.linter.images import judge_image, judge_inside
 from deploy.linter.json_file import judge_json
@@ -15,8 +16,8 @@ from deploy.linter.model_config import is_model_config, judge_model_config
 from deploy.linter.pieces import Piece, pieces_of
 from deploy.linter.release import Target, target_named, target_of_image
 from deploy.linter.report import Checked, Report
-from deploy.linter.shells import SHELLS, judge_shell, text_place
-from deploy.linter.words import Pasted, pasted, varies, word
+from deploy.linter.shells import SHELLS, calls_in, judge_shell, text_place
+from deploy.linter.words import Pasted, varies, word
 
 JUDGES: dict[str, Judge] = {
     "trtllm-build": engines.judge_build,
@@ -83,17 +84,27 @@ def check(text: str, release: str = "") -> Report:
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
     if text.lstrip().startswith("{") and not SHELL_GROUP.match(text):
         return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
+    broken = judge_unreadable(text)
+    if broken:
+        return Report(target=target, checked=(_file("the file", broken, target),))
     checked: list[Checked] = []
     passed_over: list[str] = []
     for piece in pieces_of(text, target, named=bool(release)):
-        if piece.line is None:
+        if piece.text:
+            where = f"line {piece.number}: config.pbtxt"
+            checked.append(_file(where, judge_model_config(piece.text, piece.target), piece.target))
+        elif piece.container is not None:
+            judged_settings = judge_settings(piece.container)
+            where = f"line {piece.number}: {piece.container.title}"
+            checked += [_file(where, judged_settings, piece.target)] if judged_settings else []
+        elif piece.line is None:
             known = _image(piece)
             checked += known
             passed_over += [] if known else [piece.target.image]
-            continue
-        judged, unknown = _judge_line(piece, piece.line, named=bool(release))
-        checked += judged
-        passed_over += unknown
+        else:
+            judged, unknown = _judge_line(piece, piece.line, named=bool(release))
+            checked += judged
+            passed_over += unknown
     if not checked:
         checked = [_nothing_known(text, passed_over, target)]
         passed_over = []
@@ -156,13 +167,18 @@ def _judge_line(piece: Piece, line: Pasted, *, named: bool) -> tuple[list[Checke
 
 def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
     """The verdict of the judge that knows the program; None where none does."""
-    if call.program == "docker":
+    if call.program in docker.PROGRAMS:
         return docker.judge_docker(call, target, lambda inner, own: _inner(inner, own, target, named=named))
     if call.program == "kubectl" and any(word.text == "--" for word in call.args):
         return docker.judge_after_dashes(call, target, lambda inner, own: _inner(inner, own, target, named=named))
+    if call.program in LAUNCHERS:
+        judged = mpi.judge_several(call, target, lambda inner, own: _inner(inner, own, own, named=named))
+        return judged if judged.findings or _knows_any(call) else None
     if call.program in SHELLS and text_place(call) is not None:
         judged = judge_shell(call, target, lambda inner, own: _inner(inner, own, own, named=named))
         return judged if judged.findings or _knows_any(call) else None
+    if target.is_unread and (call.program in FILLED_LATER or call.program.startswith("tensorrt_llm.")):
+        return _of_unread_release(call, target)
     if call.program in JUDGES:
         judged = JUDGES[call.program](call, target)
     elif call.program == "tensorrt_llm.commands.build":
@@ -173,16 +189,25 @@ def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
         return None
     _unseen(judged, call)
     judge_inside(judged, call, target)
-    judged.findings = others.judge_ranks(call).findings + judged.findings
+    judged.findings = mpi.judge_ranks(call).findings + judged.findings
+    return judged
+
+
+def _of_unread_release(call: Call, target: Target) -> Judged:
+    judged = Judged(right=[*call.head, *raws(call.args)])
+    judged.know(
+        "program-unread",
+        f"the options of {call.program} in {target.in_words} are not judged",
+        seen=call.program,
+        wanted="a release of the catalog",
+        attempt=f"{call.program} --help in that image, or --release with the release to judge for",
+    )
     return judged
 
 
 def _knows_any(call: Call) -> bool:
-    """True if the text a shell is handed starts a program that is known."""
-    place = text_place(call)
-    lines = pasted(call.args[place].text) if place is not None else []
-    inner = [call_of(words) for line in lines for words in line.commands]
-    return any(inner_call is not None and inner_call.program in JUDGES for inner_call in inner)
+    """True if a shell or `mpirun` starts a program that is known."""
+    return any(inner.program in JUDGES for inner in calls_in(call))
 
 
 def _unseen(judged: Judged, call: Call) -> None:
@@ -205,7 +230,7 @@ def _inner(call: Call, own: Target, named_one: Target, *, named: bool) -> Judged
 
 
 def _target_of(call: Call, target: Target, *, named: bool) -> Target:
-    if call.program != "docker" or named:
+    if call.program not in docker.PROGRAMS or named:
         return target
     return next((own for word in call.args if (own := target_of_image(word.text))), target)
 

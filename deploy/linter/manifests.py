@@ -1,107 +1,269 @@
-"""Reads the containers out of a compose file or a Kubernetes manifest: the image of each, and the command it runs.
+"""Reads the containers out of a compose file or a Kubernetes manifest: image, command, and every other setting.
 
-Only `image`, `entrypoint`, `command` and `args` are read, and only as people write them: on one line, as a list in
-brackets, as a list of lines, or folded. The rest of the file is not judged.
+PyYAML reads the text; holes of a template (`{{ … }}`) and elisions (`...`) are set aside before and put back after.
+A fragment is read too: the services or containers alone, or a single one of them. Judging is left to others.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
-KEY = re.compile(r"^(?P<indent>[ ]*)(?P<dash>-[ ]+)?(?P<key>image|entrypoint|command|args):(?:[ ]+(?P<value>.*))?$")
-IS_MANIFEST = re.compile(r"^\s*(?:services|apiVersion|kind|version|spec|containers|name):", re.MULTILINE)
-FOLDED = re.compile(r"[>|][-+]?$")
+import yaml
+
+COMPOSE, POD = "compose", "pod"
+BEGINS = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:---|\{\{|(?:- )?[\w.-]+:(?:\s|$))")
+"""The first line with text begins a mapping, a list of mappings or a document."""
+MENTIONS = re.compile(r"^\s*(?:- )?(?:image|command|args|entrypoint|containers|services|predictor):", re.MULTILINE)
+HOLE = re.compile(r"\{\{[^{}\n]*\}\}")
+HOLES_ALONE = re.compile(r"^[ \t]*(?:\{\{[^\n]*\}\}|\.\.\.|…)[ \t]*$", re.MULTILINE)
+KEPT = re.compile("\ue000([0-9]+)\ue001")
+LINE_END = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\?\n\s*""", re.DOTALL)
+OF_PODS = frozenset(["args", "resources", "volumeMounts", "imagePullPolicy", "livenessProbe", "readinessProbe"])
+OF_JOBS = frozenset(["script", "steps", "stage", "uses", "runs-on"])
+"""Keys of CI jobs, which have an image too."""
+MOST_NODES = 50_000
+
+
+class Fields(dict[str, Any]):
+    """A YAML mapping with the line of each key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[str, int] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """A container; `words` is its command as a shell would read it, empty where the image's own runs."""
+    """A container; `words` is its command as a shell would read it, empty if the image's own command runs."""
 
     line: int
     image: str
     words: str
+    kind: str = COMPOSE
+    name: str = ""
+    settings: Fields = field(default_factory=Fields)
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    """The pod's specification."""
+    owner: Mapping[str, Any] = field(default_factory=dict)
+    """The object or the compose file that holds the container."""
+
+    @property
+    def title(self) -> str:
+        """The container as a report names it."""
+        noun = "service" if self.kind == COMPOSE else "container"
+        return f"{noun} {self.name}" if self.name else noun
+
+    def line_of(self, key: str) -> int:
+        """The line of a setting, or of the container."""
+        return self.settings.lines.get(key, self.line)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unreadable:
+    """The place and the reason for which a manifest is not YAML."""
+
+    line: int
+    reason: str
 
 
 def is_manifest(text: str) -> bool:
-    """True if text is YAML that says which image a container runs."""
-    names_one = re.search(r"^\s*(?:-\s+)?(?:image:\s*\S|command:)", text, re.MULTILINE)
-    return bool(IS_MANIFEST.search(text)) and names_one is not None
+    """True if text is YAML that says which image or command a container runs."""
+    return any(True for _ in containers(text))
+
+
+def unreadable(text: str) -> Unreadable | None:
+    """The reason why text that begins like a manifest cannot be read; None for any other text."""
+    if not (BEGINS.match(text) and re.search(r"^\s*(?:- )?(?:services|apiVersion|containers):", text, re.MULTILINE)):
+        return None
+    result = _documents(text)
+    return result if isinstance(result, Unreadable) else None
 
 
 def containers(text: str) -> Iterator[Container]:
-    """Every container with an image or a command, in order; the image is empty where it is built beside the file."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    fields: dict[str, tuple[int, str]] = {}
-    column = -1
-    for place, line in enumerate(lines):
-        key = KEY.match(line)
-        here = _column(line)
-        if (
-            fields
-            and line.strip()
-            and not line.lstrip().startswith("#")
-            and (here < column or _starts_item(line, column))
-        ):
-            yield from _container(fields)
-            fields = {}
-        if key and (not fields or here == column):
-            fields[key["key"]] = (place, _value(lines, place, here, key["value"] or ""))
-            column = here
-    yield from _container(fields)
+    """Every container, in the order of the text; the image is empty if it is built beside the file."""
+    documents = _documents(text) if BEGINS.match(text) and MENTIONS.search(text) else ()
+    if isinstance(documents, Unreadable):
+        return
+    every = [container for document in documents for container in _of_document(document)]
+    yield from sorted(every, key=lambda container: container.line)
 
 
-def _container(fields: dict[str, tuple[int, str]]) -> Iterator[Container]:
-    if fields:
-        words = " ".join(fields[key][1] for key in ("entrypoint", "command", "args") if key in fields)
-        line = min(place for place, _ in fields.values()) + 1
-        yield Container(line=line, image=fields["image"][1] if "image" in fields else "", words=words)
+def checks_of(container: Container) -> Iterator[tuple[int, str]]:
+    """The commands by which a container is asked for its health, as a shell would read them, with their line."""
+    check = container.settings.get("healthcheck")
+    test = check.get("test") if isinstance(check, Fields) else None
+    if isinstance(test, str):
+        yield container.line_of("healthcheck"), test
+    elif isinstance(test, list) and test[:1] == ["CMD-SHELL"]:
+        yield container.line_of("healthcheck"), " ".join(shown(word) for word in test[1:])
+    elif isinstance(test, list) and test[:1] == ["CMD"]:
+        yield container.line_of("healthcheck"), _words(test[1:])
+    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+        probe = container.settings.get(key)
+        run = probe.get("exec") if isinstance(probe, Fields) else None
+        if isinstance(run, Fields) and isinstance(run.get("command"), list):
+            yield container.line_of(key), _words(run["command"])
 
 
-def _column(line: str) -> int:
-    """The column where the key of a line begins, behind the dash of a list."""
-    return len(line) - len(line.lstrip(" -"))
+def _of_document(document: object) -> Iterator[Container]:
+    """The containers of a document: a compose file, an object, or a fragment of either."""
+    if isinstance(document, Fields) and isinstance(document.get("services"), Fields):
+        for name, service in document["services"].items():
+            if isinstance(service, Fields):
+                yield _container(service, COMPOSE, name, owner=document)
+        return
+    whole = list(_of_pods(document, document))
+    yield from whole
+    if whole:
+        return
+    if isinstance(document, list):
+        for row in document:
+            if isinstance(row, Fields) and _names_a_program(row):
+                yield _container(row, POD, str(row.get("name", "")), owner=row)
+    elif isinstance(document, Fields) and _names_a_program(document):
+        kind = POD if OF_PODS & set(document) else COMPOSE
+        yield _container(document, kind, str(document.get("name", "")), owner=document)
+    elif isinstance(document, Fields):
+        for name, service in document.items():
+            if isinstance(service, Fields) and _names_a_program(service) and not OF_JOBS & set(service):
+                yield _container(service, COMPOSE, name, owner=document)
 
 
-def _starts_item(line: str, column: int) -> bool:
-    """True if the line begins the next item of the list the container is in."""
-    return line.lstrip().startswith("- ") and _column(line) == column
+def _of_pods(value: object, owner: object) -> Iterator[Container]:
+    """The containers of every pod inside an object, at any depth, and the models of KServe."""
+    if isinstance(value, list):
+        for row in value:
+            yield from _of_pods(row, row if value is owner else owner)
+    if not isinstance(value, Fields):
+        return
+    for key, inner in value.items():
+        if key in ("containers", "initContainers") and isinstance(inner, list):
+            for row in inner:
+                if isinstance(row, Fields):
+                    yield _container(row, POD, str(row.get("name", "")), pod=value, owner=owner)
+        elif key == "model" and isinstance(inner, Fields) and {"modelFormat", "storageUri"} & set(inner):
+            yield _container(inner, POD, str(inner.get("name", "model")), pod=value, owner=owner)
+        else:
+            yield from _of_pods(inner, inner if key == "items" and isinstance(inner, list) else owner)
 
 
-def _value(lines: list[str], place: int, column: int, written: str) -> str:
-    """The value behind a key, as words of a shell."""
-    written = re.sub(r"\s+#.*$", "", written).strip()
-    if written.startswith("["):
-        return _listed(written.strip("[] ").split(","))
-    if written and not FOLDED.match(written):
-        return written.strip("\"'") if written[:1] == written[-1:] else written
-    block = []
-    for line in lines[place + 1 :]:
-        inside = len(line) - len(line.lstrip())
-        is_entry = line.lstrip().startswith("- ") and inside >= column - 2
-        if line.strip() and inside <= column and not is_entry:
-            break
-        block.append(line.strip())
-    block = [line for line in block if line and not line.startswith("#")]
-    if written:
-        return " ".join(block) if written.startswith(">") else "\n".join(block)
-    return _listed(_entries(block))
+def _names_a_program(fields: Fields) -> bool:
+    return isinstance(fields.get("image"), str) or (
+        "command" in fields and not OF_JOBS & set(fields) and isinstance(fields["command"], str | list)
+    )
 
 
-def _entries(block: list[str]) -> list[str]:
-    """The entries of a list of lines; one that is folded or kept (`- |`) holds the lines behind it."""
-    entries: list[str] = []
-    for line in block:
-        if line.startswith("- "):
-            entries.append("" if FOLDED.match(line[2:].strip()) else line[2:])
-        elif entries:
-            entries[-1] += f"{line}\n"
-    return entries
+def _container(fields: Fields, kind: str, name: str, *, pod: object = None, owner: object = None) -> Container:
+    keys = [key for key in ("image", "entrypoint", "command", "args") if key in fields]
+    image = fields.get("image")
+    return Container(
+        line=min((fields.lines[key] for key in keys if key in fields.lines), default=_first_line(fields)),
+        image=image if isinstance(image, str) else "",
+        words=" ".join(filter(None, (_words(fields[key]) for key in keys if key != "image"))),
+        kind=kind,
+        name=name,
+        settings=fields,
+        pod=pod if isinstance(pod, Fields) else Fields(),
+        owner=owner if isinstance(owner, Fields) else Fields(),
+    )
+
+
+def _first_line(fields: Fields) -> int:
+    return min(fields.lines.values(), default=1)
+
+
+def _words(value: object) -> str:
+    """The words of a command: of a list, or of a text that is cut where a shell would cut it."""
+    if isinstance(value, list):
+        return _listed([shown(entry) for entry in value])
+    text = shown(value).strip()
+    return LINE_END.sub(lambda match: match[0] if match[0][0] in "'\"" else " ", text)
 
 
 def _listed(entries: list[str]) -> str:
     """The entries of a list as words; `$VAR` and `$(VAR)` stay open to be filled."""
-    words = [entry.strip().strip("\"'") for entry in entries if entry.strip()]
+    words = [entry.strip() for entry in entries if entry.strip()]
     return " ".join(word if "$" in word and " " not in word else shlex.quote(word) for word in words)
+
+
+def shown(value: object) -> str:
+    """A scalar as YAML would take it again."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None or isinstance(value, dict | list) else str(value)
+
+
+@lru_cache(maxsize=16)
+def _documents(text: str) -> tuple[object, ...] | Unreadable:
+    """The documents of a text as plain values, or the reason why it cannot be read."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    indent = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip(" \t")), default=0)
+    held: list[str] = []
+
+    def _set_aside(match: re.Match[str]) -> str:
+        held.append(match[0])
+        return f"\ue000{len(held) - 1}\ue001"
+
+    plain = HOLE.sub(_set_aside, HOLES_ALONE.sub("", "\n".join(line[indent:] for line in lines)))
+    try:
+        reader = _Reader(held)
+        return tuple(reader.value(node) for node in yaml.compose_all(plain, Loader=yaml.SafeLoader) if node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return Unreadable(line=mark.line + 1 if mark else 1, reason=error.problem or "it is no YAML")
+    except (yaml.YAMLError, RecursionError):
+        return Unreadable(line=1, reason="it is no YAML")
+
+
+class _Reader:
+    """Turns nodes into plain values, at most `MOST_NODES` of them: aliases can multiply without end."""
+
+    def __init__(self, held: list[str]) -> None:
+        self.held = held
+        self.nodes = 0
+
+    def value(self, node: Any) -> Any:
+        """The plain value of a node."""
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            raise yaml.YAMLError
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(entry) for entry in node.value]
+        if isinstance(node, yaml.MappingNode):
+            return self._fields(node)
+        return self._scalar(node)
+
+    def _fields(self, node: yaml.MappingNode) -> Fields:
+        fields, merged = Fields(), list[Fields]()
+        for key, inner in node.value:
+            name = self._restored(key.value) if isinstance(key, yaml.ScalarNode) else ""
+            value = self.value(inner)
+            if name == "<<":
+                merged += [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, Fields)]
+                continue
+            fields[name] = value
+            fields.lines[name] = key.start_mark.line + 1
+        for row in merged:
+            for name in row.keys() - fields.keys():
+                fields[name] = row[name]
+                fields.lines[name] = row.lines[name]
+        return fields
+
+    def _scalar(self, node: Any) -> str | int | bool | None:
+        """Texts stay texts; of plain scalars, whole numbers, `true` and nothing are read as such."""
+        text = self._restored(node.value)
+        if node.style is not None:
+            return text
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if text in ("", "~") or text.lower() == "null":
+            return None
+        return int(text) if re.fullmatch(r"-?(?:0|[1-9][0-9]{0,17})", text) else text
+
+    def _restored(self, text: str) -> str:
+        return KEPT.sub(lambda match: self.held[int(match[1])] if int(match[1]) < len(self.held) else match[0], text)

@@ -94,6 +94,15 @@ def mixed_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[list
     return every_option, others
 
 
+def without(words: list[str], name: str) -> list[str]:
+    """The words without an option and its values."""
+    kept, inside = [], False
+    for word in words:
+        inside = word.partition("=")[0] == name or (inside and not word.startswith("-"))
+        kept += [] if inside else [word]
+    return kept
+
+
 def _is_option(word: Word) -> bool:
     return word.text.startswith("-") and len(word.text) > 1 and not NUMBER.match(word.text)
 

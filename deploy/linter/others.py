@@ -6,7 +6,6 @@ import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
 from deploy.inventory.guides import NAMES
-from deploy.linter.calls import MPIRUN
 from deploy.linter.findings import HIDDEN, Call, Judged, is_secret, raws, several
 from deploy.linter.options import argparse_options
 from deploy.linter.release import Target
@@ -178,31 +177,4 @@ def judge_batcher_client(call: Call, _target: Target) -> Judged:
         wanted="/generate for llmapi, or benchmark_core_model.py --test-llmapi",
         attempt='curl -X POST HOST:8000/v2/models/NAME/generate -d \'{"text_input": "…"}\'',
     )
-    return judged
-
-
-def judge_ranks(call: Call) -> Judged:
-    """Findings about `mpirun -n N …` where the program says how many ranks it wants."""
-    judged = Judged()
-    before = [word.text for word in call.before]
-    place = next((at for at, word in enumerate(before) if word.rpartition("/")[2] in MPIRUN), len(before))
-    words = before[place:]
-    count = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-n", "-np", "--np")), "")
-    options = {option.name: option.value for option in argparse_options(call.args)}
-    sizes = {name: options[name] for name in ("--tp_size", "--pp_size", "--cp_size") if name in options}
-    if not count.isdecimal() or not sizes or not all(value.isdecimal() for value in sizes.values()):
-        return judged
-    world = 1
-    for value in sizes.values():
-        world *= int(value)
-    if world != int(count):
-        expert = options.get("--ep_size", "")
-        judged.add(
-            "ranks-do-not-match",
-            f"{count} ranks are started and {world} are wanted: the world is TP × PP × CP"
-            + ("; EP divides TP and adds none" if expert else ""),
-            seen=f"-n {count} " + " ".join(f"{name} {value}" for name, value in sizes.items()),
-            wanted=f"-n {world}",
-            attempt=f"-n {world}",
-        )
     return judged

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE, FlagTable, build_flags, convert_flags, quantize_flags
+from deploy.catalog.misquoted import MISQUOTED, REMOVED
 from deploy.catalog.names import nearest
+from deploy.catalog.releases import LAST_ENGINE_TRTLLM
 from deploy.catalog.runtime_keys import (
     BOOLEANS,
     NEVER_KEYS,
@@ -16,6 +21,12 @@ from deploy.linter.findings import Judged
 from deploy.linter.near import near_miss
 from deploy.linter.pbtxt import Field, Message
 from deploy.linter.release import Target
+
+ENGINE_MAKERS: Mapping[str, Callable[[], list[FlagTable]]] = {
+    BUILD: lambda: [build_flags(LAST_ENGINE_TRTLLM)],
+    CONVERT: lambda: [convert_flags(LAST_ENGINE_TRTLLM, family) for family in ("llama", "qwen", "gpt")],
+    QUANTIZE: lambda: [quantize_flags(LAST_ENGINE_TRTLLM)],
+}
 
 
 def judge_parameters(judged: Judged, config: Message, target: Target) -> None:
@@ -34,6 +45,16 @@ def judge_parameters(judged: Judged, config: Message, target: Target) -> None:
 def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
     """True if the parameter stays, under its right name."""
     name = parameter.text("key")
+    program = "" if name in RUNTIME_KEYS or name in NEVER_KEYS else _built_by(name)
+    if program:
+        judged.add(
+            "build-argument",
+            f"`{name}` is an argument of {program}: the backend reads no such parameter",
+            seen=f"line {parameter.line}: {name}",
+            wanted="what was built in: the engine and its checkpoint say it",
+            attempt=f"remove it here, and give --{name} to {program}",
+        )
+        return False
     instead = RENAMED_KEYS.get(name) or ("" if name in NEVER_KEYS else near_miss(name, RUNTIME_KEYS))
     if name in RUNTIME_KEYS or not (instead or name in NEVER_KEYS):
         _unread(judged, parameter, name)
@@ -50,6 +71,15 @@ def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
         return False
     parameter.set("key", f'"{instead}"')
     return True
+
+
+def _built_by(name: str) -> str:
+    """The program that takes a parameter of this name as a flag when an engine is made; empty where none does."""
+    for program, tables in ENGINE_MAKERS.items():
+        if any(table.find(f"--{name}") for table in tables()):
+            return program
+    row = MISQUOTED[BUILD].get(f"--{name}")
+    return BUILD if row and row.kind == REMOVED else ""
 
 
 def _unread(judged: Judged, parameter: Message, name: str) -> None:

@@ -1,7 +1,7 @@
 """Cuts pasted text into command lines, each with the release it is judged for.
 
 A Dockerfile, a compose file or a Kubernetes manifest names the image that its commands run in; a terminal's text does
-not, and is judged for the release that was asked for.
+not, and is judged for the release that was asked for. A file that a here-document holds is cut like a file.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from deploy.linter.dockerfile import RUNS, instructions, is_dockerfile
-from deploy.linter.manifests import containers, is_manifest
+from deploy.linter.manifests import Container, checks_of, containers, is_manifest
+from deploy.linter.model_config import is_model_config
 from deploy.linter.release import Target, target_inside
-from deploy.linter.words import Pasted, pasted
+from deploy.linter.words import HereDocument, Pasted, here_documents, pasted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A command line and what it is judged for; without a line, the image that later lines run in."""
+    """A command line and what it is judged for; without one, an image, a container's settings or a config.pbtxt."""
 
     line: Pasted | None
     target: Target
     instruction: str = ""
     number: int = 0
+    container: Container | None = None
+    text: str = ""
+    """A whole file, read by its own judge."""
 
 
 def pieces_of(text: str, target: Target, *, named: bool) -> Iterator[Piece]:
@@ -44,8 +48,25 @@ def pieces_of(text: str, target: Target, *, named: bool) -> Iterator[Piece]:
                 yield Piece(line=None, target=own, number=container.line, instruction="image")
             for line in pasted(container.words):
                 yield Piece(line=replace(line, line=container.line), target=own)
+            for number, words in checks_of(container):
+                yield from (Piece(line=replace(line, line=number), target=own) for line in pasted(words))
+            yield Piece(line=None, target=own, number=container.line, container=container)
     else:
         yield from (Piece(line=line, target=target) for line in pasted(text))
+        for document in here_documents(text):
+            yield from _inside_document(document, target, named=named)
+
+
+def _inside_document(document: HereDocument, target: Target, *, named: bool) -> Iterator[Piece]:
+    """The pieces of a file or a script that a here-document holds; of any other text, none."""
+    body = document.body
+    if is_model_config(body):
+        yield Piece(line=None, target=target, number=document.line, text=body)
+    elif document.is_script or is_dockerfile(body) or is_manifest(body):
+        for piece in pieces_of(body, target, named=named):
+            line = replace(piece.line, line=piece.line.line + document.line - 1) if piece.line else None
+            number = piece.number + document.line - 1 if piece.number else 0
+            yield replace(piece, line=line, number=number)
 
 
 def _inside(image: str, target: Target, *, named: bool) -> Target:

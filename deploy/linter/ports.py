@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from deploy.catalog.programs import TRITONSERVER
 from deploy.linter.findings import Judged
-from deploy.linter.options import Option
+from deploy.linter.options import Option, mixed_options
 from deploy.linter.words import Word
 
 SERVICES = {
@@ -31,6 +32,17 @@ def judge_ports(judged: Judged, options: Mapping[str, Option]) -> None:
             if number == taken_number and (listens == taken_at or ANY in (listens, taken_at)):
                 _same_port(judged, owner, name, number, options)
         taken.append((name, number, listens))
+
+
+def listening_ports(args: Sequence[Word]) -> frozenset[str]:
+    """The ports on which a `tritonserver` listens; none where a variable may say otherwise."""
+    if any(word.varies for word in args):
+        return frozenset()
+    options = {option.name: option for option in mixed_options(args, TRITONSERVER)[0]}
+    off = {name for name, (allow, _, _) in SERVICES.items() if allow in options and options[allow].value.lower() in OFF}
+    return frozenset(
+        options[name].value if name in options else usual for name, (_, _, usual) in SERVICES.items() if name not in off
+    )
 
 
 def _same_port(judged: Judged, first: str, second: str, number: str, options: Mapping[str, Option]) -> None:

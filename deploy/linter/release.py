@@ -17,6 +17,8 @@ from deploy.refusals.errors import Refusal
 
 TRITON_IMAGE = re.compile(r"(?:^|/)nvidia/tritonserver:(\d\d\.\d\d)(-[\w-]+)?")
 TRTLLM_IMAGE = re.compile(r"(?:^|/)nvidia/tensorrt-llm/release:v?([\d.]+)")
+FIRST, LAST = (18, 8), (35, 12)
+"""Months in which container releases of Triton may be: the first one, and far enough ahead."""
 CHECKED = "checked as text; nothing was run"
 
 
@@ -30,10 +32,14 @@ class Target:
     """The image a command runs in, where the text names one."""
     beside: tuple[Word, ...] = ()
     """What else the container is told: mounts, variables."""
+    is_unread: bool = False
+    """True for a container release that may exist and is not in the catalog."""
 
     @property
     def in_words(self) -> str:
         """The target as a sentence names it."""
+        if self.is_unread:
+            return f"release {self.name} (never read)"
         trtllm = f"TensorRT-LLM {self.trtllm}" if self.trtllm else "no TensorRT-LLM"
         return f"release {self.name} ({trtllm})" if self.name else trtllm
 
@@ -64,4 +70,12 @@ def target_of_image(reference: str) -> Target | None:
     triton, trtllm = TRITON_IMAGE.search(reference), TRTLLM_IMAGE.search(reference)
     if triton and triton.group(1) in RELEASES:
         return target_named(triton.group(1))
+    if triton and is_plausible(triton.group(1)):
+        return Target(name=triton.group(1), trtllm="", is_unread=True)
     return Target(name="", trtllm=trtllm.group(1)) if trtllm else None
+
+
+def is_plausible(name: str) -> bool:
+    """True if a container release of this name may exist: a month from the first one on that nobody put down here."""
+    year, _, month = name.partition(".")
+    return re.fullmatch(r"\d\d\.(?:0[1-9]|1[0-2])", name) is not None and FIRST <= (int(year), int(month)) <= LAST

@@ -11,6 +11,9 @@ from deploy.refusals.errors import Refusal
 WIDTH = 78
 """A right command longer than this goes over several lines."""
 
+UNJUDGED = frozenset(["unknown-program", "unknown-file", "program-unread", "release-unread"])
+"""Findings about a text of which nothing else can be said."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
@@ -46,9 +49,9 @@ class Report:
 
     @property
     def is_judged(self) -> bool:
-        """True if a program or a file was among the text that some judge knows."""
-        kinds = {finding.kind for checked in self.checked for finding in checked.findings}
-        return not kinds & {"unknown-program", "unknown-file"}
+        """True if a program or a file was among the text that some judge knows, in a release that was read."""
+        kinds = [{finding.kind for finding in checked.findings} for checked in self.checked]
+        return not all(kinds_of_text & UNJUDGED for kinds_of_text in kinds)
 
     def __str__(self) -> str:
         wrong = [

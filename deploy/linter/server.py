@@ -18,7 +18,7 @@ from deploy.catalog.programs import (
 from deploy.catalog.ranges import least
 from deploy.linter.findings import Call, Judged, quoted, raws, several
 from deploy.linter.near import near_miss
-from deploy.linter.options import Option, mixed_options
+from deploy.linter.options import Option, mixed_options, without
 from deploy.linter.ports import HIGHEST, is_port, judge_ports
 from deploy.linter.ports import SERVICES as PORTS
 from deploy.linter.release import Target
@@ -199,6 +199,7 @@ def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
             wanted="* or names",
             attempt="--load-model='*'",
         )
+        judged.right = [*without(judged.right, "--load-model"), "--load-model='*'"]
     elif len(names) > 1:
         judged.know(
             "load-order",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from deploy.linter.calls import call_of
+from deploy.linter.calls import LAUNCHERS, call_of
 from deploy.linter.findings import Call, Judge, Judged, quoted, raws
+from deploy.linter.mpi import programs_of
 from deploy.linter.release import Target
 from deploy.linter.words import Pasted, pasted
 
@@ -18,6 +19,19 @@ def text_place(call: Call) -> int | None:
         if not word.text.startswith("-"):
             return None
     return None
+
+
+def calls_in(call: Call) -> tuple[Call, ...]:
+    """The command itself, and those that a shell or `mpirun` in it starts."""
+    if call.program in LAUNCHERS:
+        programs = [program for _, program in programs_of(call) if program]
+        return (call, *(nested for program in programs for nested in calls_in(program)))
+    place = text_place(call) if call.program in SHELLS else None
+    if place is None:
+        return (call,)
+    lines = pasted(call.args[place].text)
+    started = [inner for line in lines for words in line.commands if (inner := call_of(words)) is not None]
+    return (call, *(nested for program in started for nested in calls_in(program)))
 
 
 def judge_shell(call: Call, target: Target, judge: Judge) -> Judged:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.catalog.flags import BUILD, FlagTable
 from deploy.catalog.rivals import RIVALS
 from deploy.linter.findings import Judged
-from deploy.linter.options import Option
+from deploy.linter.options import Option, without
 from deploy.linter.trtllm import HELP, may_hold_more
 
 
@@ -89,16 +89,7 @@ def _rivals(judged: Judged, options: dict[str, Option]) -> None:
                 wanted="one of the two",
                 attempt=f"leave {rival} out",
             )
-            judged.right = _without(judged.right, rival)
-
-
-def _without(words: list[str], name: str) -> list[str]:
-    """The words without an option and its values."""
-    kept, inside = [], False
-    for word in words:
-        inside = word.partition("=")[0] == name or (inside and not word.startswith("-"))
-        kept += [] if inside else [word]
-    return kept
+            judged.right = without(judged.right, rival)
 
 
 def _pairs(judged: Judged, options: dict[str, Option]) -> None:
@@ -125,7 +116,7 @@ def _streaming(judged: Judged, table: FlagTable, options: dict[str, Option]) -> 
             wanted="--streamingllm disable, the default",
             attempt="leave --streamingllm out",
         )
-        judged.right = _without(judged.right, "--streamingllm")
+        judged.right = without(judged.right, "--streamingllm")
 
 
 def _eagle_checkpoint(judged: Judged, options: dict[str, Option]) -> None:

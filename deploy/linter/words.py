@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 PIECE = (
@@ -27,6 +28,7 @@ LITERAL = re.compile(r"""'[^']*'|\\.|(?P<quoted>"(?:\\.|[^"\\])*")""", re.DOTALL
 ESCAPED = re.compile(r"\\.", re.DOTALL)
 EXPANDS = re.compile(r"\$[\w{(@*#?!$-]|`")
 OPTION_LINE = re.compile(r"\s*--?[A-Za-z]")
+READS_A_SCRIPT = re.compile(r"(?:^|[\s/])(?:bash|sh|zsh|dash|ssh|sbatch)\b|\.sh\b")
 HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?!<)")
 PROMPT = re.compile(r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\$)\s+")
 """What a terminal writes before a command: `$ `, `user@host:/path$ `."""
@@ -59,6 +61,15 @@ class Pasted:
     breaks: tuple[tuple[str, str], ...] = ()
     operators: tuple[str, ...] = ()
     """What stands between two commands: `&&`, `|`, `;`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HereDocument:
+    """A text between `<<EOF` and `EOF`; `is_script` where a shell runs it, now or from the file it becomes."""
+
+    line: int
+    body: str
+    is_script: bool
 
 
 def word(raw: str) -> Word:
@@ -99,6 +110,24 @@ def without_here_documents(text: str) -> str:
         elif not line.lstrip().startswith("#"):
             ends = [match[2] for match in HERE.finditer(line) if any(match[2] == row.strip() for row in lines[place:])]
     return "\n".join(lines)
+
+
+def here_documents(text: str) -> Iterator[HereDocument]:
+    """Every here-document that ends, in order, with the line of its first word."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    place = 0
+    while place < len(lines):
+        line = lines[place]
+        match = None if line.lstrip().startswith("#") else HERE.search(line)
+        place += 1
+        if not match:
+            continue
+        length = next((at for at, row in enumerate(lines[place:]) if row.strip() == match[2]), None)
+        if length is not None:
+            body = "\n".join(lines[place : place + length])
+            is_script = body.startswith("#!") or READS_A_SCRIPT.search(line[: match.start()]) is not None
+            yield HereDocument(line=place + 1, body=body, is_script=is_script)
+            place += length + 1
 
 
 def _says_nothing(line: str) -> bool:

@@ -57,14 +57,15 @@ async def read_to_end(reader: asyncio.StreamReader) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def process(folder: Path, **listen: int) -> AsyncIterator[Process]:
+async def process(folder: Path, prices: object = None, **listen: int) -> AsyncIterator[Process]:
     """The process listens; at the end it is told to stop."""
     keys = folder / "keys.json"
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
     async with serving(Triton()) as triton:
         (port,) = free_ports(1)
         listening = {"ports": [port], "notice_seconds": 0, **listen}
-        told = settings([triton.address], written(folder / "weights"), keys, listen=listening)
+        more = {"prices": prices} if prices else {}
+        told = settings([triton.address], written(folder / "weights"), keys, listen=listening, **more)
         (folder / "settings.json").write_text(json.dumps(told))
         words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
         with (folder / "log").open("wb") as log:

@@ -5,16 +5,8 @@ One table, longer than 300 lines, because broken commands side by side are easie
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Case(NamedTuple):
-    """A pasted text; `kinds` lists its wrong findings in order, and is empty for a right command."""
-
-    text: str
-    kinds: tuple[str, ...] = ()
-    release: str = ""
-
+from tests.unit.pasted_case import Case
+from tests.unit.pasted_containers import AROUND
 
 GPT_OSS_CONFIG = """name: "gpt_oss_20b"
 backend: "tensorrtllm"
@@ -246,7 +238,7 @@ trtllm-server:latest""",
         "trtllm-build --checkpoint_dir c \\\n  --max_batch_size 8\n  --workers 1", ("missing-backslash",)
     ),
     "a secret in the environment of a container": Case(
-        "docker run -e HF_TOKEN=hf_abcdefghijk --rm vllm/vllm-openai", ("secret-in-words",)
+        "docker run -e HF_TOKEN=hf_abcdefghijk --rm vllm/vllm-openai", ("secret-in-words", "no-gpu")
     ),
     "a secret as build argument": Case(
         "docker build --build-arg MODEL_SOURCE=hub --build-arg HF_TOKEN=hf_abcdefghijk -t trtllm-server:latest .",
@@ -463,12 +455,12 @@ BELIEVED = {
     ),
     "an image without tensorrt-llm builds nothing": Case(
         "docker run --rm nvcr.io/nvidia/tritonserver:26.07-py3 trtllm-build --checkpoint_dir c",
-        ("image-without-tensorrt-llm",),
+        ("no-gpu", "image-without-tensorrt-llm"),
     ),
     "an image without tensorrt-llm serves no engine": Case(
         "docker run --shm-size 2g -v /srv/engines:/engines nvcr.io/nvidia/tritonserver:25.10-vllm-python-py3 "
         "tritonserver --model-repository=/m",
-        ("image-without-tensorrt-llm",),
+        ("no-gpu", "image-without-tensorrt-llm"),
     ),
     "an image without tensorrt-llm may serve other models": Case(
         "docker run --shm-size 2g nvcr.io/nvidia/tritonserver:26.07-py3 tritonserver --model-repository=/m"
@@ -553,7 +545,7 @@ ENTRYPOINT ["tritonserver"]
   loki:
     image: grafana/loki:3
 """,
-        ("same-port",),
+        ("same-port", "no-gpu"),
     ),
     "a pod is judged for its own image": Case(
         """apiVersion: v1
@@ -574,7 +566,7 @@ spec:
     "a shell inside a container is judged": Case(
         "docker run --rm nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3 bash -lc "
         '"cd /w && trtllm-build --checkpoint_dir c --max_batchsize 4 && ls"',
-        ("unknown-flag",),
+        ("no-gpu", "unknown-flag"),
     ),
     "a script of a pod is judged": Case(
         """kind: Deployment
@@ -589,7 +581,7 @@ spec:
       trtllm-build --checkpoint_dir c --max_batchsize 3
       tritonserver --model-repository=/m
 """,
-        ("unknown-flag",),
+        ("unknown-flag", "no-gpu"),
     ),
     "a compose file that builds its image is judged": Case(
         "services:\n  t:\n    build: .\n    command: tritonserver --model-repo /m\n", ("unknown-option",)
@@ -619,4 +611,4 @@ spec:
     ),
 }
 
-ALL = BUILDS | SCRIPTS | CONTAINERS | SERVERS | CLIENTS | OTHERS | FILES | BELIEVED
+ALL = BUILDS | SCRIPTS | CONTAINERS | SERVERS | CLIENTS | OTHERS | FILES | BELIEVED | AROUND

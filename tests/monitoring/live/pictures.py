@@ -22,6 +22,7 @@ from rich.text import Text
 
 from deploy.monitoring.top import HostRow, Look, ServerRow, table
 from rehearsal.places import REPOSITORY
+from rehearsal.requirements import browser
 from tests.monitoring.live.scene import INVENTORY
 from tests.rollouts.demo import FORMAT
 
@@ -72,7 +73,7 @@ def shot(url: str, place: Path, size: tuple[int, int]) -> None:
     with tempfile.TemporaryDirectory() as profile:
         words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-proxy-server"]
         words += [f"--user-data-dir={profile}", f"--window-size={width},{height}", "--virtual-time-budget=5000"]
-        command = ["chromium", *words, f"--screenshot={place}", url]
+        command = [browser() or "chromium", *words, f"--screenshot={place}", url]
         subprocess.run(command, check=True, capture_output=True, timeout=90)
 
 

@@ -1,0 +1,56 @@
+"""Judges variables that a container is given: names of guides that no server reads, and secrets written out."""
+
+from __future__ import annotations
+
+import re
+
+from deploy.inventory.guides import NAMES, SETTINGS
+from deploy.linter.findings import HIDDEN, Judged, is_secret
+
+DEFAULT = re.compile(r"\$\{\w+:?-(?P<value>[^${}]+)\}")
+"""A variable of compose with a value for the case that it is not set."""
+PLACES = {
+    "docker": (
+        "is on the command line: in the shell's history, ps and docker inspect",
+        "the name alone, taken from the environment, or a file only root reads",
+    ),
+    "compose": (
+        "stands in the file: in its repository, its backups and docker inspect",
+        "the name alone, taken from the environment or a file only root reads",
+    ),
+    "pod": ("stands in the manifest: everyone who may read the pod sees it", "a reference to a Secret"),
+}
+ATTEMPTS = {
+    "docker": "export {name} beforehand and write -e {name}",
+    "compose": "{name}: ${{{name}}}, with {name} exported, or in an env_file",
+    "pod": "valueFrom: {{secretKeyRef: {{name: secrets, key: {name}}}}}",
+}
+KEPT, DROPPED, HELD = "kept", "dropped", "held"
+"""The right form of a variable: as it is, left out, or without its value."""
+
+
+def judge_variable(judged: Judged, name: str, value: str, *, place: str, option: str = "") -> str:
+    """Adds what is wrong with a variable, and says what its right form is."""
+    option = f"{option} " if option else ""
+    default = DEFAULT.fullmatch(value)
+    if name in NAMES:
+        setting = ".".join(SETTINGS[name]) if name in SETTINGS else "KVCache(tokens=…) or max_batch_tokens"
+        judged.add(
+            "guide-name",
+            f"no server reads the variable {name}",
+            seen=f"{option}{name}={value}",
+            wanted=f"a typed setting: {setting}",
+            attempt=f"remove {option}{name}; memory is bounded in tokens, by the model's own settings",
+        )
+        return DROPPED
+    if is_secret(name, default["value"] if default else value):
+        where, wanted = PLACES[place]
+        judged.add(
+            "secret-in-words",
+            f"the value of {name} {where}",
+            seen=f"{option}{name}={HIDDEN}",
+            wanted=wanted,
+            attempt=ATTEMPTS[place].format(name=name),
+        )
+        return HELD
+    return KEPT

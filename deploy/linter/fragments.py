@@ -1,0 +1,49 @@
+"""Writes mended settings of a container as YAML: the keys that change, and nothing else of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from deploy.linter.manifests import COMPOSE, Container, Fields, shown
+
+
+def fragment(container: Container, mended: Mapping[str, Any]) -> list[str]:
+    """The lines of a fragment that compose or Kubernetes takes; none without a change."""
+    if not mended:
+        return []
+    if container.kind == COMPOSE:
+        document: dict[str, Any] = {"services": {container.name or "NAME": dict(mended)}}
+    else:
+        document = {"containers": [({"name": container.name} if container.name else {}) | dict(mended)]}
+    text: str = yaml.safe_dump(_plain(document), sort_keys=False, width=110, allow_unicode=True)
+    return text.rstrip().split("\n")
+
+
+def _plain(value: Any) -> Any:
+    """The value as new plain objects, so that YAML writes a repeated one again instead of an alias."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def fields_of(value: object, *path: str) -> Fields:
+    """The mapping at a path of keys; an empty one where there is none."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Fields) else None
+    return value if isinstance(value, Fields) else Fields()
+
+
+def variables(value: object) -> Iterator[tuple[str, str, bool]]:
+    """Every variable of an `environment` or `env`: its name, its value, and whether a value is written at all."""
+    if isinstance(value, Fields):
+        for name, inner in value.items():
+            yield name, shown(inner), inner is not None
+    for entry in value if isinstance(value, list) else []:
+        if isinstance(entry, Fields):
+            yield shown(entry.get("name")), shown(entry.get("value")), "value" in entry
+        else:
+            name, equals, inner = shown(entry).partition("=")
+            yield name, inner, bool(equals)

@@ -1,0 +1,108 @@
+"""Judges limits of a container: `ulimit` by name and value, the size of /dev/shm, and ports that are published."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from deploy.catalog.containers import ULIMITS
+from deploy.catalog.names import nearest
+from deploy.linter.findings import Judged, several
+from deploy.linter.ports import is_port
+
+SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[kmgtp]i?b?|b)?", re.IGNORECASE)
+SMALLEST = 1 << 20
+PORT = re.compile(r"(?:(?P<address>\[[^\]]*\]|[^:]*):)??(?:(?P<outside>[^:]*):)?(?P<inside>[^:/]+)(?:/(?P<kind>\w+))?")
+
+
+def judge_ulimit(judged: Judged, text: str, *, seen: str) -> str:
+    """The right `name=soft:hard`, after its finding was added; empty where it is to be left out."""
+    name, _, value = text.partition("=")
+    numbers = value.split(":")
+    if name not in ULIMITS:
+        near = nearest(name, ULIMITS)
+        judged.add(
+            "ulimit",
+            f"there is no limit `{name}`: the container does not start",
+            seen=seen,
+            wanted=f"one of {several(sorted(ULIMITS))}",
+            attempt=f"did you mean `{near}`?" if near else "leave it out",
+        )
+        return f"{near}={value}" if near else ""
+    if len(numbers) > 2 or not all(re.fullmatch(r"-?\d+", number) for number in numbers):
+        judged.add(
+            "ulimit",
+            f"the limit `{name}` does not take `{value}`: the container does not start",
+            seen=seen,
+            wanted="a whole number, -1 for none, or SOFT:HARD",
+            attempt=f"{name}=-1",
+        )
+        return f"{name}=-1"
+    soft, hard = int(numbers[0]), int(numbers[-1])
+    if hard != -1 and (soft > hard or soft == -1):
+        judged.add(
+            "ulimit",
+            f"the soft limit of `{name}` is above the hard one: the container does not start",
+            seen=seen,
+            wanted="a soft limit of at most the hard one",
+            attempt=f"{name}={hard}:{hard}",
+        )
+        return f"{name}={hard}:{hard}"
+    return text
+
+
+def judge_shm(judged: Judged, value: str, *, seen: str, written: str) -> str:
+    """The right size of /dev/shm, after its finding was added; `written` is how it is given, with a hole."""
+    match = SIZE.fullmatch(value)
+    if match and (match["unit"] or float(match["number"]) >= SMALLEST):
+        return value
+    number = match["number"] if match else ""
+    right = "2g" if not number.isdecimal() or number == "0" else f"{number}g" if int(number) <= 512 else f"{number}m"
+    judged.add(
+        "shared-memory-size",
+        f"{value} without a unit counts bytes" if match else f"`{value}` is no size: the container does not start",
+        seen=seen,
+        wanted="a number with its unit: 512m, 2g",
+        attempt=written.format(right),
+    )
+    return right
+
+
+def judge_port_text(judged: Judged, text: str, *, seen: str) -> bool:
+    """Adds that a published port is no port; True if it can be published."""
+    match = PORT.fullmatch(text)
+    numbers = [number for part in ("outside", "inside") for number in _ends(match[part] if match else None)]
+    if match and all(map(is_port, numbers)) and (match["kind"] or "tcp") in ("tcp", "udp", "sctp"):
+        return True
+    judged.add(
+        "no-port",
+        f"`{text}` names no port that can be published",
+        seen=seen,
+        wanted="HOST:CONTAINER, each from 1 to 65535",
+        attempt="8000:8000",
+    )
+    return False
+
+
+def _ends(part: str | None) -> list[str]:
+    """The numbers of a port or a range of ports."""
+    return part.split("-") if part else []
+
+
+def judge_silent(judged: Judged, inside: Iterable[str], listening: frozenset[str], program: str) -> None:
+    """Adds ports of a container that are published although its program listens on none of them."""
+    for port in dict.fromkeys(inside):
+        if port.isdecimal() and listening and port not in listening:
+            judged.know(
+                "silent-port",
+                f"port {port} of the container is published, and {program} does not listen on it",
+                seen=port,
+                wanted=f"one of {several(sorted(listening))}",
+                attempt=f"publish {min(listening)}, or start {program} on {port}",
+            )
+
+
+def inside_of(text: str) -> str:
+    """The port of the container that a published port leads to."""
+    match = PORT.fullmatch(text)
+    return match["inside"] if match else ""
