@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from deploy.__main__ import main as enginehouse
 from deploy.io.inventory import load_plan
+from deploy.migrate.findings import Migration
+from deploy.migrate.migration import migrate
 from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES
-from deploy.migrate.vllm import Migration, migrate
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 
@@ -128,7 +129,7 @@ def test_an_unknown_option_is_not_guessed() -> None:
     """It is marked, with the nearest name."""
     (finding,) = [
         candidate
-        for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seq 8").findings
+        for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seqz 8").findings
         if not candidate.is_known
     ]
     assert finding.why == "not read here; near --max-num-seqs"
@@ -142,8 +143,10 @@ def test_a_key_is_never_repeated() -> None:
 
 
 def test_a_model_that_the_catalog_lacks_is_said_to_be_unknown() -> None:
-    """With what to type."""
-    assert "enginehouse fit DIRECTORY" in why("vllm serve acme/new-model", "acme/new-model")
+    """With what to type: the hub knows its commit and its shape."""
+    migration = migrate("vllm serve acme/new-model")
+    assert "enginehouse pin FILE" in migration.findings[-1].place
+    assert 'LLM(\n    "acme/new-model",' in migration.inventory
 
 
 @pytest.mark.parametrize("text", ["", "trtllm-serve Qwen/Qwen3-8B", "vllm serve --max-model-len 8192", "vllm bench"])
