@@ -97,7 +97,7 @@ def _kind_by_name(source: Source) -> str:
 
 
 def _of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Iterator[Finding]:
-    """Where the weights stand in the inventory, and what about them is the operator's to do."""
+    """The place of the weights in the inventory, and what about them is the operator's to do."""
     if source.why:
         yield Finding(call.repository, why=source.why)
     elif source.directory:
@@ -211,19 +211,19 @@ def _finding(server: Server, option: Option, written: str, call: Given) -> Findi
     """The finding about an option; `written` is how the text says it."""
     name = server.engine.place_of(option.name)
     is_secret = name in SECRET or SECRET_NAME.search(written) is not None
-    said = written if is_secret else " ".join([written, *(masked(value.text) for value in option.values)])
+    text = written if is_secret else " ".join([written, *(masked(value.text) for value in option.values)])
     if option.varies and not is_secret:
-        return Finding(said, why="its value is known only when the shell runs it")
+        return Finding(text, why="its value is known only when the shell runs it")
     why = server.engine.reason(name) or server.engine.reason(option.name)
     if name in EVERY and not server.engine.no_place.get(name):
         place, missing = EVERY[name](call, _translated(server, option, name))
-        return Finding(said, place, missing)
+        return Finding(text, place, missing)
     base = name.split(".")[0]
     if why or base in ("--speculative-config", "--structured-outputs-config"):
-        return Finding(said, why=why or f"only {base} as JSON was read")
+        return Finding(text, why=why or f"only {base} as JSON was read")
     known = [*server.engine.renamed, *server.engine.no_place] or [*PLACES, *NO_PLACE]
     close = nearest(option.name, known)
-    return Finding(said, why=f"not read here{f'; near {close}' if close else ''}", is_known=False)
+    return Finding(text, why=f"not read here{f'; near {close}' if close else ''}", is_known=False)
 
 
 def _translated(server: Server, option: Option, name: str) -> Option:
@@ -265,8 +265,8 @@ def _flag_of(server: Server, name: str) -> str:
 def _assigned(text: str) -> Finding:
     """The finding about a variable of the script, which was put in where the script uses it."""
     name, _, value = text.partition("=")
-    said = name if SECRET_NAME.search(name) else masked(text)
-    return Finding(said, place=f"put in for ${name}") if value else Finding(said, why="it is empty")
+    shown = name if SECRET_NAME.search(name) else masked(text)
+    return Finding(shown, place=f"put in for ${name}") if value else Finding(shown, why="it is empty")
 
 
 def _storage(server: Server, call: Given) -> None:

@@ -1,4 +1,4 @@
-"""Where the weights of a pasted command come from: a hub's repository, its cache, a directory, or a bucket."""
+"""The source of the weights of a pasted command: a hub's repository, its cache, a directory, or a bucket."""
 
 from __future__ import annotations
 
