@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
+from deploy.cli.ranges import GPUS, TOKENS
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_weights import look_around
 from deploy.io.shown import refusals_shown, say, show
@@ -22,11 +23,13 @@ CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 @click.argument("gpu")
 @click.argument("models", nargs=-1, required=True)
 @click.option("--release", default=DEFAULT_RELEASE, show_default=True)
-@click.option("--tp", default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
+@click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
 @click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
 @click.option("--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Of the LLM's weights.")
 @click.option("--cache", type=click.Choice(CACHES), default=None, help="Precision of the LLM's key/value cache.")
-@click.option("--max-seq-len", default=0, help="Tokens of the LLM's longest sequence, prompt and answer.")
+@click.option(
+    "--max-seq-len", type=TOKENS, default=None, help="Tokens of the LLM's longest sequence, prompt and answer."
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def fit(
     gpu: str,
@@ -36,7 +39,7 @@ def fit(
     path: str | None,
     precision: str | None,
     cache: str | None,
-    max_seq_len: int,
+    max_seq_len: int | None,
     as_json: bool,
 ) -> None:
     """Say what is left on GPU beside MODELS, in tokens and in simultaneous users.
@@ -53,11 +56,11 @@ def fit(
             say(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
         wish = Wish(
-            gpus=max(tp, 1),
+            gpus=tp,
             path=path or "",
             precision=precision or "",
             cache=cache or "",
-            max_seq_len=max_seq_len,
+            max_seq_len=max_seq_len or 0,
         )
         fitted = fit_of(card, wanted, release, around, wish)
         if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from deploy.catalog.checkpoints import KnownCheckpoint
+from deploy.catalog.known import KnownCheckpoint
 from deploy.migrate.places import Given, gateway_port
 from deploy.migrate.weights import Source
 from deploy.refusals.quoting import source as quoted

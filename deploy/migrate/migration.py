@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE
-from deploy.catalog.checkpoints import KnownCheckpoint
+from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.linter.findings import SECRET_NAME, masked
 from deploy.linter.options import Option, argparse_options

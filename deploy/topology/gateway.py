@@ -20,6 +20,10 @@ from deploy.spec import LLM, Alias, Gateway, Host, Model
 TASK_NAMES = {"query": "search_query", "document": "search_document"}
 """NAME:query and NAME:document, for clients of APIs that know no tasks."""
 
+HTTPS_PORT = 443
+ACME_PORT = 80
+"""The port that an authority asks for the answer to its challenge (RFC 8555, 8.3)."""
+
 SALTS_SINCE = "1.1"
 """TensorRT-LLM's LLM API takes a `cache_salt` (pull request 7106); no engine's model does."""
 
@@ -33,7 +37,7 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
     return GatewaySlice(
         address=gateway.address,
         ports=gateway.ports,
-        url=gateway.url,
+        url=gateway.url or https_url(gateway),
         is_behind_balancer=gateway.protection == "balancer" and len(servers) == 1,
         keys=gateway.keys or "",
         hold_seconds=gateway.hold_seconds,
@@ -53,6 +57,14 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
         models=models,
         aliases=(*task_aliases(models), *_adapter_aliases(host), *_declared_aliases(gateway)),
     )
+
+
+def https_url(gateway: Gateway) -> str:
+    """The address that clients type for a certificate of ACME; empty if the certificate's names are not known here."""
+    https = gateway.https
+    if https is None or https.acme is None or not https.acme.names:
+        return ""
+    return f"https://{https.acme.names[0]}" + (f":{https.port}" if https.port != HTTPS_PORT else "")
 
 
 def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
@@ -124,13 +136,13 @@ def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSl
         dimensions=model.dimensions if model.kind == "embedder" else 0,
         max_items=int(str(model.settings["max_items"])),
         max_tokens=int(str(model.settings["max_tokens"])),
-        tasks=tasks_of(model.architecture) if model.kind == "embedder" else (),
+        tasks=tasks_of(model) if model.kind == "embedder" else (),
     )
 
 
-def tasks_of(architecture: str) -> tuple[str, ...]:
-    """The tasks of a family of embedders; none where it was trained without prefixes."""
-    return ARCHITECTURES[architecture].tasks
+def tasks_of(embedder: ModelSlice) -> tuple[str, ...]:
+    """The tasks that an embedder has a prefix for; none where it was trained without."""
+    return tuple(json.loads(str(embedder.settings.get("prefixes", "{}")))) or ARCHITECTURES[embedder.architecture].tasks
 
 
 def task_aliases(models: Iterable[GatewayModelSlice]) -> list[GatewayAliasSlice]:

@@ -1,15 +1,16 @@
-"""Refusals about a balancer's clients and certificates: each file is a certificate, valid now, with its own key.
+"""Refusals about clients and certificates of balancers and hosts: a file is a certificate, valid now, with its key.
 
 Files are read in deploy/io/certificates.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Balancer, BalancerHost
+from deploy.spec import Balancer, BalancerHost, Host, Https
 from deploy.spec.surroundings import CertificateFile, Surroundings
 
 NOTICE_DAYS = 21
@@ -49,10 +50,33 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
     yield from _who_is_asked(declared)
     for field in ("certificate", "clients"):
         if file := surroundings.certificates.get(getattr(declared, field)):
-            yield from _judged(getattr(declared, field), file, surroundings.today, field)
+            yield from file_problems(getattr(declared, field), file, surroundings.today, f"balancer.{field}")
+    if file := surroundings.certificates.get(declared.clients):
+        yield from leaf_problems(declared.clients, file, "balancer.clients")
 
 
-def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
+def authority_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for each file of private authorities of a host that holds none; a bundle may hold some that ended."""
+    for where, path in (("hub.ca_file", host.hub.ca_file), ("registry.ca_file", host.registry.ca_file)):
+        if file := surroundings.certificates.get(path):
+            yield from file_problems(path, replace(file, begins=None, ends=None), surroundings.today, where)
+            yield from leaf_problems(path, file, where)
+
+
+def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refusal]:
+    """A refusal for a certificate that signs no other one, where an authority is wanted."""
+    if not file.problem and not file.is_authority:
+        yield refuse(
+            "leaf-as-authority",
+            f"{path} holds the certificate of a server or client, and no authority that signs any",
+            where=where,
+            seen="a certificate signed by another one, with CA:FALSE",
+            wanted="the certificate of the authority itself: CA:TRUE",
+            attempt=f"openssl x509 -in {path} -noout -issuer names the authority; ask whoever runs it for its file",
+        )
+
+
+def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -> str:
     """A sentence for a certificate that ends soon; empty where there is none."""
     file = surroundings.certificates.get(declared.certificate)
     if file is None or file.problem or file.ends is None:
@@ -97,63 +121,64 @@ def open_notice(balancer: BalancerHost) -> str:
     )
 
 
-def missing_certificate(path: str, field: str = "certificate") -> Refusal:
-    """The refusal of a certificate that a deploy needs and this machine does not have; `field` names it."""
+def missing_certificate(path: str, where: str) -> Refusal:
+    """The refusal of a certificate that a deploy needs and this machine does not have."""
     return refuse(
         "no-certificate",
         f"there is no certificate {path}",
-        where=f"balancer.{field}",
+        where=where,
         seen="no such file",
         wanted="a PEM file of this machine: the certificate, then those that signed it",
         attempt="correct the path, relative to where pyinfra is started",
     )
 
 
-def foreign_key(path: str, source: str) -> Refusal:
+def foreign_key(path: str, source: str, where: str) -> Refusal:
     """The refusal of a private key that belongs to another certificate; `source` says where the key was found."""
     return refuse(
         "key-of-another-certificate",
         f"the private key does not belong to certificate {path}",
-        where="balancer.certificate_key",
+        where=where,
         seen=f"{source}: a key whose public half is not the certificate's",
         wanted="the key that the certificate was asked for with",
         attempt=f"openssl x509 -in {path} -noout -pubkey, and the same of the key: openssl pkey -pubout",
     )
 
 
-def no_key(source: str, reason: str) -> Refusal:
+def no_key(source: str, reason: str, where: str) -> Refusal:
     """The refusal of something that is no private key HAProxy can read."""
     return refuse(
         "no-private-key",
         "the certificate's key is no private key in PEM without a password",
-        where="balancer.certificate_key",
+        where=where,
         seen=f"{source}: {reason}",
         wanted="-----BEGIN PRIVATE KEY----- and what follows, all lines of it",
         attempt='Secret.command("cat", "keys/edge.key"), or a vault',
     )
 
 
-def _judged(path: str, file: CertificateFile, today: date, field: str) -> Iterator[Refusal]:
+def file_problems(path: str, file: CertificateFile, today: date, where: str) -> Iterator[Refusal]:
+    """A refusal for a file without a certificate, and for a certificate out of its time; `where` names the field."""
     if file.problem:
         yield refuse(
             "no-certificate",
             f"{path} holds no certificate",
-            where=f"balancer.{field}",
+            where=where,
             seen=file.problem,
             wanted="-----BEGIN CERTIFICATE----- and what follows; the private key is no part of this file",
             attempt=f"openssl x509 -in {path} -noout -subject",
         )
     elif file.ends and file.ends < today:
-        yield _out_of_time(path, f"it ended on {file.ends}", "ask for a new one", field)
+        yield _out_of_time(path, f"it ended on {file.ends}", "ask for a new one", where)
     elif file.begins and file.begins > today:
-        yield _out_of_time(path, f"it begins on {file.begins}", "wait, or correct this machine's clock", field)
+        yield _out_of_time(path, f"it begins on {file.begins}", "wait, or correct this machine's clock", where)
 
 
-def _out_of_time(path: str, seen: str, attempt: str, field: str) -> Refusal:
+def _out_of_time(path: str, seen: str, attempt: str, where: str) -> Refusal:
     return refuse(
         "certificate-out-of-time",
         f"no client would accept certificate {path} today",
-        where=f"balancer.{field}",
+        where=where,
         seen=seen,
         wanted="a certificate that is in its time",
         attempt=attempt,

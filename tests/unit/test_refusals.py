@@ -6,7 +6,17 @@ import re
 
 import pytest
 
-from tests.unit import wrong, wrong_balancers, wrong_believed, wrong_gateway, wrong_llm, wrong_monitors, wrong_sharing
+from tests.unit import (
+    wrong,
+    wrong_balancers,
+    wrong_believed,
+    wrong_gateway,
+    wrong_https,
+    wrong_llm,
+    wrong_monitors,
+    wrong_numbers,
+    wrong_sharing,
+)
 from tests.unit.golden import DIRECTORY, same_as_golden
 from tests.unit.wrong import Wrong
 
@@ -16,8 +26,10 @@ ALL = {
     **wrong_believed.ALL,
     **wrong_balancers.ALL,
     **wrong_gateway.ALL,
+    **wrong_https.ALL,
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
+    **wrong_numbers.ALL,
 }
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
