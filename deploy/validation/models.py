@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
 from deploy.catalog.names import offer
-from deploy.models.paths import choose_path
+from deploy.catalog.runtimes import TRITON
 from deploy.models.resolve import Served, image_of, release_row, serve, shape_of
+from deploy.models.runtimes import beside_instead, path_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.generation import llm_problems
 from deploy.validation.published import published_problems
+from deploy.validation.runtimes import beside_problems
 from deploy.validation.shapes import shape_problems
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -30,6 +32,7 @@ def model_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """A refusal for each mistake in the models of one host, weights and memory apart."""
     for server in host.servers:
         yield from _same_names(server)
+        yield from beside_problems(server, host)
         for model in server.models:
             yield from _any_model(server, model)
             served = serve(model, surroundings)
@@ -175,8 +178,17 @@ def _path(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
     if row is None or not row.offered:
         return
     image = image_of(host, row)
-    choice = choose_path(served.model.path, served.architecture, image.trtllm)
-    if not choice.path:
+    choice = path_of(served.model, served.architecture, image.trtllm)
+    if not choice.path and isinstance(served.model, LLM) and served.model.runtime != TRITON:
+        yield refuse(
+            choice.kind,
+            f"{served.model.name}: {choice.reason}",
+            where=model_at(server.name, served.model.name, "runtime"),
+            seen=f'runtime="{served.model.runtime}", {served.architecture.name}',
+            wanted="a program that serves this architecture",
+            attempt=choice.attempt,
+        )
+    elif not choice.path:
         release = host.release if isinstance(host.release, str) else host.release.name
         yield refuse(
             choice.kind,
@@ -184,7 +196,7 @@ def _path(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
             where=model_at(server.name, served.model.name, "path"),
             seen=f'path="{served.model.path}", release {release} with TensorRT-LLM {image.trtllm or "(none)"}',
             wanted="a path this architecture and this release both have",
-            attempt=choice.attempt,
+            attempt=choice.attempt + beside_instead(served.model, served.architecture, image.trtllm),
         )
 
 
