@@ -6,7 +6,16 @@ import re
 
 import pytest
 
-from tests.unit import wrong, wrong_balancers, wrong_believed, wrong_gateway, wrong_llm, wrong_monitors, wrong_sharing
+from tests.unit import (
+    wrong,
+    wrong_balancers,
+    wrong_believed,
+    wrong_gateway,
+    wrong_llm,
+    wrong_monitors,
+    wrong_runtimes,
+    wrong_sharing,
+)
 from tests.unit.golden import DIRECTORY, same_as_golden
 from tests.unit.wrong import Wrong
 
@@ -18,6 +27,7 @@ ALL = {
     **wrong_gateway.ALL,
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
+    **wrong_runtimes.ALL,
 }
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
