@@ -28,7 +28,7 @@ from encoders.packing import Ids
 from encoders.weights import Weights
 
 SHAPES = {
-    "bge-reranker-large": bert.Shape(250002, 1024, 24, 16, 4096, 514, 1, 1e-5, 1, classifies=True),
+    "bge-reranker-large": bert.Shape(250002, 1024, 24, 16, 4096, 514, 1, 1e-5, 1, head="roberta"),
     "nomic-embed-text-v2-moe": nomic.Shape(250048, 768, 12, 12, 3072, 1, 1e-5, 10000.0, 8, 2, 2, 2048),
 }
 RUNS, SECONDS = 5, 0.4
@@ -64,12 +64,9 @@ def parser() -> argparse.ArgumentParser:
 def started(name: str, options: argparse.Namespace) -> tuple[Runner, dict[str, Any]]:
     """The model's runner, warm, and what is known from its start."""
     shape, began = SHAPES[name], time.monotonic()
-    counted = (2, 1) if isinstance(shape, bert.Shape) else (0, -1)
-    family = families.Family(shape, shape.hidden, shape.vocabulary, 512, 1, {}, *counted)
+    family = bert.family_of(shape, 1) if isinstance(shape, bert.Shape) else nomic.family_of(shape, 1)
     kernels = choose(options.device, families.DTYPES[options.dtype], family.mixture)
-    network = families.network_of(
-        shape, Weights(random_weights(family, kernels.dtype, options.device), options.device), kernels
-    )
+    network = family.build(Weights(random_weights(family, kernels.dtype, options.device), options.device), kernels)
     row: dict[str, Any] = {"kernels": kernels.notes}
     if options.products:
         row["moved"] = float8.narrow(
@@ -85,7 +82,7 @@ def started(name: str, options: argparse.Namespace) -> tuple[Runner, dict[str, A
 
 def random_weights(family: families.Family, dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
     """Every tensor of the checkpoint, made on the device."""
-    wide = re.compile((nomic.NomicMoe if family.mixture else bert.Trunk).FLOAT32)
+    wide = re.compile(family.float32)
     generator, made = torch.Generator(device).manual_seed(1), {}
     for name, shape in family.shapes().items():
         values = torch.randn(shape, generator=generator, device=device) * 0.02

@@ -5,9 +5,10 @@ Every row says where it was read; a row nobody could source is not here, and the
 """
 
 from deploy.catalog.architectures import ARCHITECTURES, ENGINE_ENDS_WITH, Architecture
-from deploy.catalog.checkpoints import CHECKPOINTS, KnownCheckpoint
+from deploy.catalog.checkpoints import CHECKPOINTS
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES, DriverBranch
 from deploy.catalog.gpus import GPU, GPUS
+from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.catalog.precisions import KV_FIRST_SM, PRECISIONS, STORED, PrecisionRow
 from deploy.catalog.releases import DEFAULT_RELEASE, LAST_WITH_ENGINES, OFFERED, RELEASES, Defect, ReleaseRow

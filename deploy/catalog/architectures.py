@@ -52,7 +52,13 @@ ENCODER_FILES = (
     "tokenizer_config.json",
     "special_tokens_map.json",
     "sentence_bert_config.json",
+    "modules.json",
     "1_Pooling/config.json",
+    "*_Dense/config.json",
+    "*_Dense/model.safetensors",
+    # each only where its folder has no safetensors; the host rewrites it as such without running any of it
+    "pytorch_model.bin",
+    "*_Dense/pytorch_model.bin",
 )
 
 Kind = Literal["llm", "embedder", "reranker", "multi-modal", "encoder-decoder", "unserved"]
@@ -126,16 +132,18 @@ _LLMS = (
 
 _ENCODERS = (
     Architecture(name="BertModel", kind="embedder", python=True, files=ENCODER_FILES),
-    Architecture(name="XLMRobertaModel", kind="embedder", python=True, files=ENCODER_FILES, reserved_positions=2),
+    *(
+        Architecture(name=name, kind="embedder", python=True, files=ENCODER_FILES, reserved_positions=2)
+        for name in ("XLMRobertaModel", "RobertaModel", "CamembertModel")
+    ),
     Architecture(name="NomicBertModel", kind="embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS),
-    Architecture(
-        name="XLMRobertaForSequenceClassification",
-        kind="reranker",
-        python=True,
-        files=ENCODER_FILES,
-        reserved_positions=2,
+    Architecture(name="BertForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES),
+    *(
+        Architecture(name=name, kind="reranker", python=True, files=ENCODER_FILES, reserved_positions=2)
+        for name in ("XLMRobertaForSequenceClassification", "RobertaForSequenceClassification")
     ),
 )
+"""A test holds them against the families of files/encoders, which enter themselves there."""
 
 _MULTI_MODAL = (
     "CLIPModel",

@@ -9,44 +9,11 @@ counts are derived in `tests/unit/test_catalog.py`, term by term.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypedDict
-
+from deploy.catalog.encoder_checkpoints import ENCODERS
+from deploy.catalog.known import KnownCheckpoint, Shape
 from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
 
-
-@dataclass(frozen=True, kw_only=True)
-class KnownCheckpoint:
-    """A row; `dimensions` is the length of an embedder's vectors, `max_tokens` what an encoder was trained for.
-
-    The parsers have vLLM's names (its pages on tool calling and reasoning outputs, read 2026-11-23); "" for none.
-    """
-
-    name: str
-    shape: Checkpoint
-    repository: str
-    revision: str
-    published_bytes: int
-    dimensions: int = 0
-    max_tokens: int = 0
-    gated: bool = False
-    tool_parser: str = ""
-    reasoning_parser: str = ""
-
-
-class _Shape(TypedDict):
-    parameters: int
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocabulary: int
-    positions: int
-
-
-_LLAMA_70B = _Shape(
+_LLAMA_70B = Shape(
     parameters=70_553_706_496,
     layers=80,
     hidden=8192,
@@ -189,64 +156,7 @@ _ROWS = (
             positions=40_960,
         ),
     ),
-    KnownCheckpoint(
-        name="bge-reranker-large",
-        repository="BAAI/bge-reranker-large",
-        revision="55611d7bca2a7133960a6d3b71e083071bbfc312",
-        published_bytes=4 * 559_891_457,
-        max_tokens=512,
-        shape=Checkpoint(
-            architecture="XLMRobertaForSequenceClassification",
-            parameters=559_891_457,
-            layers=24,
-            hidden=1024,
-            heads=16,
-            head_dim=64,
-            intermediate=4096,
-            vocabulary=250_002,
-            positions=514,
-        ),
-    ),
-    KnownCheckpoint(
-        name="nomic-embed-text-v2-moe",
-        repository="nomic-ai/nomic-embed-text-v2-moe",
-        revision="1066b6599d099fbb93dfcb64f9c37a7c9e503e85",
-        published_bytes=4 * 475_292_928,
-        dimensions=768,
-        max_tokens=512,
-        shape=Checkpoint(
-            architecture="NomicBertModel",
-            parameters=475_292_928,
-            layers=12,
-            hidden=768,
-            heads=12,
-            head_dim=64,
-            intermediate=3072,
-            vocabulary=250_048,
-            positions=2048,
-            experts=8,
-            active_experts=2,
-        ),
-    ),
-    KnownCheckpoint(
-        name="all-minilm-l6-v2",
-        repository="sentence-transformers/all-MiniLM-L6-v2",
-        revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
-        published_bytes=4 * 22_713_216,
-        dimensions=384,
-        max_tokens=512,
-        shape=Checkpoint(
-            architecture="BertModel",
-            parameters=22_713_216,
-            layers=6,
-            hidden=384,
-            heads=12,
-            head_dim=32,
-            intermediate=1536,
-            vocabulary=30_522,
-            positions=512,
-        ),
-    ),
+    *ENCODERS,
 )
 
 CHECKPOINTS: dict[str, KnownCheckpoint] = {row.name: row for row in _ROWS}

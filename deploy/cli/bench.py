@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from deploy.cli.knobs import knobs
+from deploy.cli.ranges import ITEMS, TOKENS, Number
 from deploy.io.inventory import load_plan
 from deploy.io.shown import refusals_shown, say, show
 
@@ -46,21 +47,29 @@ def bench() -> None:
     epilog="Example: enginehouse bench inventories/h100.py --clients 16 --mix chat,rerank --key-file key",
 )
 @click.argument("inventory")
-@click.option("--clients", type=click.IntRange(1), default=8, show_default=True, help="Each asks again at once.")
-@click.option("--rate", type=click.FloatRange(0), default=0.0, help="Requests a second instead, at random moments.")
+@click.option(
+    "--clients", type=click.IntRange(1, 65_536), default=8, show_default=True, help="Each asks again at once."
+)
+@click.option("--rate", type=Number(0, 1_000_000), default=0.0, help="Requests a second instead, at random moments.")
 @click.option("--mix", default="chat", show_default=True, help=f"At the same time, of {', '.join(ASKS)}.")
 @click.option("--apart", is_flag=True, help="Each of the mix by itself, one after the other: what `cost` wants.")
 @click.option("--cancel", default="0%", show_default=True, help="Clients that leave half a second after they asked.")
-@click.option("--runs", type=click.IntRange(1), default=6, show_default=True, help="Fewer can tell less apart.")
-@click.option("--seconds", type=click.FloatRange(1), default=30.0, show_default=True, help="Of a run.")
-@click.option("--prompt", type=click.IntRange(1), default=512, show_default=True, help="Tokens of a chat's prompt.")
-@click.option("--answer", type=click.IntRange(1), default=128, show_default=True, help="Tokens of a chat's answer.")
-@click.option("--piece", type=click.IntRange(1), default=128, show_default=True, help="Tokens of a passage or text.")
-@click.option("--passages", type=click.IntRange(1), default=100, show_default=True, help="Of a request to rerank.")
-@click.option("--texts", type=click.IntRange(1), default=32, show_default=True, help="Of a request to embed.")
-@click.option("--first-token-ms", default=2500.0, show_default=True, help="Service level of goodput.")
-@click.option("--gap-ms", default=100.0, show_default=True, help="Service level, between tokens.")
-@click.option("--whole-ms", default=500.0, show_default=True, help="Service level of encoders.")
+@click.option("--runs", type=click.IntRange(1, 1000), default=6, show_default=True, help="Fewer can tell less apart.")
+@click.option("--seconds", type=Number(1, 86_400), default=30.0, show_default=True, help="Of a run.")
+@click.option("--prompt", type=TOKENS, default=512, show_default=True, help="Tokens of a chat's prompt.")
+@click.option("--answer", type=TOKENS, default=128, show_default=True, help="Tokens of a chat's answer.")
+@click.option("--piece", type=TOKENS, default=128, show_default=True, help="Tokens of a passage or text.")
+@click.option("--passages", type=ITEMS, default=100, show_default=True, help="Of a request to rerank.")
+@click.option("--texts", type=ITEMS, default=32, show_default=True, help="Of a request to embed.")
+@click.option(
+    "--first-token-ms", type=Number(1, 3_600_000), default=2500.0, show_default=True, help="Service level of goodput."
+)
+@click.option(
+    "--gap-ms", type=Number(1, 3_600_000), default=100.0, show_default=True, help="Service level, between tokens."
+)
+@click.option(
+    "--whole-ms", type=Number(1, 3_600_000), default=500.0, show_default=True, help="Service level of encoders."
+)
 @click.option("--url", default="", help="Of the gateway; else that of the inventory's first one.")
 @click.option("--key-file", type=FILE, help="Holds an API key of the gateway, and nothing else.")
 @click.option("--model", "models", multiple=True, help="Of several of a kind, this one.")
@@ -113,7 +122,7 @@ def _percent(word: str) -> float:
         percent = float(word.removesuffix("%"))
     except ValueError:
         percent = -1.0
-    if not 0 <= percent <= 100:
+    if percent != 0 and not 1 <= percent <= 100:
         raise click.BadParameter(f"{word} is no share: 5%", param_hint="--cancel")
     return percent
 
@@ -130,7 +139,13 @@ def _tokenizer(word: str) -> str:
 )
 @click.argument("before", type=FILE)
 @click.argument("after", type=FILE)
-@click.option("--least", default=10.0, show_default=True, help="Percent; a smaller difference is no finding.")
+@click.option(
+    "--least",
+    type=Number(1, 1000),
+    default=10.0,
+    show_default=True,
+    help="Percent; a smaller difference is no finding.",
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def compare(before: Path, after: Path, least: float, as_json: bool) -> None:
     """Say what got worse from the result BEFORE to the result AFTER, beyond what runs differ by among themselves.

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from deploy.cli.knobs import knobs
+from deploy.cli.ranges import Number
 from deploy.io.inventory import load_plan
 from deploy.io.shown import refusals_shown, say, show
 
@@ -27,14 +28,29 @@ FILE = click.Path(path_type=Path)
 @click.option("--window", default="30d", show_default=True, help="How far back Prometheus is asked.")
 @click.option("--audit", type=FILE, help="Audit lines of the gateways in that window; tells tenants apart.")
 @click.option("--by", default="model", show_default=True, help="Of tenant, model, engine, with commas between them.")
-@click.option("--output-weight", default=4.0, show_default=True, help="Input tokens that an output token weighs.")
-@click.option("--utilisation", type=click.FloatRange(0, 100, min_open=True), help="Percent of the day; for --bench.")
+@click.option(
+    "--output-weight",
+    type=Number(0, 1000),
+    default=4.0,
+    show_default=True,
+    help="Input tokens that an output token weighs.",
+)
+@click.option("--utilisation", type=Number(1, 100), help="Percent of the day; for --bench.")
 @click.option("--spot-per-hour", multiple=True, help="As --per-hour, of a machine that may be taken away.")
-@click.option("--interruptions-per-day", type=click.FloatRange(0), help="Of one spot host.")
-@click.option("--boot-seconds", default=0.0, help="From an interruption to a new machine with SSH.")
-@click.option("--fetch-mib-s", default=0.0, help="Your network; else as fast as in the recorded deploy.")
+@click.option("--interruptions-per-day", type=Number(0, 1440), help="Of one spot host.")
+@click.option(
+    "--boot-seconds", type=Number(0, 86_400), default=0.0, help="From an interruption to a new machine with SSH."
+)
+@click.option(
+    "--fetch-mib-s",
+    type=Number(0, 1_000_000),
+    default=0.0,
+    help="Your network; else as fast as in the recorded deploy.",
+)
 @click.option("--deploy-record", type=FILE, help="A recorded deploy; else benchmarks/results/h100-deploy.json.")
-@click.option("--build-minutes", default=0.0, help="Of one engine: built once against by every host.")
+@click.option(
+    "--build-minutes", type=Number(0, 10_080), default=0.0, help="Of one engine: built once against by every host."
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def cost(inventory: str, as_json: bool, data: tuple[str, ...], **options: Any) -> None:

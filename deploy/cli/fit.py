@@ -9,6 +9,7 @@ import click
 
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM
+from deploy.cli.ranges import GPUS, TOKENS
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_weights import look_around
 from deploy.io.shown import refusals_shown, say, show
@@ -23,12 +24,14 @@ CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 @click.argument("gpu")
 @click.argument("models", nargs=-1, required=True)
 @click.option("--release", default=DEFAULT_RELEASE, show_default=True)
-@click.option("--tp", default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
+@click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
 @click.option("--runtime", type=click.Choice([TRITON, SERVE, VLLM]), default=None, help="The program of the LLM.")
 @click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
 @click.option("--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Of the LLM's weights.")
 @click.option("--cache", type=click.Choice(CACHES), default=None, help="Precision of the LLM's key/value cache.")
-@click.option("--max-seq-len", default=0, help="Tokens of the LLM's longest sequence, prompt and answer.")
+@click.option(
+    "--max-seq-len", type=TOKENS, default=None, help="Tokens of the LLM's longest sequence, prompt and answer."
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def fit(
     gpu: str,
@@ -39,7 +42,7 @@ def fit(
     path: str | None,
     precision: str | None,
     cache: str | None,
-    max_seq_len: int,
+    max_seq_len: int | None,
     as_json: bool,
 ) -> None:
     """Say what is left on GPU beside MODELS, in tokens and in simultaneous users.
@@ -56,12 +59,12 @@ def fit(
             say(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
         wish = Wish(
-            gpus=max(tp, 1),
+            gpus=tp,
             path=path or "",
             runtime=runtime or "",
             precision=precision or "",
             cache=cache or "",
-            max_seq_len=max_seq_len,
+            max_seq_len=max_seq_len or 0,
         )
         fitted = fit_of(card, wanted, release, around, wish)
         if as_json:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS
+from deploy.cli.ranges import TOKENS, Number
 from deploy.io.shown import refusals_shown, say, show
 
 if TYPE_CHECKING:
     from deploy.cost.size import Demand, Size
 
 FILE = click.Path(path_type=Path)
+LONGEST_SECONDS = 86_400
 
 
 def seconds(word: str) -> float:
@@ -24,8 +26,8 @@ def seconds(word: str) -> float:
         length = float(number) * factor
     except ValueError:
         length = 0.0
-    if not 0 < length < float("inf"):
-        raise click.BadParameter(f"{word} is no length of time: 1s, 800ms")
+    if not 0 < length <= LONGEST_SECONDS:
+        raise click.BadParameter(f"{word} is no length of time up to a day: 1s, 800ms")
     return length
 
 
@@ -34,15 +36,15 @@ def seconds(word: str) -> float:
     epilog="Example: enginehouse size --users 400 --prompt 2000 --answer 400 --first-token 1s gpt-oss-20b",
 )
 @click.argument("models", nargs=-1, required=True)
-@click.option("--users", type=click.IntRange(1), required=True)
-@click.option("--prompt", type=click.IntRange(1), required=True, help="Tokens of a question.")
-@click.option("--answer", type=click.IntRange(1), required=True, help="Tokens of an answer.")
+@click.option("--users", type=click.IntRange(1, 100_000_000), required=True)
+@click.option("--prompt", type=TOKENS, required=True, help="Tokens of a question.")
+@click.option("--answer", type=TOKENS, required=True, help="Tokens of an answer.")
 @click.option("--first-token", type=seconds, default="1s", show_default=True, help="For 95 of 100 questions.")
-@click.option("--at-once", type=click.FloatRange(0, 100, min_open=True), default=100.0, show_default=True)
+@click.option("--at-once", type=Number(0, 100, min_open=True), default=100.0, show_default=True)
 @click.option("--every", type=seconds, help="From one question of a user to the next; for --passages and --texts.")
-@click.option("--passages", type=click.IntRange(0), default=0, help="Reranked for each question.")
-@click.option("--texts", type=click.IntRange(0), default=0, help="Embedded for each question.")
-@click.option("--piece", type=click.IntRange(1), default=128, show_default=True, help="Tokens of a passage or text.")
+@click.option("--passages", type=click.IntRange(0, 100_000), default=0, help="Reranked for each question.")
+@click.option("--texts", type=click.IntRange(0, 100_000), default=0, help="Embedded for each question.")
+@click.option("--piece", type=TOKENS, default=128, show_default=True, help="Tokens of a passage or text.")
 @click.option("--gpu", "gpus", multiple=True, help="A card; else every one of the catalog.")
 @click.option("--bench", multiple=True, type=FILE, help="A bench result.")
 @click.option("--release", default=DEFAULT_RELEASE, show_default=True)

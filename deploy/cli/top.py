@@ -8,6 +8,7 @@ import time
 import click
 
 from deploy.cli.knobs import knobs
+from deploy.cli.ranges import Number
 from deploy.io.inventory import host_data, load_plan
 from deploy.io.shown import Visible, console, refusals_shown, say, show
 
@@ -19,7 +20,7 @@ from deploy.io.shown import Visible, console, refusals_shown, say, show
 @click.argument("inventory")
 @click.option("--once", is_flag=True, help="Look once.")
 @click.option("--json", "as_json", is_flag=True, help="For programs; looks once.")
-@click.option("--every", type=click.FloatRange(1), default=5.0, show_default=True, help="Seconds between two looks.")
+@click.option("--every", type=Number(1, 3600), default=5.0, show_default=True, help="Seconds between two looks.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to show.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def top(inventory: str, once: bool, as_json: bool, every: float, limit: tuple[str, ...], data: tuple[str, ...]) -> None:

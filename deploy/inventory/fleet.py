@@ -14,6 +14,7 @@ from deploy.catalog.names import offer
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
 from deploy.inventory.logins import login_problems, one_machine_twice
+from deploy.inventory.plain import walkable
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.types import hints_of, mistyped, unsafe_texts
 from deploy.refusals.errors import Refusal
@@ -57,7 +58,8 @@ class Fleet:
         hosts, balancers, monitors, unread, rollouts, expected, places = [], [], [], [], [], [], []
         parts, says_gateway = list[str](), False
         for source in sorted(inventory, key=lambda host: str(host.name)):
-            data = _data_of(source)
+            data, unreadable = walkable(_data_of(source))
+            unread += [(source.name, problem) for problem in unreadable]
             unread += [(source.name, problem) for problem in login_problems(source.name, data)]
             places.append((source.name, place_of(source.name, data)))
             says_gateway |= "gateway" in data

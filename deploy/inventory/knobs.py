@@ -68,7 +68,7 @@ def role_problems(key: str, values: Any, defaults: type[Any]) -> Iterator[Refusa
     """A refusal for each entry of `given`, the value of the data key `key`, that `defaults` does not take."""
     if values is None:
         return
-    wrong = list(mistyped(values, dict, key))
+    wrong = list(mistyped(values, dict[str, Any], key))
     yield from wrong
     hints = _hints(defaults)  # type: ignore[arg-type]  # mypy takes a class for unhashable
     known = [field.name for field in fields(defaults)]

@@ -2,47 +2,180 @@
 
 from __future__ import annotations
 
+import difflib
+import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from deploy.catalog.connection_keys import OPERATION_KEYS, PASSWORDS, SSH_KEYS, SWITCHES
+from deploy.catalog.names import offer
 from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
+from deploy.refusals.quoting import described, shortened
 from deploy.refusals.refuse import refuse
+from deploy.refusals.secrets_in_text import typed_out
 
-HOST = re.compile(r"@?[A-Za-z0-9_][\w.:%/@+-]*", re.ASCII)
+HOST = re.compile(r"@?[A-Za-z0-9_:][\w.:%/@+-]*", re.ASCII)
+NAME = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
 LOGIN = {
-    "ssh_hostname": (re.compile(r"[A-Za-z0-9_:][\w.:%-]*", re.ASCII), "a name or an address"),
     "ssh_user": (re.compile(r"[A-Za-z0-9_][\w.@\\-]*\$?", re.ASCII), "the name of a user"),
-    "ssh_port": (re.compile(r"[0-9]{1,5}"), "a port"),
     "ssh_strict_host_key_checking": (re.compile(r"accept-new|yes|no|off|ask"), "yes, accept-new, no, off or ask"),
     **dict.fromkeys(
         ("ssh_key", "ssh_config_file", "ssh_known_hosts_file"), (re.compile(r"[^-\"'][^\"']*"), "the path of a file")
     ),
 }
 """Host data that becomes words of ssh's command line and lines of its configuration, and what each may be."""
+READ = (*SSH_KEYS, *OPERATION_KEYS)
 
 
 def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
-    """A refusal for a host's name, and for each of its SSH settings, that would say more to ssh than itself."""
-    wrong = (
-        [] if HOST.fullmatch(str(name)) else [("name", str(name), "a name or an address, or a connector of pyinfra")]
+    """A refusal for a host's name, and for each of its connection settings, that would not reach the host meant."""
+    problems = [] if name.startswith("@") and HOST.fullmatch(name) else list(_address("name", name))
+    if data.get("ssh_hostname") is not None:
+        problems += _address("ssh_hostname", data["ssh_hostname"])
+    problems += [*_port(data.get("ssh_port")), *_words(data), *_switches(data)]
+    return [*problems, *_unread(data), *_passwords(data)]
+
+
+def _address(key: str, value: object) -> Iterator[Refusal]:
+    """A refusal for a host's name or address with more in it than that, with the parts where they belong."""
+    if isinstance(value, str) and (NAME.fullmatch(value) or is_address(value)):
+        return
+    text = value if isinstance(value, str) else ""
+    user, address, port = _parts(text)
+    extra = [f'"ssh_user": "{user}"'] if user else []
+    extra += [f'"ssh_port": {port}'] if port else []
+    is_usable = bool(NAME.fullmatch(address) or is_address(address)) and address != text
+    host = f'("{address}", {{{", ".join(extra)}}})' if key == "name" and extra else f'"{address}"'
+    plain = f'"ssh_hostname": "{address}"' + "".join(f", {pair}" for pair in extra)
+    yield refuse(
+        "unsafe-login",
+        f"`{key}` of a host is a name or an address alone",
+        where=key,
+        seen=shortened(text) if isinstance(value, str) else described(value),
+        wanted="letters, digits and . _ -, or an IP address; user and port are settings beside it",
+        attempt=(host if key == "name" else plain)
+        if is_usable
+        else "the host's name or address; options for ssh belong into the file that ssh_config_file names",
     )
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """User, address and port in what somebody typed for a host: of a URL, of user@host:port, of a network."""
+    rest = text.strip().partition("://")[2] or text.strip()
+    user, _, rest = rest.rpartition("@")
+    rest = rest.partition("/")[0]
+    if match := re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::([0-9]{1,5}))?", rest):
+        address, port = match[1], match[2] or ""
+    elif match := re.fullmatch(r"([^:]+):([0-9]{1,5})", rest):
+        address, port = match[1], match[2]
+    else:
+        address, port = rest, ""
+    is_user = LOGIN["ssh_user"][0].fullmatch(user) is not None
+    return user if is_user else "", address, port if port and 1 <= int(port) <= 65_535 else ""
+
+
+def is_address(text: str) -> bool:
+    """True for an IP address, also of one interface (fe80::1%eth0)."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return text.isprintable() and " " not in text
+
+
+def _port(value: object) -> Iterator[Refusal]:
+    is_port = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65_535
+    if value is None or is_port:
+        return
+    digits = re.search(r"[0-9]{1,5}", value) if isinstance(value, str) else None
+    number = int(digits[0]) if digits and 1 <= int(digits[0]) <= 65_535 else 22
+    yield refuse(
+        "unsafe-login",
+        "`ssh_port` of a host is no port",
+        where="ssh_port",
+        seen=shortened(value)
+        if isinstance(value, str)
+        else f"{value:,}"
+        if type(value) is int and abs(value) < 1e9
+        else described(value),
+        wanted="a whole number, 1 to 65535",
+        attempt=f'"ssh_port": {number}' + (", or leave it out" if number == 22 else ""),
+    )
+
+
+def _words(data: Mapping[str, Any]) -> Iterator[Refusal]:
     for key, (form, words) in LOGIN.items():
-        text = str(data.get(key) or "")
-        if text and not (form.fullmatch(text) and text.isprintable()):
-            wrong.append((key, text, words))
-    return [
-        refuse(
-            "unsafe-login",
-            f"`{key}` of a host is no word for ssh",
-            where=key,
-            seen=shortened(text),
-            wanted=words,
-            attempt="write it anew; options for ssh belong into the file that ssh_config_file names",
+        value = data.get(key)
+        if value is None or value == "":
+            continue
+        if not isinstance(value, str) or not (form.fullmatch(value) and value.isprintable()):
+            yield refuse(
+                "unsafe-login",
+                f"`{key}` of a host is no word for ssh",
+                where=key,
+                seen=shortened(value) if isinstance(value, str) else described(value),
+                wanted=words,
+                attempt="write it anew; options for ssh belong into the file that ssh_config_file names",
+            )
+
+
+def _switches(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    for key in SWITCHES:
+        if (value := data.get(key)) is not None and not isinstance(value, bool):
+            yield refuse(
+                "unsafe-login",
+                f"`{key}` of a host is a switch",
+                where=key,
+                seen=described(value),
+                wanted="True or False",
+                attempt=f'"{key}": True',
+            )
+
+
+def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for each key in the form of pyinfra's that pyinfra does not read: a slip of the pen, mostly."""
+    for key in data:
+        if key.startswith(("ssh_", "_")) and key not in READ:
+            yield refuse(
+                "unknown-key",
+                f"nothing reads the data key `{key}`",
+                where=key,
+                seen=f"`{key}`",
+                wanted="a setting of pyinfra's connection or operations; your own roles' keys begin with `own_`",
+                attempt=offer(key, READ) if _is_near(key) else f'"own_{key.lstrip("_")}"',
+            )
+
+
+def _is_near(key: str) -> bool:
+    """True if the key is written much as one of pyinfra's is."""
+    return bool(difflib.get_close_matches(key, READ, n=1, cutoff=0.75))
+
+
+def _passwords(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for each password and other secret in the keys of pyinfra and of an operator's own roles."""
+    for key, instead in PASSWORDS.items():
+        if value := data.get(key):
+            length = f"{len(value)} characters, " if isinstance(value, str) else ""
+            yield refuse(
+                "literal-secret",
+                f"`{key}` holds a password, which pyinfra keeps as text and prints with a host's data",
+                where=key,
+                seen=f"{described(value)}, {length}not shown",
+                wanted="a login without a typed password",
+                attempt=instead,
+            )
+    strings = {key: value for key, value in data.items() if key.startswith(("ssh_", "_", "own_"))}
+    for where, kind in typed_out({key: value for key, value in strings.items() if key not in PASSWORDS}, "data"):
+        yield refuse(
+            "literal-secret",
+            "host data holds a secret, which pyinfra prints with a host's data",
+            where=where.removeprefix('data["').replace('"]', "", 1),
+            seen=f"{kind}, not shown",
+            wanted="no secret in any text of an inventory",
+            attempt='os.environ["NAME"] inside your own role, or Secret.env("NAME"); this one is in a file now, so '
+            "make a new one",
         )
-        for key, text, words in wrong
-    ]
 
 
 def one_machine_twice(places: Iterable[tuple[str, tuple[str, int, str]]]) -> list[Refusal]:

@@ -5,17 +5,25 @@ A plain string where a `Secret` belongs is the one mistake that must never be sh
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from pathlib import PurePath
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from deploy.catalog.believable import shown
 from deploy.catalog.names import offer
 from deploy.inventory.guides import fraction_of_tokens
+from deploy.inventory.slips import meant_by
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import described, kind_of, shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec import Secret
+
+MOST = 10**18
+"""Numbers beyond have no place in any field; Python cannot even print the longest of them."""
 
 
 def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
@@ -33,6 +41,10 @@ def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
         yield from _object(value, hint, where)
     elif not _is_of(value, origin or hint):
         yield _kind(value, (origin or hint).__name__, where)
+    elif origin is dict:
+        yield from _dictionary(value, get_args(hint), where)
+    elif isinstance(value, (int, float)) and not abs(value) < MOST:
+        yield _endless_number(value, where)
 
 
 @cache
@@ -67,27 +79,99 @@ def _union(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
 
 
 def _choice(value: Any, allowed: tuple[Any, ...], where: str) -> Iterator[Refusal]:
-    if value not in allowed or isinstance(value, bool):
+    if not isinstance(value, str) or value not in allowed:
         words = [str(word) for word in allowed if word != ""]
+        seen = shortened(value) if isinstance(value, str) else described(value)
         yield refuse(
             "unknown-choice",
-            f"`{where}` has no choice {value!r}",
+            f"`{where}` has no choice {seen}",
             where=where,
-            seen=repr(value),
+            seen=seen,
             wanted="one of " + ", ".join(repr(word) for word in words),
-            attempt=offer(str(value), words),
+            attempt=offer(value if isinstance(value, str) else "", words),
         )
+
+
+def _dictionary(value: dict[Any, Any], hints: tuple[Any, ...], where: str) -> Iterator[Refusal]:
+    """A refusal for each key that is no text; where the hint says `Any`, for each value that is no plain JSON."""
+    inside = hints[1] if len(hints) == 2 else Any
+    for key, item in value.items():
+        if not isinstance(key, str):
+            yield _kind(key, "str", f"{where}, a key of it", attempt="write the key as a text, or take it out")
+        elif inside is Any:
+            yield from _plain(item, f'{where}["{key}"]')
+        else:
+            yield from _numbers(item, f'{where}["{key}"]')
+
+
+def _numbers(value: Any, where: str) -> Iterator[Refusal]:
+    """A refusal for each number inside that nothing can hold; `deploy.validation` judges the rest of the value."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) >= MOST:
+        yield _endless_number(value, where)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _numbers(item, f'{where}["{key}"]')
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            yield from _numbers(item, f"{where}[{number}]")
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from _numbers(getattr(value, field.name), f"{where}.{field.name}")
+
+
+def _plain(value: Any, where: str) -> Iterator[Refusal]:
+    """A refusal for everything in a value that JSON cannot write."""
+    if isinstance(value, dict):
+        yield from _dictionary(value, (), where)
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            yield from _plain(item, f"{where}[{number}]")
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) < MOST:
+        yield _endless_number(value, where)
+    elif value is not None and not isinstance(value, (str, int, float)):
+        path = f'"{value}"' if isinstance(value, PurePath) else ""
+        attempt = path or "a text, a number, True or False, or a list or dictionary of such"
+        yield refuse(
+            "wrong-type",
+            f"`{where}` has to be a value that JSON can write",
+            where=where,
+            seen=described(value),
+            wanted="a text, a number, True, False, None, a list or a dictionary",
+            attempt=attempt,
+        )
+
+
+def _endless_number(value: float, where: str) -> Refusal:
+    return refuse(
+        "wrong-type",
+        f"`{where}` is a number that nothing here can hold",
+        where=where,
+        seen=shown(value),
+        wanted="a finite number of fewer than nineteen digits",
+        attempt="the number in the unit that ends the field's name, without further zeros",
+    )
 
 
 def _tuple(value: Any, element: Any, where: str) -> Iterator[Refusal]:
     if not isinstance(value, tuple):
-        hint = "a list: write ( … , ) instead of [ … ]" if isinstance(value, list) else "one value: write (value,)"
-        yield _kind(value, "tuple", where, attempt=f"a tuple belongs here, and this is {hint}")
+        yield _no_tuple(value, where)
         return
     for number, item in enumerate(value):
         name = getattr(item, "name", None)
         place = f'{where}["{name}"]' if isinstance(name, str) else f"{where}[{number}]"
         yield from mistyped(item, element, place)
+
+
+def _no_tuple(value: Any, where: str) -> Refusal:
+    """The refusal of a list, or of a single value without its comma; a short text is shown as it should be typed."""
+    field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+    is_short = isinstance(value, str) and re.fullmatch(r"[\w.:/*-]{1,40}", value) is not None
+    if isinstance(value, list):
+        return _kind(value, "tuple", where, attempt=f"{field}=( … , ) instead of [ … ]")
+    if is_short or (type(value) is int and abs(value) < MOST):
+        typed = f'"{value}"' if isinstance(value, str) else f"{value}"
+        return _kind(value, "tuple", where, attempt=f"{field}=({typed},)   the comma makes it a tuple of one value")
+    return _kind(value, "tuple", where, attempt="a tuple belongs here, and this is one value: write (value,)")
 
 
 def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
@@ -118,8 +202,9 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
                 attempt="write it anew; what was pasted may hold characters that are not seen",
             )
     elif isinstance(value, Secret):
-        if any(not text.isprintable() for text in value.source):
-            yield from unsafe_texts("".join(value.source), where, refused)
+        texts = [text for text in value.source if isinstance(text, str)] if isinstance(value.source, tuple) else []
+        if any(not text.isprintable() for text in texts):
+            yield from unsafe_texts("".join(texts), where, refused)
     elif isinstance(value, Mapping):
         for key, inside in value.items():
             yield from unsafe_texts(key, f"{where}, a key of it", refused)
@@ -129,17 +214,15 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
     elif isinstance(value, (tuple, list)):
         for number, item in enumerate(value):
             yield from unsafe_texts(item, f"{where}[{number}]", refused)
-    elif is_dataclass(value):
+    elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield from unsafe_texts(getattr(value, field.name), f"{where}.{field.name}", refused)
 
 
-WORDS = {"int": "a whole number", "str": "a text", "bool": "True or False", "float": "a number", "dict": "a dictionary"}
-
-
 def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
-    seen, words = WORDS.get(type(value).__name__, f"a {type(value).__name__}"), WORDS.get(wanted, f"a {wanted}")
+    seen, words = described(value), " or ".join(map(kind_of, wanted.split(" or ")))
     built = f"write {wanted}(…) there, imported from deploy.spec" if wanted[:1].isupper() else f"write {words} there"
+    built = meant_by(value, wanted, where) or built
     return refuse(
         "wrong-type",
         f"`{where}` has to be {words}",
@@ -156,7 +239,7 @@ def _literal_secret(value: Any, where: str) -> Refusal:
         "literal-secret",
         f"`{where}` holds the secret itself; an inventory only says where a secret is found",
         where=where,
-        seen=f"a {type(value).__name__}, {length}not shown",
+        seen=f"{described(value)}, {length}not shown",
         wanted="Secret.env(…), Secret.vault(…) or Secret.command(…)",
         attempt='Secret.env("NAME_OF_THE_VARIABLE"); the value is in a file now, so make a new one',
     )

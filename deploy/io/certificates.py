@@ -22,8 +22,9 @@ from deploy.validation.certificates import foreign_key, missing_certificate, no_
 def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroundings:
     """The surroundings with every certificate that balancers name and this machine has."""
     balancers = [balancer.balancer for balancer in fleet.balancers]
-    named = sorted({name for balancer in balancers for name in (balancer.certificate, balancer.clients)} - {""})
-    paths = {name: place(name, root) for name in named}
+    named = {name for balancer in balancers for name in (balancer.certificate, balancer.clients)}
+    named |= {name for host in fleet.hosts for name in (host.hub.ca_file, host.registry.ca_file)}
+    paths = {name: place(name, root) for name in sorted(named - {""})}
     return replace(around, certificates={name: certificate(path) for name, path in paths.items() if path.is_file()})
 
 
@@ -36,7 +37,8 @@ def certificate(path: Path) -> CertificateFile:
     """The dates and names in the first certificate of a file."""
     try:
         text = path.read_bytes()
-        leaf = x509.load_pem_x509_certificates(text)[0]
+        certificates = x509.load_pem_x509_certificates(text)
+        leaf = certificates[0]
     except (OSError, ValueError) as error:
         return CertificateFile(problem=getattr(error, "strerror", "") or f"no certificate in PEM ({error})")
     if b"PRIVATE KEY-----" in text:
@@ -45,7 +47,18 @@ def certificate(path: Path) -> CertificateFile:
         begins=leaf.not_valid_before_utc.date(),
         ends=leaf.not_valid_after_utc.date(),
         public_key=_digest(leaf.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)),
+        is_authority=any(map(_is_authority, certificates)),
     )
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    """True for a certificate that may sign others, and for one that signs itself: either can be trusted."""
+    if certificate.issuer == certificate.subject:
+        return True
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):  # ValueError: an extension that nobody can read
+        return False
 
 
 def key_problems(balancers: Iterable[BalancerSlice], root: Path) -> list[Refusal]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import described
 from deploy.refusals.refuse import refuse
 
 EXAMPLE = '(["h100-01.example.internal"], {"machine": Machine(…), "servers": (Server(…),)})'
@@ -22,7 +23,52 @@ def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]
         if isinstance(value, tuple) and not _is_group_with_data(value):
             yield _no_group(name, value, file)
         else:
-            yield from _host_data_problems(name, value[0] if isinstance(value, tuple) else value, file)
+            hosts = value[0] if isinstance(value, tuple) else value
+            yield from _host_data_problems(name, hosts, file)
+            yield from _name_problems(name, hosts, file, is_group=isinstance(value, tuple))
+
+
+def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) -> Iterator[Refusal]:
+    """A refusal for a host without a name: an empty one, or something else than a text, mostly of an unset variable.
+
+    pyinfra would leave the whole group out. A list of other things alone, such as models, is no group.
+    """
+    names = [host[0] if isinstance(host, tuple) and host else host for host in hosts]
+    is_meant = is_group or any(isinstance(name, str) for name in names) or None in names
+    for position, name in enumerate(names):
+        if is_meant and not (isinstance(name, str) and name.strip()) and not isinstance(name, tuple):
+            yield refuse(
+                "nameless-host",
+                f"host {position + 1} of `{group}` has no name",
+                where=f"{file}: {group}",
+                seen=repr(name) if isinstance(name, str) or name is None else described(name),
+                wanted="the name or address of a host, a text; os.environ.get(…) of an unset variable is none",
+                attempt=f'{group} = (["h100-01.example.internal"], …); of a variable: os.environ["GPU_HOST"], which '
+                "says so when it is unset",
+            )
+
+
+def no_group_reason(variables: Mapping[str, Any]) -> str:
+    """The reason why none of the variables is a group of hosts; empty if one is."""
+    reasons = []
+    for name, value in variables.items():
+        if name.startswith("__"):
+            continue
+        is_group = isinstance(value, list) or (isinstance(value, tuple) and _is_group_with_data(value))
+        if is_group and not name.startswith("_"):
+            hosts = value[0] if isinstance(value, tuple) else value
+            if hosts and all(isinstance(host, str | tuple) for host in hosts):
+                return ""
+            reasons.append(f"`{name}` is {'a list without hosts' if hosts else 'an empty list'}")
+        elif is_group and isinstance(value, tuple):
+            reasons.append(f"`{name}` begins with an underscore, which makes it private")
+        elif (
+            isinstance(value, dict)
+            and not name.startswith("_")
+            and any(isinstance(data, dict) for data in value.values())
+        ):
+            reasons.append(f"`{name}` is a dictionary")
+    return "; ".join(reasons[:4])
 
 
 def _is_group_with_data(value: tuple[Any, ...]) -> bool:
@@ -63,7 +109,8 @@ def contradictions(inventory: Any, is_read: Callable[[str], bool]) -> Iterator[t
     for host in inventory:
         above = settled | set(inventory.get_host_data(host.name))
         groups = [(name, inventory.get_group_data(name)) for name in dict.fromkeys(host.groups)]
-        for key in sorted({key for _name, data in groups for key in data if is_read(key)} - above):
+        keys = {key for _name, data in groups for key in data if isinstance(key, str) and is_read(key)}
+        for key in sorted(keys - above):
             values = [(name, data[key]) for name, data in groups if key in data]
             second_group = next((name for name, value in values if value != values[0][1]), "")
             if second_group:
@@ -78,7 +125,7 @@ def repeated_hosts(variables: Mapping[str, Any], is_read: Callable[[str], bool])
             continue
         hosts = value[0] if isinstance(value, tuple) else value
         for name, data in (host for host in hosts if isinstance(host, tuple)):
-            for key in filter(is_read, data):
+            for key in (key for key in data if isinstance(key, str) and is_read(key)):
                 known_group, known = first.setdefault((name, key), (group, data[key]))
                 if known != data[key]:
                     yield _contradiction(name, key, known_group, group)

@@ -39,7 +39,10 @@ def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[st
         rows = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
         wrong = [(number, line) for number, line in rows if not _is_key(line)]
         yield from ((host.name, _no_key(file, number)) for number, _ in wrong)
-        address, port = address_of(host.name, data), int(data.get("ssh_port") or 22)
+        port = data.get("ssh_port") or 22
+        if not isinstance(port, int):
+            continue  # refused by the fleet
+        address = address_of(host.name, data)
         names = {address, f"[{address}]:{port}"} if port == 22 else {f"[{address}]:{port}"}
         pinned = {name for _, line in rows for name in line.split(" ")[0].split(",")}
         is_hashed = any(name.startswith("|") for name in pinned)

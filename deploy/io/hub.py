@@ -25,7 +25,7 @@ from typing import Any
 from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, tensors
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
-from deploy.models.kinds import fetched, kind_problem, telling, weights_files
+from deploy.models.kinds import fetched, kind_problem, rewritten_files, telling, weights_files
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec.surroundings import LocalWeights
@@ -60,7 +60,7 @@ class Resolved:
     files: LocalWeights
     sizes: Mapping[str, int]
     elements: Mapping[str, int]
-    """Elements by the type that the headers name."""
+    """Elements by the type that the headers name; by the size of a pytorch_model.bin, which has no header."""
 
 
 def resolve(source: str, access: Access) -> Resolved:
@@ -73,7 +73,7 @@ def resolve(source: str, access: Access) -> Resolved:
     answer = _json(access, f"/api/models/{repository}/revision/{quoted}?blobs=true", source)
     commit, sizes = _listing(answer, source)
     config = _json(access, f"/{repository}/resolve/{commit}/config.json", source) if "config.json" in sizes else {}
-    if problem := kind_problem(source, sizes, config):
+    if problem := kind_problem(source, sizes, config, is_hub=True):
         raise problem
     architecture = architecture_of(config)
     paths = [f"/{repository}/resolve/{commit}/{urllib.parse.quote(n)}" for n in weights_files(sizes, architecture)]
@@ -86,6 +86,10 @@ def resolve(source: str, access: Access) -> Resolved:
             raise _strange(source, path, "a header that describes no tensor")
         for shape, kind in described:
             elements[kind] = elements.get(kind, 0) + math.prod(shape)
+    if not paths:  # numbers of 4 bytes, or of 2, and little beside them
+        half = str(config.get("torch_dtype") or config.get("dtype")) in ("float16", "bfloat16")
+        size = sum(sizes[name] for name in rewritten_files(sizes, architecture))
+        elements = {"F16": size // 2} if half else {"F32": size // 4}
     names = fetched(sizes, architecture)
     files = LocalWeights(
         revision=commit,

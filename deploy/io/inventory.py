@@ -19,11 +19,11 @@ from deploy.inventory.knobs import Table
 from deploy.io.certificates import key_problems, with_certificates
 from deploy.io.engine_inputs import input_problems
 from deploy.io.engine_records import with_engines
-from deploy.io.groups import contradictions, repeated_hosts, shape_problems
+from deploy.io.groups import contradictions, no_group_reason, repeated_hosts, shape_problems
 from deploy.io.host_keys import host_key_problems
 from deploy.io.inventory_file import confirm_is_python, missing, syntax_refusal
 from deploy.io.local_weights import look_around
-from deploy.io.mistakes import connector_refusal, explained, no_host_in_limit
+from deploy.io.mistakes import connector_refusal, ended_itself, explained, no_host_in_limit
 from deploy.io.model_lock import lock_of, read_lock
 from deploy.io.named_files import missing_files
 from deploy.planning.plan import Plan, make_plan
@@ -99,8 +99,13 @@ def _confirm_groups(file: str) -> None:
     """Confirms the groups. Raises: a Refusal for groups that pyinfra cannot read, or would read in part silently."""
     from pyinfra_cli.util import exec_file
 
-    variables = exec_file(file, return_locals=True)
+    try:
+        variables = exec_file(file, return_locals=True)
+    except SystemExit as error:
+        raise ended_itself(error, file) from None
     refuse_all(shape_problems(variables, file))
+    if reason := no_group_reason(variables):
+        raise no_hosts(reason)
     refuse_all(repeated_hosts(variables, is_read))
 
 

@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from deploy import spec
+from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.names import nearest, offer
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
@@ -17,6 +18,10 @@ from deploy.refusals.renamed import renamed
 
 KEYWORD = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
 IMPORTED = re.compile(r"cannot import name '(\w+)' from 'deploy\b")
+MISSING = re.compile(
+    r"(?P<call>\w+(?:\.(?!__init__)\w+)?)(?:\.__init__)?\(\) missing \d+ required [\w-]+ arguments?: (?P<names>.+)"
+)
+POSITIONAL = re.compile(r"(?P<name>\w+)\.__init__\(\) takes 1 positional argument but (?P<count>\d+) were given")
 CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
 """Connectors of pyinfra that somebody may want in an inventory."""
 
@@ -25,6 +30,8 @@ def explained(error: Exception, file: str) -> Refusal:
     """The refusal that says why running the file ended with `error`."""
     place = f"{file}{_line_of(error, file)}"
     if (imported := IMPORTED.search(str(error))) and (problem := renamed(imported[1], place, file)):
+        return problem
+    if problem := _of_a_call(error, place) or _of_the_environment(error, place):
         return problem
     match = KEYWORD.search(str(error))
     kind = getattr(spec, match.group(1), None) if match else None
@@ -48,6 +55,80 @@ def explained(error: Exception, file: str) -> Refusal:
         seen=keyword,
         wanted="a setting of deploy/spec.py",
         attempt=offer(keyword, [field.name for field in fields(kind)]) + translated,
+    )
+
+
+def _of_a_call(error: Exception, place: str) -> Refusal | None:
+    """The refusal of an object built without a setting that it needs, or with settings that have no names."""
+    if isinstance(error, TypeError) and "Weights.hub()" in str(error) and "'revision'" in str(error):
+        return refuse(
+            "missing-setting",
+            "Weights.hub(…) lacks the commit: without one the weights may be others tomorrow",
+            where=place,
+            seen="a repository alone",
+            wanted="the repository, then 40 hex digits of one of its commits",
+            attempt='Weights.hub("OWNER/NAME", "COMMIT"), as the hub shows it under Files, History; of the catalog: '
+            + ", ".join(f'Weights.hub("{row.repository}", "{row.revision}")' for row in _wanted_here(error)),
+        )
+    if match := MISSING.search(str(error)):
+        fields_named = re.findall(r"'(\w+)'", match["names"])
+        return refuse(
+            "missing-setting",
+            f"{match['call']} lacks {' and '.join(fields_named)}",
+            where=place,
+            seen=f"{match['call']}(…) without {', '.join(fields_named)}",
+            wanted="every setting that has no default",
+            attempt=f"{match['call']}({', '.join(f'{name}=…' for name in fields_named)}, …)",
+        )
+    match = POSITIONAL.search(str(error))
+    kind = getattr(spec, match["name"], None) if match else None
+    if not match or not isinstance(kind, type) or not is_dataclass(kind):
+        return None
+    named = ", ".join(f"{field.name}=…" for field in fields(kind)[: max(1, int(match["count"]) - 1)])
+    return refuse(
+        "settings-without-names",
+        f"{match['name']} takes its settings by their names",
+        where=place,
+        seen=f"{int(match['count']) - 1} values without a name",
+        wanted=f"{match['name']}(NAME=VALUE, …)",
+        attempt=f"{match['name']}({named})",
+    )
+
+
+def _wanted_here(error: Exception) -> list[KnownCheckpoint]:
+    """The catalog's checkpoints that the inventory's line names; of none, the first as an example."""
+    frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
+    lines = " ".join(frame.line or "" for frame in frames)
+    return [row for row in CHECKPOINTS.values() if f'"{row.repository}"' in lines] or [*CHECKPOINTS.values()][:1]
+
+
+def _of_the_environment(error: Exception, place: str) -> Refusal | None:
+    """The refusal of a variable that the inventory wants and the shell does not have."""
+    frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
+    if not isinstance(error, KeyError) or not frames or "os" not in re.findall(r"\w+", frames[-1].filename):
+        return None
+    name = str(error.args[0]) if error.args else ""
+    return refuse(
+        "unset-variable",
+        f"the inventory reads the environment variable {name}, which is not set here",
+        where=place,
+        seen=f"no {name} in the environment of this command",
+        wanted="a shell in which it is set",
+        attempt=f"export {name}=…, then the same command",
+    )
+
+
+def ended_itself(error: SystemExit, file: str) -> Refusal:
+    """The refusal of an inventory that ends the command, as sys.exit() does."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == file]
+    return refuse(
+        "inventory-ended-itself",
+        f"{file} ends the command before anything of it is read",
+        where=f"{file}:{lines[-1]}" if lines else file,
+        seen=f"sys.exit({error.code!r})" if isinstance(error.code, int | None) else f"sys.exit: {error.code}",
+        wanted="a file that only says what the hosts are",
+        attempt="take the sys.exit() out; raise an exception to refuse: its words are shown",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from deploy.catalog.checkpoints import KnownCheckpoint
+from deploy.catalog.known import KnownCheckpoint
 from deploy.migrate.places import Given
 from deploy.refusals.quoting import source
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE
-from deploy.catalog.checkpoints import KnownCheckpoint
+from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.linter.manifests import containers, is_manifest
 from deploy.linter.options import Option, argparse_options

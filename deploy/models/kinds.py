@@ -16,6 +16,7 @@ EXTRA = ("hf_quant_config.json", "quant_cfg.json")
 TELLING = ("*.gguf", "adapter_config.json", "*.bin", "*.pt", "modules.json", "*_*/config.json", "*.safetensors", "*.py")
 """Files beside the fetched ones that say what a repository is."""
 MOST_TELLING = 20
+REWRITTEN = "pytorch_model.bin"
 _PICKLES = ("pickles, and loading a pickle runs the code in it", "a revision with safetensors: OWNER/NAME@refs/pr/N")
 FOREIGN = (
     (".gguf", "GGUF, llama.cpp's format", "the repository that these were converted from; it has safetensors"),
@@ -29,7 +30,9 @@ FOREIGN = (
 def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
     """The files of a repository that a host fetches for this architecture, sorted."""
     patterns = (*files_of(architecture), *EXTRA)
-    return tuple(sorted(name for name in names if any(_matches(name, pattern) for pattern in patterns)))
+    matching = {name for name in names if any(_matches(name, pattern) for pattern in patterns)}
+    safe = {_folder(name) for name in matching if name.endswith(".safetensors")}
+    return tuple(sorted(name for name in matching if not (name.endswith(REWRITTEN) and _folder(name) in safe)))
 
 
 def telling(names: Collection[str]) -> tuple[str, ...]:
@@ -43,8 +46,18 @@ def weights_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
     return tuple(name for name in fetched(names, architecture) if name.endswith(".safetensors"))
 
 
-def kind_problem(where: str, names: Collection[str], config: Mapping[str, Any]) -> Refusal | None:
-    """The refusal of a repository or directory that holds no safetensors of a whole model; None for one that does."""
+def rewritten_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
+    """The pickles of a whole model among the fetched files: hosts rewrite them as safetensors and run none of them."""
+    return tuple(name for name in fetched(names, architecture) if name == REWRITTEN)
+
+
+def kind_problem(
+    where: str, names: Collection[str], config: Mapping[str, Any], *, is_hub: bool = False
+) -> Refusal | None:
+    """The refusal of a repository or directory that holds no safetensors of a whole model; None for one that does.
+
+    Of a hub's repository an encoder's pytorch_model.bin does as well.
+    """
     architecture = architecture_of(config)
     if "adapter_config.json" in names or config.get("peft_type"):
         return _refused(
@@ -53,7 +66,7 @@ def kind_problem(where: str, names: Collection[str], config: Mapping[str, Any]) 
             "adapter_config.json" if "adapter_config.json" in names else f"peft_type {config['peft_type']}",
             "the base model as a model, and these as LoRA(adapters=(Adapter(…),)) of it",
         )
-    if weights_files(names, architecture):
+    if weights_files(names, architecture) or (is_hub and rewritten_files(names, architecture)):
         return None
     for ending, title, attempt in FOREIGN:
         if matching := [name for name in sorted(names) if name.endswith(ending)]:
@@ -65,6 +78,10 @@ def kind_problem(where: str, names: Collection[str], config: Mapping[str, Any]) 
 def _matches(name: str, pattern: str) -> bool:
     """True if the pattern means this file; a pattern without a directory means files of the root alone."""
     return fnmatch(name, pattern) and ("/" in pattern or "/" not in name)
+
+
+def _folder(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 def _more(names: list[str]) -> str:

@@ -22,7 +22,7 @@ from deploy.catalog import (
 from deploy.catalog.mig import PROFILES, rank
 from deploy.slices.host import WeightsSlice
 from deploy.slices.image import ImageSlice
-from deploy.spec import LLM, Checkpoint, Draft, Encoder, Host, Lookahead, Model, Release, Server, Weights
+from deploy.spec import LLM, Checkpoint, Draft, Embedder, Encoder, Host, Lookahead, Model, Release, Server, Weights
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
 
@@ -59,6 +59,17 @@ class Served:
         if self.architecture.kind != "embedder":
             return 0
         return self.known.dimensions if self.known else self.shape.hidden
+
+    @property
+    def prefixes(self) -> Mapping[str, str]:
+        """An embedder's prefix of each task, as declared or as the catalog has it; empty if its family settles them."""
+        declared = self.model.prefixes if isinstance(self.model, Embedder) else {}
+        return declared or (self.known.prefixes if self.known else {})
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that an embedder has a prefix for."""
+        return tuple(self.prefixes) or self.architecture.tasks
 
 
 @dataclass(frozen=True, kw_only=True)

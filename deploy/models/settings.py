@@ -10,6 +10,7 @@ parameters: files/encoders/settings.py. The engine path is told in `deploy.engin
 
 from __future__ import annotations
 
+import json
 import math
 
 from deploy.models.budget import Share, reuses_blocks
@@ -131,6 +132,8 @@ def encoder_settings(served: Served, model: Encoder, share: Share, path: str) ->
     # written only where they are not the backend's own, so that a release without them keeps its name
     settings: dict[str, str] = {} if model.products == "dtype" else {"products": model.products}
     settings |= {"streams": str(model.streams)} if share.gpus and model.streams > 1 else {}
+    if prefixes := served.prefixes:
+        settings["prefixes"] = json.dumps(dict(prefixes), ensure_ascii=False)
     return settings | {
         "model_path": path,
         # the container sees its server's GPUs only, numbered from 0, and encoders sit on the first

@@ -49,3 +49,23 @@ def _escape(character: str) -> str:
 def on_one_line(text: str) -> str:
     """The visible text, line breaks and tabs written out as well: it can pass for no further line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+WORDS = {
+    "int": "a whole number",
+    "str": "a text",
+    "bool": "True or False",
+    "float": "a number",
+    "dict": "a dictionary",
+    "NoneType": "None",
+}
+
+
+def described(value: object) -> str:
+    """The kind of a value for a person, without the value: it may be a key, or have no end."""
+    return f"the class {value.__name__} itself" if isinstance(value, type) else kind_of(type(value).__name__)
+
+
+def kind_of(name: str) -> str:
+    """The name of a type for a person: a text, a tuple, an AptMirror."""
+    return WORDS.get(name, f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}")

@@ -70,7 +70,7 @@ def typed_out(value: Any, where: str) -> Iterator[tuple[str, str]]:
         for number, item in enumerate(value):
             name = getattr(item, "name", None)
             yield from typed_out(item, f'{where}["{name}"]' if isinstance(name, str) else f"{where}[{number}]")
-    elif is_dataclass(value):
+    elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield from typed_out(getattr(value, field.name), f"{where}.{field.name}")
 

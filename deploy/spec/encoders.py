@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from deploy.spec.sources import Checkpoint, Weights, completed
@@ -55,10 +56,15 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Embedder(Encoder):
-    """Texts to vectors. `default_task` is the prefix of families that need one, when a request names none."""
+    """Texts to vectors. `default_task` is the task whose prefix a text gets when a request names none.
+
+    `prefixes` are the words that the model was trained to see before the texts of a task, from its model card:
+    `{"search_query": "query: ", "search_document": "passage: "}`. The catalog's checkpoints and NomicBert have theirs.
+    """
 
     _: KW_ONLY
     default_task: str = ""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -48,13 +48,17 @@ class EngineRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateFile:
-    """Names and dates in a PEM file's first certificate; `problem` is the reason why they could not be read."""
+    """Names and dates in a PEM file's first certificate; `problem` is the reason why they could not be read.
+
+    `is_authority` is True if one of its certificates may sign others, or signs itself.
+    """
 
     problem: str = ""
     begins: date | None = None
     ends: date | None = None
     public_key: str = ""
     """sha256 of its public key (SubjectPublicKeyInfo, DER)."""
+    is_authority: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

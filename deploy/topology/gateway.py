@@ -142,13 +142,13 @@ def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSl
         dimensions=model.dimensions if model.kind == "embedder" else 0,
         max_items=int(str(model.settings["max_items"])),
         max_tokens=int(str(model.settings["max_tokens"])),
-        tasks=tasks_of(model.architecture) if model.kind == "embedder" else (),
+        tasks=tasks_of(model) if model.kind == "embedder" else (),
     )
 
 
-def tasks_of(architecture: str) -> tuple[str, ...]:
-    """The tasks of a family of embedders; none where it was trained without prefixes."""
-    return ARCHITECTURES[architecture].tasks
+def tasks_of(embedder: ModelSlice) -> tuple[str, ...]:
+    """The tasks that an embedder has a prefix for; none where it was trained without."""
+    return tuple(json.loads(str(embedder.settings.get("prefixes", "{}")))) or ARCHITECTURES[embedder.architecture].tasks
 
 
 def task_aliases(models: Iterable[GatewayModelSlice]) -> list[GatewayAliasSlice]:

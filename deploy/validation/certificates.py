@@ -5,11 +5,12 @@ Files are read in deploy/io/certificates.py."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Balancer, BalancerHost
+from deploy.spec import Balancer, BalancerHost, Host
 from deploy.spec.surroundings import CertificateFile, Surroundings
 
 NOTICE_DAYS = 21
@@ -49,7 +50,29 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
     yield from _who_is_asked(declared)
     for field in ("certificate", "clients"):
         if file := surroundings.certificates.get(getattr(declared, field)):
-            yield from _judged(getattr(declared, field), file, surroundings.today, field)
+            yield from _judged(getattr(declared, field), file, surroundings.today, f"balancer.{field}")
+    if file := surroundings.certificates.get(declared.clients):
+        yield from _leaf(declared.clients, file, "balancer.clients")
+
+
+def authority_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for each file of private authorities of a host that holds none; a bundle may hold some that ended."""
+    for where, path in (("hub.ca_file", host.hub.ca_file), ("registry.ca_file", host.registry.ca_file)):
+        if file := surroundings.certificates.get(path):
+            yield from _judged(path, replace(file, begins=None, ends=None), surroundings.today, where)
+            yield from _leaf(path, file, where)
+
+
+def _leaf(path: str, file: CertificateFile, where: str) -> Iterator[Refusal]:
+    if not file.problem and not file.is_authority:
+        yield refuse(
+            "leaf-as-authority",
+            f"{path} holds the certificate of a server or client, and no authority that signs any",
+            where=where,
+            seen="a certificate signed by another one, with CA:FALSE",
+            wanted="the certificate of the authority itself: CA:TRUE",
+            attempt=f"openssl x509 -in {path} -noout -issuer names the authority; ask whoever runs it for its file",
+        )
 
 
 def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
@@ -133,27 +156,27 @@ def no_key(source: str, reason: str) -> Refusal:
     )
 
 
-def _judged(path: str, file: CertificateFile, today: date, field: str) -> Iterator[Refusal]:
+def _judged(path: str, file: CertificateFile, today: date, where: str) -> Iterator[Refusal]:
     if file.problem:
         yield refuse(
             "no-certificate",
             f"{path} holds no certificate",
-            where=f"balancer.{field}",
+            where=where,
             seen=file.problem,
             wanted="-----BEGIN CERTIFICATE----- and what follows; the private key is no part of this file",
             attempt=f"openssl x509 -in {path} -noout -subject",
         )
     elif file.ends and file.ends < today:
-        yield _out_of_time(path, f"it ended on {file.ends}", "ask for a new one", field)
+        yield _out_of_time(path, f"it ended on {file.ends}", "ask for a new one", where)
     elif file.begins and file.begins > today:
-        yield _out_of_time(path, f"it begins on {file.begins}", "wait, or correct this machine's clock", field)
+        yield _out_of_time(path, f"it begins on {file.begins}", "wait, or correct this machine's clock", where)
 
 
-def _out_of_time(path: str, seen: str, attempt: str, field: str) -> Refusal:
+def _out_of_time(path: str, seen: str, attempt: str, where: str) -> Refusal:
     return refuse(
         "certificate-out-of-time",
         f"no client would accept certificate {path} today",
-        where=f"balancer.{field}",
+        where=where,
         seen=seen,
         wanted="a certificate that is in its time",
         attempt=attempt,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from deploy.catalog.versions import version
 from deploy.inventory.fleet import Fleet
@@ -12,9 +13,11 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together
 from deploy.spec import LLM, Host
 from deploy.spec.surroundings import Surroundings
+from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
-from deploy.validation.certificates import certificate_notice, open_notice
+from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
+from deploy.validation.daemon import daemon_problems
 from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.disk import disk_problems
 from deploy.validation.engine_hosts import engine_host_problems
@@ -28,6 +31,8 @@ from deploy.validation.mig import mig_problems
 from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
 from deploy.validation.names import name_problems
+from deploy.validation.numbers import number_problems
+from deploy.validation.pairs import pair_problems
 from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
@@ -37,6 +42,7 @@ from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.validation.runtimes import runtime_notices
 from deploy.validation.secrets import secret_problems
 from deploy.validation.servers import server_problems
+from deploy.validation.shapes import shape_problems
 from deploy.validation.sharing import sharing_problems
 from deploy.validation.sources import source_problems
 from deploy.validation.tenants import shared_prefixes, tenant_problems
@@ -47,19 +53,55 @@ from deploy.validation.weights import weights_problems
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
     fleet = with_default_gateway(with_names(fleet, surroundings))
+    numbers = list(_numbers_beside_hosts(fleet))
     refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
     if not fleet.hosts and not fleet.unread:
         refusals.append(("", no_hosts()))
     for host in fleet.hosts:
-        problems = list(host_problems(host, fleet, surroundings))
-        refusals += [(host.name, problem) for problem in problems]
+        strange = list(number_problems(host))
+        numbers += [(host.name, problem) for problem in strange]
+        refusals += [(host.name, problem) for problem in host_problems(host, fleet, surroundings, strange)]
     refusals += [*balancer_problems(fleet, surroundings), *gateway_others_problems(fleet), *monitor_problems(fleet)]
-    refusals += sharing_problems(fleet)
-    return together(refusals)
+    refusals += [*sharing_problems(fleet), *address_problems(fleet)]
+    return together([*refusals, *_unrefused(numbers, refusals)])
 
 
-def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
-    """Every refusal of one host that could be read."""
+def _unrefused(numbers: list[tuple[str, Refusal]], refusals: list[tuple[str, Refusal]]) -> list[tuple[str, Refusal]]:
+    """The refusals of numbers by their range, but for those whose field a check refuses by a reason of its own."""
+    places = {(host, problem.facts["where"]) for host, problem in refusals}
+    return [
+        (host, problem)
+        for host, problem in numbers
+        if not any((host, place) in places for place in _around(problem.facts["where"]))
+    ]
+
+
+def _numbers_beside_hosts(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) for each number of rollout, balancers and monitors that nobody would mean."""
+    declared: list[tuple[str, object, str]] = [("", fleet.rollout, "rollout")]
+    for balancer in fleet.balancers:
+        declared += [(balancer.name, balancer.balancer, "balancer"), (balancer.name, balancer.firewall, "firewall")]
+    for monitor in fleet.monitors:
+        declared += [(monitor.name, monitor.monitor, "monitor"), (monitor.name, monitor.firewall, "firewall")]
+    for name, value, where in declared:
+        yield from ((name, problem) for problem in number_problems(value, where))
+
+
+def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings, strange: list[Refusal]) -> Iterator[Refusal]:
+    """Every refusal of one host that could be read, but for `strange`: its numbers that nobody would mean.
+
+    The checks that calculate with such numbers are left out, because their refusals would be consequences.
+    """
+    yield from _problems_of_settings(host, fleet, surroundings)
+    yield from _problems_of_models(host, fleet, surroundings, strange)
+
+
+def _around(place: str) -> set[str]:
+    """The place, and the place of what it is a number of: gateway.ports for gateway.ports[0], a price's for its own."""
+    return {place, re.sub(r"(\[[^]]*\]|\.(prompt|completion|cached))$", "", place)}
+
+
+def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
     yield from machine_problems(host)
     yield from pool_problems(host)
     yield from mig_problems(host)
@@ -67,24 +109,45 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Itera
     yield from hole_problems(host)
     yield from secret_problems(host)
     yield from source_problems(host)
+    yield from authority_problems(host, surroundings)
+    yield from daemon_problems(host)
+    yield from pair_problems(host)
     yield from server_problems(host)
     yield from traffic_problems(host)
     yield from gateway_problems(host)
     yield from firewall_problems(host, fleet.balancers)
     yield from tenant_problems(host)
-    names = list(name_problems(host, surroundings))
-    yield from names or known_model_problems(host, fleet, surroundings)
 
 
-def known_model_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
-    """Every refusal of models, weights and memory of one host; nobody can judge them before every name is known."""
+def _problems_of_models(
+    host: Host, fleet: Fleet, surroundings: Surroundings, strange: Iterable[Refusal]
+) -> Iterator[Refusal]:
+    """The refusals of a host's models; of their shapes alone if a shape has a number that divides by nothing."""
+    if names := list(name_problems(host, surroundings)):
+        yield from names
+    elif any(".checkpoint." in problem.facts["where"] for problem in strange):
+        yield from (
+            problem for server in host.servers for model in server.models for problem in shape_problems(server, model)
+        )
+    else:
+        yield from known_model_problems(host, fleet, surroundings, is_believed=not strange)
+
+
+def known_model_problems(
+    host: Host, fleet: Fleet, surroundings: Surroundings, is_believed: bool = True
+) -> Iterator[Refusal]:
+    """Every refusal of models, weights and memory of one host; nobody can judge them before every name is known.
+
+    Memory is not counted with numbers that are not believed, because its refusals would be consequences.
+    """
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
     yield from repository_problems(host, surroundings)
     yield from engine_host_problems(host, surroundings)
-    yield from memory_problems(host, surroundings)
-    yield from disk_problems(host, surroundings)
-    yield from building_problems(host, fleet, surroundings)
+    if is_believed:
+        yield from memory_problems(host, surroundings)
+        yield from disk_problems(host, surroundings)
+        yield from building_problems(host, fleet, surroundings)
 
 
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:

@@ -11,6 +11,9 @@ from deploy.spec import BalancerHost, Firewall, Host, Server
 from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
 
 CONFIRM_SECONDS = (10, 600)
+MOST_ADDRESSES, MOST_ADDRESSES_OF_IPV6 = 2**25, 2**112
+"""Public addresses of one organisation: no registry gave anybody more than a few /8, or a /19 of IPv6."""
+SSH_PORT = 22
 
 
 def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Iterator[Refusal]:
@@ -159,25 +162,44 @@ def _nearest(written: str) -> str:
 
 
 def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
-    for written in networks:
-        if _is_everybody(written):
-            yield refuse(
-                "firewall-allows-everybody",
-                f"{written} is everybody, and {who} asks nobody for a password",
-                where=where,
-                seen=repr(written),
-                wanted="the networks of the clients or the balancer",
-                attempt='"10.0.0.0/8"',
-            )
+    """A refusal for networks that are everybody, alone or joined: ("0.0.0.0/1", "128.0.0.0/1") is all of IPv4."""
+    wide = [written for written in networks if _is_everybody(written)]
+    if not wide and not _is_everybody_joined(networks):
+        return
+    shown = " and ".join(wide) or f"these {len(networks)} networks together"
+    yield refuse(
+        "firewall-allows-everybody",
+        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} asks nobody for a password",
+        where=where,
+        seen=", ".join(map(repr, wide or networks[:4])) + (", …" if not wide and len(networks) > 4 else ""),
+        wanted="the networks of the clients or the balancer",
+        attempt='"10.0.0.0/8"',
+    )
 
 
 def _is_everybody(written: str) -> bool:
     """True for more than any organisation has: 10.0.0.0/8 and fc00::/7 are the widest private networks."""
+    network = _parsed(written)
+    return network is not None and network.prefixlen < (8 if network.version == 4 else 7)
+
+
+def _is_everybody_joined(networks: tuple[str, ...]) -> bool:
+    """True for networks that together hold more public addresses than any organisation: two /8, or a /16 of IPv6."""
+    known = [network for network in map(_parsed, networks) if network and not network.is_private]
+    fourth = [network for network in known if isinstance(network, ipaddress.IPv4Network)]
+    sixth = [network for network in known if isinstance(network, ipaddress.IPv6Network)]
+    return (
+        sum(network.num_addresses for network in ipaddress.collapse_addresses(fourth)) > MOST_ADDRESSES
+        or sum(network.num_addresses for network in ipaddress.collapse_addresses(sixth)) > MOST_ADDRESSES_OF_IPV6
+    )
+
+
+def _parsed(written: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """The network, or None for what is none, which a check of its own refuses."""
     try:
-        network = ipaddress.ip_network(written)
+        return ipaddress.ip_network(written)
     except ValueError:
-        return False  # told elsewhere
-    return network.prefixlen < (8 if network.version == 4 else 7)
+        return None
 
 
 def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
@@ -191,6 +213,17 @@ def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal
                 seen=str(opening.port),
                 wanted="1 to 65535",
                 attempt="Opening(port=9100, sources=(…,))",
+            )
+        elif opening.port == SSH_PORT and opening.protocol == "tcp":
+            sources = ", ".join(f'"{source}"' for source in opening.sources)
+            comma = "," if len(opening.sources) == 1 else ""
+            yield refuse(
+                "opening-of-ssh",
+                "SSH is opened by firewall.ssh, and an Opening of its port closes it to nobody",
+                where=where,
+                seen=f"port 22, sources={opening.sources}, firewall.ssh={firewall.ssh}",
+                wanted="the networks that log in, in firewall.ssh; without any, everybody reaches SSH",
+                attempt=f"Firewall(…, ssh=({sources}{comma}))" if sources else "leave the Opening out",
             )
         elif opening.port in served and opening.protocol == "tcp":
             yield refuse(

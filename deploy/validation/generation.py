@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deploy.catalog.believable import RANGES
 from deploy.catalog.runtimes import TRITON, VLLM
 from deploy.models.memory import TOKENS_PER_BLOCK, kv_tokens_useful
 from deploy.models.resolve import Served
@@ -52,14 +53,14 @@ def _lengths(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
             wanted=f"1 to {served.shape.positions}, prompt and answer together",
             attempt=f"max_seq_len={served.shape.positions}",
         )
-    if model.max_num_tokens < model.max_batch_size:
+    if model.max_num_tokens < model.max_batch_size and RANGES["LLM"]["max_batch_size"].takes(model.max_batch_size):
         yield refuse(
             "iteration-below-batch",
             f"{model.name}: {model.max_num_tokens} tokens an iteration cannot advance {model.max_batch_size} sequences",
             where=model_at(server.name, model.name, "max_num_tokens"),
             seen=str(model.max_num_tokens),
             wanted=f"at least max_batch_size, {model.max_batch_size}",
-            attempt="max_num_tokens=8192",
+            attempt=f"max_num_tokens={max(8192, model.max_batch_size)}",
         )
     if not model.chunked_prefill and model.max_num_tokens < model.max_seq_len <= served.shape.positions:
         longer = (

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
+from deploy.catalog.architectures import NOMIC_TASKS
 from deploy.catalog.names import offer
 from deploy.catalog.runtimes import TRITON
 from deploy.models.resolve import Served, image_of, release_row, serve, shape_of
@@ -25,6 +26,7 @@ FP8_FIRST_SM = 89
 MOST_STREAMS = 4
 LEAST_PAIR_TOKENS = 17
 """Four special tokens, a query of up to three quarters, and one token of the passage (files/encoders)."""
+PREFIXES_EXAMPLE = 'prefixes={"search_query": "query: ", "search_document": "passage: "}'
 KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 
@@ -244,16 +246,8 @@ def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder)
             wanted=f"1 to {MOST_STREAMS}; each holds a workspace, and two make a busy reranker 4 % faster",
             attempt="streams=2",
         )
-    if isinstance(model, Embedder) and model.default_task not in ("", *served.architecture.tasks):
-        tasks = served.architecture.tasks
-        yield refuse(
-            "unknown-task",
-            f"{model.name} was not trained with a prefix called {model.default_task!r}",
-            where=model_at(server.name, model.name, "default_task"),
-            seen=repr(model.default_task),
-            wanted=f"one of {', '.join(tasks)}" if tasks else "no task: this family has no prefixes",
-            attempt=offer(model.default_task, tasks) if tasks else "leave default_task out",
-        )
+    if isinstance(model, Embedder):
+        yield from _task_problems(server, served, model)
     gpu = GPUS.get(host.machine.gpu)
     if gpu and model.device == "gpu" and model.dtype == "bfloat16" and int(gpu.sm) < 80:
         yield refuse(
@@ -266,6 +260,29 @@ def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder)
         )
     if model.products == "fp8":
         yield from _fp8_problems(host, server, model)
+
+
+def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[Refusal]:
+    tasks = served.tasks
+    if model.default_task not in ("", *tasks):
+        yield refuse(
+            "unknown-task",
+            f"{model.name}: no prefix of a task called {model.default_task!r} is known",
+            where=model_at(server.name, model.name, "default_task"),
+            seen=repr(model.default_task),
+            wanted=f"one of {', '.join(tasks)}" if tasks else "no task, or the prefixes of the model's card",
+            attempt=offer(model.default_task, tasks) if tasks else f"leave default_task out, or {PREFIXES_EXAMPLE}",
+        )
+    for task in model.prefixes:
+        if task not in NOMIC_TASKS:
+            yield refuse(
+                "unknown-task",
+                f"{model.name}: no client can ask for a task called {task!r}",
+                where=model_at(server.name, model.name, "prefixes"),
+                seen=repr(task),
+                wanted=f"one of {', '.join(NOMIC_TASKS)}",
+                attempt=offer(task, NOMIC_TASKS),
+            )
 
 
 def _fp8_problems(host: Host, server: Server, model: Encoder) -> Iterator[Refusal]:

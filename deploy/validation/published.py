@@ -1,7 +1,7 @@
 """Judges what the published files of a model ask for beside its architecture: code, further layers, another use.
 
 Files are known of a model that was declared by name, and of a directory; an encoder here is this project's own network,
-so that a repository which brings its own code or a layer more would be served wrongly.
+so that a repository which brings its own code would be served wrongly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from deploy.spec import LLM, Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
-DENSE = re.compile(r"\d+_Dense/config\.json")
 OWN_CODE = ("NomicBertModel",)
 """Architectures whose published code is replaced by a network of this project."""
 
@@ -55,7 +54,6 @@ def _encodes(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
 
 def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
     name = served.architecture.name
-    dense = [path for path in files.files if DENSE.fullmatch(path)]
     if files.config.get("auto_map") and name not in OWN_CODE:
         yield _no(
             server,
@@ -65,16 +63,6 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             seen=f"auto_map in config.json, architecture {name}",
             wanted=f"{name} without code of its own; no code of a repository is run",
             attempt='Reranker("BAAI/bge-reranker-v2-m3") or Embedder("intfloat/multilingual-e5-large")',
-        )
-    elif dense:
-        yield _no(
-            server,
-            served,
-            "dense-step",
-            "it ends with a Dense layer, which the encoders here do not compute: every vector would be another one",
-            seen=dense[0],
-            wanted="pooling and normalising as the last steps",
-            attempt='Embedder("intfloat/multilingual-e5-large"), or a repository without a Dense step',
         )
     elif name == "NomicBertModel" and not served.shape.experts:
         yield _no(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from deploy.refusals.errors import Refusal
@@ -33,11 +34,27 @@ def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusa
         if getattr(rollout, field) < 0:
             yield _negative(field, getattr(rollout, field), unit, example)
     limit = rollout.max_unavailable
-    if isinstance(limit, str) and not SHARE.fullmatch(limit):
+    members = [(host.name, host.pool) for host in hosts if not host.farm]
+    yield from _too_many_canaries(rollout, members)
+    if isinstance(limit, str) and not (SHARE.fullmatch(limit) and int(limit.rstrip("%") or 0) <= 100):
         yield _no_share(limit)
     elif rollout.may_be_lost >= 0:
-        members = [(host.name, host.pool) for host in hosts if not host.farm]
         yield from (_nobody(pool, rollout) for pool in pools_of(members, rollout) if pool.wave < 1)
+
+
+def _too_many_canaries(rollout: Rollout, members: list[tuple[str, str]]) -> Iterator[Refusal]:
+    """A refusal for more canaries than the largest pool has hosts: every host would be one."""
+    sizes = Counter(pool for _host, pool in members)
+    largest = max(sizes.values(), default=0)
+    if sizes and rollout.canary_hosts > max(1, largest):
+        yield refuse(
+            "canaries-beyond-the-fleet",
+            f"{rollout.canary_hosts:,} canaries of each pool, and the largest pool has {largest} hosts",
+            where="rollout.canary_hosts",
+            seen=f"canary_hosts={rollout.canary_hosts}, {largest} hosts",
+            wanted="fewer canaries than hosts: what canaries are to find out, the others are to be spared",
+            attempt="Rollout(canary_hosts=1)",
+        )
 
 
 def _negative(field: str, seen: int, unit: str, example: int) -> Refusal:
@@ -99,15 +116,19 @@ def pool_problems(host: Host) -> Iterator[Refusal]:
         )
 
 
-def no_hosts() -> Refusal:
-    """The refusal of an inventory without hosts."""
+_COPY = "copy inventories/h100.py and change the address"
+
+
+def no_hosts(reason: str = "") -> Refusal:
+    """The refusal of an inventory without hosts; `reason` says why none of its variables is a group."""
+    example = '([("203.0.113.7", {"ssh_user": "ubuntu"})], {"machine": Machine(…), "servers": (Server(…),)})'
     return refuse(
         "no-hosts",
         "the inventory has no hosts",
         where="the inventory file",
-        seen="no list of hosts, or an empty one",
-        wanted='h100 = (["ubuntu@203.0.113.7"], {"machine": Machine(…), "servers": (Server(…),)})',
-        attempt="copy inventories/h100.py and change the address",
+        seen=reason or "no list of hosts, or an empty one",
+        wanted=f"h100 = {example}",
+        attempt="a public name for a list of hosts, or for (hosts, data)" if reason else _COPY,
     )
 
 

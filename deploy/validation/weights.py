@@ -10,7 +10,7 @@ from deploy.catalog import CHECKPOINTS
 from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import Host, Model, Server, Weights
+from deploy.spec import Encoder, Host, Model, Server, Weights
 from deploy.spec.surroundings import Surroundings
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -80,6 +80,7 @@ def _hub(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
 
 def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
     place = f"{place}.files"
+    rewritten = [name for name in weights.files if _is_rewritten(model, weights, name)]
     for name in weights.files:
         if name.startswith("/") or ".." in name.split("/"):
             yield refuse(
@@ -90,7 +91,7 @@ def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
                 wanted="a name inside the repository",
                 attempt="leave files out: the architecture has its own list",
             )
-        elif name.lower().endswith(PICKLES) or name in ("*", "**", "*.*"):
+        elif (name.lower().endswith(PICKLES) and name not in rewritten) or name in ("*", "**", "*.*"):
             yield refuse(
                 "pickle",
                 f"{model.name}: {name!r} would fetch a pickle, and loading one runs whatever code is in it",
@@ -100,8 +101,13 @@ def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
                 attempt="leave files out: the architecture's list has what is needed and no pickle",
             )
     listed = weights.files
-    if listed and not any(
-        fnmatch("model-00001-of-00002.safetensors", pattern) or pattern.endswith("safetensors") for pattern in listed
+    if (
+        listed
+        and not rewritten
+        and not any(
+            fnmatch("model-00001-of-00002.safetensors", pattern) or pattern.endswith("safetensors")
+            for pattern in listed
+        )
     ):
         yield refuse(
             "no-safetensors",
@@ -111,6 +117,11 @@ def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
             wanted="config.json, the tokenizer and *.safetensors",
             attempt="leave files out: the architecture has its own list",
         )
+
+
+def _is_rewritten(model: Model, weights: Weights, name: str) -> bool:
+    """True for the pickle of an encoder, which a host that fetches it rewrites as safetensors."""
+    return isinstance(model, Encoder) and weights.fetch_on == "host" and name.rsplit("/", 1)[-1] == "pytorch_model.bin"
 
 
 def _two_sources(server: Server, model: Model, where: str) -> Refusal:

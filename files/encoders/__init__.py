@@ -16,10 +16,10 @@ networks has a plain form in torch (plain, linear, routing, attention) and where
 (fused, product_kernels, expert_kernels, expert_tiles, attention_kernels); `choices` takes at start what works and
 agrees with the plain one, and says so.
 
-Families, chosen from `architectures` in config.json:
+Families, chosen from `architectures` in config.json; a module of a network enters its own (family.py):
 
-    embedder   BertModel · XLMRobertaModel · NomicBertModel (v2, mixture of experts)
-    reranker   XLMRobertaForSequenceClassification with one label
+    embedder   BertModel · RobertaModel, XLMRobertaModel, CamembertModel · NomicBertModel (v2, mixture of experts)
+    reranker   Bert-, Roberta- and XLMRobertaForSequenceClassification with one label
 
 Parameters of config.pbtxt (`parameters`, string values): the fields of `settings.Settings`, defaults there.
 

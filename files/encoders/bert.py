@@ -1,19 +1,32 @@
-"""BERT and XLM-RoBERTa trunks and the XLM-RoBERTa classification head over packed sequences.
+"""BERT and RoBERTa trunks, and the one-label classification heads of both, over packed sequences.
 
-The two trunks are one network. They differ in where positions start: BERT counts from 0, XLM-RoBERTa from
-padding_idx + 1 over the tokens that are not `<pad>`, anew in every sequence. Segment ids are 0 everywhere: single
-texts in BERT, everything in XLM-RoBERTa.
+The two trunks are one network. They differ in where positions start: BERT counts from 0, RoBERTa (XLM-RoBERTa,
+CamemBERT) from padding_idx + 1 over the tokens that are not `<pad>`, anew in every sequence. Segment ids are 0 in
+RoBERTa and in single texts. The second text of a pair has segment 1 in BERT; its positions lead to a second half of
+the position table, where the difference of the two segments is added, so a pass needs no third row of numbers.
 """
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from .choices import Kernels
-from .packing import Packed
+from .family import Family, Network, embeds, must_be, reranks
+from .packing import Packed, firsts
 from .plain import States
 from .weights import Shapes, Weights, norm, pair
+
+FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+Head = Literal["", "bert", "roberta"]
+HEADS: dict[Head, tuple[str, str]] = {
+    "bert": ("bert.pooler.dense", "classifier"),
+    "roberta": ("classifier.dense", "classifier.out_proj"),
+}
+"""The two projections of a head, by their names in the checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +43,13 @@ class Shape:
     epsilon: float
     padding_id: int | None
     """XLM-RoBERTa's padding_idx; None for BERT, whose positions start at 0."""
-    classifies: bool = False
-    """Whether the one-label head of XLMRobertaForSequenceClassification follows."""
+    head: Head = ""
+    """The one-label head that follows; its family's name is also what the trunk's tensors begin with."""
 
     @property
     def prefix(self) -> str:
         """What the trunk's names begin with in the checkpoint."""
-        return "roberta." if self.classifies else ""
+        return f"{self.head}." if self.head else ""
 
 
 def shapes(s: Shape) -> Shapes:
@@ -55,20 +68,27 @@ def shapes(s: Shape) -> Shapes:
         tensors |= pair(f"{layer}.attention.output.dense", h, h) | pair(f"{layer}.attention.output.LayerNorm", h)
         tensors |= pair(f"{layer}.intermediate.dense", s.inner, h) | pair(f"{layer}.output.dense", h, s.inner)
         tensors |= pair(f"{layer}.output.LayerNorm", h)
-    return tensors | (pair("classifier.dense", h, h) | pair("classifier.out_proj", 1, h) if s.classifies else {})
+    if s.head:
+        dense, score = HEADS[s.head]
+        tensors |= pair(dense, h, h) | pair(score, 1, h)
+    return tensors
 
 
 class Trunk:
     """Packed token ids to hidden states [tokens, hidden]."""
 
     # Logits reach ±10, where neighbouring fp16 numbers lie 0.008 apart; the head is 0.2 % of the weights.
-    FLOAT32 = r"^classifier\."
+    FLOAT32 = r"^(classifier|bert\.pooler)\."
 
     def __init__(self, shape: Shape, weights: Weights, kernels: Kernels) -> None:
         at = f"{shape.prefix}embeddings"
         self.kernels = kernels
         self.word, self.place = weights[f"{at}.word_embeddings.weight"], weights[f"{at}.position_embeddings.weight"]
-        self.segment = weights[f"{at}.token_type_embeddings.weight"][0]
+        segments = weights[f"{at}.token_type_embeddings.weight"]
+        self.segment = segments[0]
+        if shape.head == "bert":
+            second = self.place.float() + (segments[1].float() - segments[0].float())
+            self.place = torch.cat((self.place, second.to(self.place.dtype)))
         self.norm = norm(weights, f"{at}.LayerNorm", shape.epsilon)
         self.layers = [
             Layer(shape, weights, f"{shape.prefix}encoder.layer.{index}", kernels) for index in range(shape.layers)
@@ -116,14 +136,58 @@ class Layer:
 class Classifier:
     """The one-label head: the state of each sequence's first token to one float32 logit."""
 
-    def __init__(self, weights: Weights) -> None:
-        self.dense, self.score = weights.linear("classifier.dense"), weights.linear("classifier.out_proj")
+    def __init__(self, weights: Weights, head: Head) -> None:
+        self.dense, self.score = (weights.linear(name) for name in HEADS[head])
 
     def __call__(self, states: Tensor) -> Tensor:
         """One float32 logit per sequence: [sequences, hidden] to [sequences]."""
         return self.score(torch.tanh(self.dense(states.float()))).squeeze(-1)
 
 
-def firsts(batch: Packed) -> Tensor:
-    """Row of every sequence's first token, [sequences]; room without a sequence gives some row that nobody reads."""
-    return batch.starts[:-1].clamp(max=len(batch.ids) - 1)
+@embeds("BertModel", "XLMRobertaModel", "RobertaModel", "CamembertModel")
+@reranks("XLMRobertaForSequenceClassification", "RobertaForSequenceClassification", "BertForSequenceClassification")
+def read(directory: Path, config: dict[str, Any], name: str) -> Family:
+    """The family of BERT or RoBERTa that `config` declares.
+
+    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    """
+    must_be(directory, FIXED | config, FIXED)
+    roberta, classifies = not name.startswith("Bert"), name.endswith("ForSequenceClassification")
+    padding = config["pad_token_id"] if roberta else config.get("pad_token_id", 0)
+    head: Head = ("roberta" if roberta else "bert") if classifies else ""
+    shape = Shape(
+        vocabulary=config["vocab_size"],
+        hidden=config["hidden_size"],
+        layers=config["num_hidden_layers"],
+        heads=config["num_attention_heads"],
+        inner=config["intermediate_size"],
+        positions=config["max_position_embeddings"],
+        segments=config["type_vocab_size"],
+        epsilon=config["layer_norm_eps"],
+        padding_id=padding if roberta else None,
+        head=head,
+    )
+    return family_of(shape, padding)
+
+
+def family_of(shape: Shape, padding: int) -> Family:
+    """The family of a shape whose filling token is `padding`."""
+    roberta = shape.padding_id is not None
+    return Family(
+        build=partial(_network, shape),
+        shapes=partial(shapes, shape),
+        hidden=shape.hidden,
+        vocabulary=shape.vocabulary,
+        position_limit=shape.positions - padding - 1 if roberta else shape.positions,
+        padding_id=padding,
+        float32=Trunk.FLOAT32,
+        counted_from=padding + 1 if roberta else 0,
+        uncounted=padding if roberta else -1,
+        second_rows=shape.positions if shape.head == "bert" else 0,
+        longest_first=shape.head == "bert",
+    )
+
+
+def _network(shape: Shape, weights: Weights, kernels: Kernels) -> Network:
+    trunk = Trunk(shape, weights, kernels)
+    return Network(trunk, Classifier(weights, shape.head) if shape.head else None)

@@ -20,8 +20,8 @@ FLOATS = ("F32", "F16", "BF16")
 
 # Tensors a checkpoint may hold and the network does not: name pattern, and why leaving it out changes nothing.
 HARMLESS = {
-    r"(roberta\.)?embeddings\.position_ids": "0, 1, 2, … saved by transformers before 4.31; computed here",
-    r"(roberta\.)?pooler\.dense\.(weight|bias)": "no pooling served here (mean, CLS, classification head) reads it",
+    r"(roberta\.|bert\.)?embeddings\.position_ids": "0, 1, 2, … saved by transformers before 4.31; computed here",
+    r"(roberta\.|bert\.)?pooler\.dense\.(weight|bias)": "no pooling served here (mean, CLS, last) reads it",
 }
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .choices import Kernels
 from .errors import CheckpointError
-from .families import Family
+from .family import Family
 from .graphs import Graphs, rooms, smallest
 from .packing import Form, Ids, Packed, form, pack
 from .settings import Settings
@@ -108,7 +108,8 @@ class Runner:
 
     def _row(self, sequences: Sequence[Ids], room: Form) -> Tensor:
         family = self._family
-        row = torch.from_numpy(pack(sequences, room, family.padding_id, family.counted_from, family.uncounted))
+        counting = (family.counted_from, family.uncounted, family.second_rows)
+        row = torch.from_numpy(pack(sequences, room, family.padding_id, *counting))
         return row.pin_memory() if self._on_cuda else row
 
     def warm_up(self, tokens: int, budget: int) -> int:

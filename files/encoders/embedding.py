@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from . import families, sentence
 from .batching import Job, run
-from .bert import firsts
 from .choices import Kernels
 from .device import claim
 from .errors import CheckpointError, RequestError
 from .loading import Finish, start
 from .options import EmbedOptions, parse
-from .packing import Ids
+from .packing import Ids, Packed, firsts, lasts
 from .settings import Settings
-from .tokens import Tokenizer, shortened
+from .tokens import Tokenizer
 
 
 @dataclass
@@ -37,18 +37,22 @@ class Embedder:
         directory = Path(settings.model_path)
         claim(settings)
         family = families.choose(directory, families.EMBEDDERS)
-        if settings.dimensions not in (0, family.hidden):
+        dense = sentence.dense_steps(directory, family.hidden)
+        self.hidden = dense[-1].outputs if dense else family.hidden
+        if settings.dimensions not in (0, self.hidden):
             raise CheckpointError(
-                f"config.pbtxt: dimensions is {settings.dimensions}; {directory} has vectors of {family.hidden}"
+                f"config.pbtxt: dimensions is {settings.dimensions}; {directory} has vectors of {self.hidden}"
             )
-        if settings.default_task and not family.prefixes:
-            raise CheckpointError("config.pbtxt: default_task is set; this checkpoint was trained without prefixes")
-        self.settings, self.hidden, self._prefixes = settings, family.hidden, family.prefixes
+        self.settings, self._prefixes = settings, settings.task_prefixes() or family.prefixes
+        if settings.default_task and settings.default_task not in self._prefixes:
+            trained = f"only with {', '.join(self._prefixes)}" if self._prefixes else "without prefixes"
+            raise CheckpointError(f"config.pbtxt: default_task is set; this checkpoint was trained {trained}")
         self.max_tokens = sentence.token_limit(directory, settings.max_tokens, family.position_limit)
         self.tokenizer = Tokenizer(directory, family.vocabulary)
-        mode = sentence.pooling_mode(directory)
-        pool = _first if mode == "cls" else _mean
-        self.runner, self.budget, self.notes = start(settings, family, self.max_tokens, pool)
+        pool = POOLS[sentence.pooling_mode(directory)]
+        self.runner, self.budget, self.notes = start(
+            settings, family, self.max_tokens, lambda kernels: _then(pool(kernels), dense, kernels)
+        )
 
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> EmbedJob:
         """The job of one request, checked except for lengths.
@@ -56,8 +60,9 @@ class Embedder:
         Raises: RequestError where the client is mistaken.
         """
         options = parse(parameters, EmbedOptions)
-        if options.task and not self._prefixes:
-            raise RequestError("option `task`: this model was trained without prefixes")
+        if options.task and options.task not in self._prefixes:
+            trained = f"only with {', '.join(self._prefixes)}" if self._prefixes else "without prefixes"
+            raise RequestError(f"option `task`: this model was trained {trained}")
         if options.dimensions > self.hidden:
             raise RequestError(f"option `dimensions` is {options.dimensions}; this model has 1 to {self.hidden}")
         prefix = self._prefixes.get(options.task or self.settings.default_task or "search_document", "")
@@ -84,7 +89,7 @@ class Embedder:
                 "shorten it or allow `truncate`"
             )
             return
-        job.expect([shortened(single, self.max_tokens) for single in singles])
+        job.expect([self.tokenizer.shortened(single, self.max_tokens) for single in singles])
 
     def answer(self, job: EmbedJob) -> dict[str, np.ndarray]:
         """Output tensors of a job that was worked without error.
@@ -103,5 +108,25 @@ def _first(kernels: Kernels) -> Finish:
     return lambda states, batch: states[firsts(batch)]
 
 
+def _last(kernels: Kernels) -> Finish:
+    return lambda states, batch: states[lasts(batch)]
+
+
 def _mean(kernels: Kernels) -> Finish:
     return lambda states, batch: kernels.steps.mean(states, batch.starts)
+
+
+POOLS = {"cls": _first, "last": _last, "mean": _mean}
+
+
+def _then(pool: Finish, dense: Sequence[sentence.Dense], kernels: Kernels) -> Finish:
+    """`pool`, and the projections `dense` after it."""
+    steps = [step.load(kernels.device) for step in dense]
+
+    def finish(states: Tensor, batch: Packed) -> Tensor:
+        pooled = pool(states, batch)
+        for step in steps:
+            pooled = step(pooled)
+        return pooled
+
+    return finish

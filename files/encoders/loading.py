@@ -10,7 +10,7 @@ from torch import Tensor
 from . import families, float8
 from .choices import Kernels, choose
 from .device import Runner, stand_in
-from .families import Family, Network
+from .family import Family, Network
 from .packing import Packed
 from .settings import Settings
 

@@ -7,15 +7,42 @@ the weights are reordered at load so that the two halves of a head that turn tog
 """
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .choices import Kernels
+from .errors import CheckpointError
+from .family import Family, Network, embeds, must_be
 from .linear import Linear
 from .packing import Packed
 from .plain import States
+from .settings import TASKS
 from .weights import Shapes, Weights, norm, pair
+
+FIXED = {
+    "activation_function": "gelu",
+    "causal": False,
+    "prenorm": False,
+    "parallel_block": False,
+    "qkv_proj_bias": True,
+    "mlp_fc1_bias": True,
+    "mlp_fc2_bias": True,
+    "num_shared_experts": 0,
+    "ffn_div": 1,
+    "expert_choice_router": False,
+    "moe_normalize_expert_weights": False,
+    "rotary_emb_fraction": 1.0,
+    "rotary_emb_interleaved": False,
+    "rotary_emb_scale_base": None,
+    "rotary_scaling_factor": None,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "use_rms_norm": None,
+}
 
 
 @dataclass(frozen=True)
@@ -165,3 +192,46 @@ def rotations(positions: int, head: int, base: float) -> Tensor:
     frequencies = base ** (-torch.arange(0, head, 2, dtype=torch.float32) / head)
     angles = torch.outer(torch.arange(positions, dtype=torch.float32), frequencies)
     return torch.cat((angles.cos(), angles.sin()), dim=-1)
+
+
+@embeds("NomicBertModel")
+def read(directory: Path, config: dict[str, Any], name: str) -> Family:
+    """The family of a NomicBert with experts.
+
+    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    """
+    if not config.get("num_experts"):
+        raise CheckpointError(
+            f"{directory}/config.json: {name} without experts (v1, v1.5) is another network; only v2-moe is served"
+        )
+    must_be(directory, config, FIXED)
+    shape = Shape(
+        vocabulary=config["vocab_size"],
+        hidden=config["n_embd"],
+        layers=config["n_layer"],
+        heads=config["n_head"],
+        inner=config["n_inner"] or 4 * config["n_embd"],
+        segments=config["type_vocab_size"],
+        epsilon=config["layer_norm_epsilon"],
+        rotary_base=config["rotary_emb_base"],
+        experts=config["num_experts"],
+        chosen=config["moe_top_k"],
+        moe_every=config["moe_every_n_layers"],
+        positions=config.get("max_trained_positions") or config["n_positions"],
+    )
+    return family_of(shape, config["pad_token_id"])
+
+
+def family_of(shape: Shape, padding: int) -> Family:
+    """The family of a shape whose filling token is `padding`."""
+    return Family(
+        build=lambda weights, kernels: Network(NomicMoe(shape, weights, kernels)),
+        shapes=partial(shapes, shape),
+        hidden=shape.hidden,
+        vocabulary=shape.vocabulary,
+        position_limit=shape.positions,
+        padding_id=padding,
+        prefixes={task: f"{task}: " for task in TASKS},
+        float32=NomicMoe.FLOAT32,
+        mixture=True,
+    )

@@ -64,9 +64,12 @@ def form(sequences: Sequence[Ids], multiple: int = 1) -> Form:
     return Form(tokens, len(sequences) + -(-(tokens - real) // longest), longest)
 
 
-def pack(sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 0, uncounted: int = -1) -> np.ndarray:
+def pack(
+    sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 0, uncounted: int = -1, second_rows: int = 0
+) -> np.ndarray:
     """The packed row of `sequences` in `room`, int32 [room.size]; positions start at `counted_from`.
 
+    With `second_rows`, the tokens of a pair's second text come as ~id, and their positions are so many rows further on.
     A token `uncounted` inside a text takes no position: XLM-RoBERTa counts around a literal <pad>, as in training,
     and gives it the position before the first.
     """
@@ -89,6 +92,10 @@ def pack(sequences: Sequence[Ids], room: Form, filler: int, counted_from: int = 
         before = np.concatenate(([0], np.cumsum(mine)))  # uncounted tokens before each token of the pass
         skipped = before[1:] - before[begin[:real]]
         positions[:real] = np.where(mine, counted_from - 1, positions[:real] - skipped)
+    if second_rows:
+        second = ids[:real] < 0
+        np.invert(ids[:real], out=ids[:real], where=second)
+        np.add(positions[:real], second_rows, out=positions[:real], where=second)
     tiles[0] = _cut(sizes, tiles[1:].reshape(2, -1))
     return row
 
@@ -101,3 +108,13 @@ def _cut(sizes: np.ndarray, tiles: np.ndarray) -> int:
     tiles[0, :total] = np.arange(len(counts)).repeat(counts)
     np.subtract(np.arange(total), (ends - counts).repeat(counts), out=tiles[1, :total], casting="same_kind")
     return total
+
+
+def firsts(batch: Packed) -> Tensor:
+    """Row of every sequence's first token, [sequences]; room without a sequence gives some row that nobody reads."""
+    return batch.starts[:-1].clamp(max=len(batch.ids) - 1)
+
+
+def lasts(batch: Packed) -> Tensor:
+    """Row of every sequence's last token, [sequences]; room without a sequence gives some row that nobody reads."""
+    return (batch.starts[1:] - 1).clamp(min=0)

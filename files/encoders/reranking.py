@@ -14,7 +14,7 @@ from .loading import start
 from .options import RerankOptions, parse
 from .packing import Ids
 from .settings import Settings
-from .tokens import Tokenizer, query_limit
+from .tokens import Tokenizer
 
 LEAST_TOKENS = 17  # 3/4 for the query and four special tokens must leave the passage something
 
@@ -46,7 +46,7 @@ class Reranker:
         if self.max_tokens < LEAST_TOKENS:
             raise CheckpointError(f"config.pbtxt: max_tokens is {self.max_tokens}; pairs need at least {LEAST_TOKENS}")
         self.tokenizer = Tokenizer(directory, family.vocabulary)
-        self.tokenizer.require_pairs()
+        self.tokenizer.require_pairs(family.second_rows > 0, family.longest_first)
         self.runner, self.budget, self.notes = start(
             settings, family, self.max_tokens, lambda kernels: lambda logits, batch: logits
         )
@@ -86,7 +86,7 @@ class Reranker:
             job.expect([self.tokenizer.pair(query, passage, self.max_tokens) for query, passage in pairs])
 
     def _too_long(self, queries: list[Ids], passages: list[list[Ids]]) -> RequestError | None:
-        most, advice = query_limit(self.max_tokens), "shorten it or allow `truncate`"
+        most, advice = self.tokenizer.most_of_query(self.max_tokens), "shorten it or allow `truncate`"
         for i, (query, row) in enumerate(zip(queries, passages, strict=True)):
             if len(query) > most:
                 return RequestError(f"query[{i}] has {len(query)} tokens of at most {most}; {advice}")

@@ -1,38 +1,111 @@
-"""What a sentence-transformers checkpoint adds to the network: pooling, longest text, and the steps after.
+"""The parts of a sentence-transformers checkpoint around the network: pooling, longest text, and the steps after.
 
-Read from 1_Pooling/config.json, sentence_bert_config.json and modules.json where they exist; without them mean pooling
-over 512 tokens, the usual case. A step that is not served (a dense projection, say) is refused: leaving it out
-would give vectors of the right shape and the wrong meaning.
+Read from modules.json, 1_Pooling/config.json and sentence_bert_config.json where they exist; without them mean pooling
+over 512 tokens, the usual case. A Dense step is computed in float32 on the pooled states. Any other step is refused:
+leaving it out would give vectors of the right shape and the wrong meaning.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .checkpoint import read_json
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .checkpoint import Kind, load_strictly, read_json
 from .errors import CheckpointError
+from .weights import pair
 
 USUAL_TOKENS = 512
-STEPS = ("Transformer", "Pooling", "Normalize")
+STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
 PREFIX = "pooling_mode_"
-SWITCHES = {"cls_token": "cls", "mean_tokens": "mean"}
+SWITCHES = {"cls_token": "cls", "mean_tokens": "mean", "lasttoken": "last"}
+POOLINGS = (["mean"], ["cls"], ["last"])
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"Identity": lambda x: x, "Tanh": torch.tanh}
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A projection of the pooled states, by the directory that holds its config.json and its weights."""
+
+    directory: Path
+    inputs: int
+    outputs: int
+    bias: bool
+    activation: str
+
+    def load(self, device: str) -> Callable[[Tensor], Tensor]:
+        """A function for the step in float32: [sequences, inputs] to [sequences, outputs].
+
+        Raises: CheckpointError where the weights are not there or have another shape.
+        """
+        wanted = pair("linear", self.outputs, self.inputs)
+        if not self.bias:
+            del wanted["linear.bias"]
+        loaded = load_strictly(wanted, self.directory, Kind(torch.float32))
+        tensors = {name: tensor.to(device) for name, tensor in loaded.items()}
+        weight, bias, activation = tensors["linear.weight"], tensors.get("linear.bias"), ACTIVATIONS[self.activation]
+        return lambda x: activation(F.linear(x.float(), weight, bias))
+
+
+def dense_steps(directory: Path, hidden: int) -> list[Dense]:
+    """The projections after pooling, in their order, the first of `hidden` inputs.
+
+    Raises: CheckpointError for a step that is not served, in another order, or of other sizes.
+    """
+    if not (directory / "modules.json").is_file():
+        return []
+    modules = read_json(directory, "modules.json")
+    kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in modules]
+    if strange := [kind for kind in kinds if kind not in STEPS]:
+        raise CheckpointError(f"{directory}/modules.json: step {strange[0]} is not served; only {', '.join(STEPS)}")
+    if sorted(kinds, key=STEPS.index) != kinds:
+        raise CheckpointError(f"{directory}/modules.json: steps are {', '.join(kinds)}; only served in the usual order")
+    steps = []
+    for module, kind in zip(modules, kinds, strict=True):
+        if kind == "Dense":
+            step = _dense(directory, str(module.get("path", "")))
+            if step.inputs != hidden:
+                raise CheckpointError(f"{step.directory}: takes {step.inputs} values of {hidden}")
+            steps.append(step)
+            hidden = step.outputs
+    return steps
+
+
+def _dense(directory: Path, name: str) -> Dense:
+    if not name or Path(name).name != name or name == "..":
+        raise CheckpointError(f"{directory}/modules.json: `{name}` is no directory of this checkpoint")
+    config: dict[str, Any] = read_json(directory, f"{name}/config.json")
+    activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rsplit(".", 1)[-1]
+    place = f"{directory / name}/config.json"
+    if activation not in ACTIVATIONS:
+        raise CheckpointError(f"{place}: activation is {activation}; only {' and '.join(ACTIVATIONS)} are served")
+    for key in ("module_input_name", "module_output_name"):
+        if (value := config.get(key)) not in (None, "sentence_embedding"):
+            raise CheckpointError(f"{place}: {key} is {value!r}; only the sentence's own embedding is projected")
+    try:
+        sizes = int(config["in_features"]), int(config["out_features"])
+    except KeyError as error:
+        raise CheckpointError(f"{place}: {error} is missing") from None
+    return Dense(directory / name, *sizes, bool(config.get("bias", True)), activation)
 
 
 def pooling_mode(directory: Path) -> str:
-    """`mean` or `cls`, as the checkpoint was trained; mean where it does not say.
+    """`mean`, `cls` or `last`, as the checkpoint was trained; mean where it does not say.
 
-    Raises: CheckpointError for another pooling, or a step that is not served.
+    Raises: CheckpointError for another pooling.
     """
-    if (directory / "modules.json").is_file():
-        steps = [module["type"].rsplit(".", 1)[-1] for module in read_json(directory, "modules.json")]
-        if other := [step for step in steps if step not in STEPS]:
-            raise CheckpointError(f"{directory}/modules.json: step {other[0]} is not served; only {', '.join(STEPS)}")
     path = directory / "1_Pooling" / "config.json"
     if not path.is_file():
         return "mean"
     config = read_json(path.parent, path.name)
     on = [key.removeprefix(PREFIX) for key, value in config.items() if key.startswith(PREFIX) and value is True]
     modes = [SWITCHES.get(key, key) for key in on] or [config.get("pooling_mode", "none")]
-    if modes not in (["mean"], ["cls"]):
-        raise CheckpointError(f"{path}: pooling is {' + '.join(map(str, modes))}; only mean or cls is served")
+    modes = [SWITCHES.get(str(mode), mode) for mode in modes]
+    if modes not in POOLINGS:
+        raise CheckpointError(f"{path}: pooling is {' + '.join(map(str, modes))}; only mean, cls or last is served")
     if config.get("include_prompt", True) is False:
         raise CheckpointError(f"{path}: include_prompt is false; only pooling with the prefix is served")
     return str(modes[0])

@@ -1,6 +1,7 @@
 """What config.pbtxt may say to an encoder: names, defaults and bounds, in this one place."""
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -34,6 +35,8 @@ class Settings:
     """Texts (or passages) of one request, all rows together; more is INVALID_ARG."""
     default_task: str = ""
     """Prefix of requests that name no task; "" means search_document. Only families with prefixes accept one."""
+    prefixes: str = ""
+    """JSON object of a task and the words the model was trained to see before its texts; "" takes the family's own."""
     memory_mib: int = 0
     """Cap on this process's CUDA allocations, context not included. 0: no cap. Not used on cpu."""
     dimensions: int = 0
@@ -58,6 +61,21 @@ class Settings:
         settings = cls(**values)
         settings._check()
         return settings
+
+    def task_prefixes(self) -> dict[str, str]:
+        """The prefix of each task in `prefixes`.
+
+        Raises: CheckpointError for a text that is no JSON object of known tasks and texts.
+        """
+        try:
+            prefixes = json.loads(self.prefixes or "{}")
+        except ValueError as error:
+            raise CheckpointError(f"config.pbtxt: prefixes is no JSON: {error}") from None
+        if not isinstance(prefixes, dict) or not all(isinstance(text, str) for text in prefixes.values()):
+            raise CheckpointError("config.pbtxt: prefixes is no JSON object of texts")
+        for task in prefixes:
+            _one_of("a task in prefixes", task, TASKS)
+        return prefixes
 
     def _check(self) -> None:
         _one_of("dtype", self.dtype, DTYPES)

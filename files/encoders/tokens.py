@@ -1,10 +1,10 @@
 """Text to token ids by the checkpoint's tokenizer.json, and the reference's way of cutting what is too long.
 
 Contents are encoded without special tokens and the special tokens put around them here, so a query is encoded once
-for all its passages. What to put is asked of the tokenizer itself. Layouts:
+for all its passages. Which tokens to put is read from the tokenizer itself. Layouts:
 
-    text    <s> text </s>                         (BERT: [CLS] text [SEP])
-    pair    <s> query </s> </s> passage </s>      the query cut to 3/4 of the limit first, then only the passage
+    RoBERTa    <s> text </s>         <s> query </s> </s> passage </s>    query cut to 3/4 of the limit, then passage
+    BERT       [CLS] text [SEP]      [CLS] query [SEP] passage [SEP]     the longer text is cut first
 """
 
 import os
@@ -60,11 +60,23 @@ class Tokenizer:
         self._tokenizer.no_padding()
         if resize := getattr(self._tokenizer.model, "_resize_cache", None):  # not WordPiece; since tokenizers 0.21
             resize(REMEMBERED_WORDS)
-        self._single = self._tokenizer.encode("").ids
-        self._pair = _array(self._tokenizer.encode("", "").ids)
+        self._before, self._after = self._around("a")
+        self._pair: tuple[Ids, ...] = ()
+        self._longest_first = self._second = False
         self._encode = next(getattr(self._tokenizer, name) for name in BATCH if hasattr(self._tokenizer, name))
-        if len(self._single) != 2:
-            raise CheckpointError(f"{path}: puts {len(self._single)} special tokens around a text; wanted 2")
+
+    def _around(self, text: str, pair: str | None = None) -> list[list[int]]:
+        """Ids of the special tokens before, between and after one text or two."""
+        encoding, texts = self._tokenizer.encode(text, pair), 1 if pair is None else 2
+        runs: list[list[int]] = [[]]
+        for token, place in zip(encoding.ids, encoding.sequence_ids, strict=True):
+            if place is None:
+                runs[-1].append(token)
+            elif place == len(runs) - 1:
+                runs.append([])
+        if len(runs) != texts + 1:
+            raise CheckpointError(f"tokenizer.json: gives no token for {text!r}")
+        return runs
 
     def contents(self, texts: Sequence[str]) -> list[Ids]:
         """Ids [tokens] of each text without special tokens, uncut; the library lets go of the GIL meanwhile."""
@@ -72,8 +84,15 @@ class Tokenizer:
 
     def singles(self, texts: Sequence[str]) -> list[Ids]:
         """Ids [tokens] of each text as the network reads it, but uncut; the library lets go of the GIL meanwhile."""
-        first, last = self._single
-        return [_array([first, *ids, last]) for ids in self._ids(texts)]
+        before, after = self._before, self._after
+        return [_array([*before, *ids, *after]) for ids in self._ids(texts)]
+
+    def shortened(self, single: Ids, limit: int) -> Ids:
+        """Ids of one text as the network reads it, at most `limit`; the special tokens after it stay."""
+        if len(single) <= limit:
+            return single
+        kept = limit - len(self._after)
+        return np.concatenate((single[:kept], _array(self._after)))
 
     def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         for part in parts(texts, CHARACTERS_AT_ONCE):
@@ -81,22 +100,43 @@ class Tokenizer:
                 yield encoding.ids
 
     def pair(self, query: Ids, passage: Ids, limit: int) -> Ids:
-        """Ids of query and passage as the network reads them, at most `limit`."""
-        first, between, last = self._pair[:1], self._pair[1:3], self._pair[3:]
-        query = query[: query_limit(limit)]
-        return np.concatenate((first, query, between, passage[: limit - 4 - len(query)], last))
+        """Ids of query and passage as the network reads them, at most `limit`; of a second segment ~id."""
+        first, between, last = self._pair
+        room = limit - self._marks
+        if self._longest_first:
+            kept, rest = longest_first(len(query), len(passage), room)
+        else:
+            kept = min(len(query), query_limit(limit))
+            rest = room - kept
+        query, passage = query[:kept], passage[:rest]
+        if self._second:
+            passage = ~passage
+        return np.concatenate((first, query, between, passage, last))
+
+    @property
+    def _marks(self) -> int:
+        return sum(map(len, self._pair))
 
     def pair_length(self, query: Ids, passage: Ids) -> int:
         """Number of ids of the pair if nothing were cut."""
-        return len(query) + len(passage) + 4
+        return len(query) + len(passage) + self._marks
 
-    def require_pairs(self) -> None:
-        """The tokenizer puts the four special tokens of an XLM-RoBERTa pair.
+    def most_of_query(self, limit: int) -> int:
+        """Tokens that a query of a pair of `limit` tokens may have without being cut, beside a short passage."""
+        return limit - self._marks if self._longest_first else query_limit(limit)
 
-        Raises: CheckpointError where it does not.
+    def require_pairs(self, second: bool = False, longest_first: bool = False) -> None:
+        """Pairs can be made; their second text is marked if it is a second segment to the network.
+
+        Raises: CheckpointError where the tokenizer does not put three or four special tokens around a pair.
         """
-        if len(self._pair) != 4:
-            raise CheckpointError(f"tokenizer.json: puts {len(self._pair)} special tokens around a pair; wanted 4")
+        runs = self._around("a", "a")
+        count = sum(map(len, runs))
+        if count not in (3, 4):
+            raise CheckpointError(f"tokenizer.json: puts {count} special tokens around a pair; wanted 3 or 4")
+        first, between, last = map(_array, runs)
+        self._pair = (first, between, ~last if second else last)
+        self._second, self._longest_first = second, longest_first
 
 
 def parts(texts: Sequence[str], most: int) -> Iterator[list[str]]:
@@ -113,14 +153,23 @@ def parts(texts: Sequence[str], most: int) -> Iterator[list[str]]:
         yield part
 
 
-def shortened(single: Ids, limit: int) -> Ids:
-    """Ids of one text as the network reads it, at most `limit`; the special token after it stays."""
-    return single if len(single) <= limit else np.concatenate((single[: limit - 1], single[-1:]))
-
-
 def query_limit(limit: int) -> int:
     """Tokens a query may keep in a pair of `limit` tokens, as the reference cuts it (FlagEmbedding, encoder_only)."""
     return limit * 3 // 4
+
+
+def longest_first(query: int, passage: int, room: int) -> tuple[int, int]:
+    """Tokens that query and passage keep in `room`: the longer one is cut to the other's length, then both alike.
+
+    As the `tokenizers` library cuts a pair, which sentence-transformers leaves to it.
+    """
+    if query + passage <= room:
+        return query, passage
+    short, long = sorted((query, passage))
+    long = max(short, room - short)
+    if short + long > room:
+        short, long = room // 2, room - room // 2
+    return (short, long) if query <= passage else (long, short)
 
 
 def _array(ids: list[int]) -> Ids:

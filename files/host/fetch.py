@@ -6,8 +6,9 @@
     host fetch --publish SETTINGS         as root, after: what is whole in the staging directory is published
 
 Only the first of these reads a byte of the network, and it has the rights of a user who may write into the staging
-directory alone. Root reads every file again before it publishes. That takes 0.8 s of CPU a GiB (Python 3.11, one of
-two busy cores, 2026-11-25), with all files at once, and mostly out of memory: seconds where the fetch took minutes.
+directory alone. It rewrites a pytorch_model.bin as safetensors (host.convert_weights): no pickle is published. Root
+reads every file again before it publishes. That takes 0.8 s of CPU a GiB (Python 3.11, one of two busy cores,
+2026-11-25), with all files at once, and mostly out of memory: seconds where the fetch took minutes.
 
 Standard library only, so that the host needs nothing. The token is a systemd credential (file `token` in
 $CREDENTIALS_DIRECTORY) and never follows a redirect to another host. What is half there is continued (Range). Every
@@ -35,6 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from host import convert_weights
 from host import publish as publishing
 from host.hub import Hub, Refused
 from host.systemd import say
@@ -100,13 +102,14 @@ def prepare(target: Path, user: str) -> None:
 
 def fetch(hub: Hub, settings: dict[str, Any], target: Path) -> None:
     """Every file is in the staging directory, with the manifest of their checksums."""
-    wanted = chosen(patiently("the list of files", hub.listing), settings["files"])
+    wanted = chosen(patiently("the list of files", hub.listing), settings["files"], convertible=True)
     staging = staging_of(target)
     staging.mkdir(parents=True, exist_ok=True)
     need_space(staging, wanted)
     progress = Progress(sum(file.size for file in wanted))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         sums = dict(pool.map(lambda file: (file.path, download(hub.file, file, staging, progress)), wanted))
+    sums = convert_weights.converted(staging, sums)
     need_shards(staging, sums)
     (staging / MANIFEST).write_text(manifest_of(sums))
     say(f"{len(wanted)} files, {progress.total // MIB:,} MiB, are here; next they are checked again and published")
@@ -121,8 +124,9 @@ def publish_checked(settings: dict[str, Any], target: Path) -> None:
     except ValueError as problem:
         raise Refused(str(problem)) from None
     (staging / MANIFEST).unlink()  # a fetch that follows writes its own
-    chosen([{"rfilename": name, "size": 0} for name in sums], settings["files"])
-    strange = [name for name in sums if not any(fnmatch.fnmatchcase(name, glob) for glob in settings["files"])]
+    patterns = convert_weights.published(settings["files"])
+    chosen([{"rfilename": name, "size": 0} for name in sums], patterns)
+    strange = [name for name in sums if not any(fnmatch.fnmatchcase(name, glob) for glob in patterns)]
     if wrong or strange:
         raise Refused(f"{', '.join([*wrong, *strange][:5])}: not what was fetched and checked")
     size = sum((staging / name).stat().st_size for name in sums)
@@ -130,21 +134,27 @@ def publish_checked(settings: dict[str, Any], target: Path) -> None:
     say(f"{len(sums)} files, {size // MIB:,} MiB, published as {target}", also_print=True)
 
 
-def chosen(listing: list[dict[str, Any]], patterns: list[str]) -> list[WantedFile]:
-    """The listed files that the patterns name; not every family has all of them. Refuses a pickle among them."""
+def chosen(listing: list[dict[str, Any]], patterns: list[str], convertible: bool = False) -> list[WantedFile]:
+    """The listed files that the patterns name; not every family has all of them. Refuses a pickle among them.
+
+    With `convertible`, a pytorch_model.bin that the patterns name is among them, if its folder has no safetensors.
+    """
     matching = [file for file in listing if any(fnmatch.fnmatchcase(file["rfilename"], glob) for glob in patterns)]
     names = [file["rfilename"] for file in matching]
+    safe = {name.rpartition("/")[0] for name in names if name.endswith(".safetensors")}
+    rewritten = {name for name in names if convertible and convert_weights.is_named(name, patterns)}
+    names = [name for name in names if name not in rewritten or name.rpartition("/")[0] not in safe]
     for name in names:
-        if name.lower().endswith(PICKLES):
+        if name.lower().endswith(PICKLES) and name not in rewritten:
             raise Refused(f"{name} is a pickle: loading it runs its author's code; list safetensors only")
         if name.startswith("/") or ".." in name.split("/"):
             raise Refused(f"{name} points outside the model's directory")
-    if not any(name.endswith(".safetensors") for name in names):
+    if not any(name.endswith(".safetensors") or name in rewritten for name in names):
         offered = ", ".join(sorted(file["rfilename"] for file in listing)[:12])
         raise Refused(
             f"no safetensors among the files asked for ({', '.join(patterns)}); the repository has: {offered}"
         )
-    return [wanted_of(file) for file in matching]
+    return [wanted_of(file) for file in matching if file["rfilename"] in names]
 
 
 def wanted_of(file: dict[str, Any]) -> WantedFile:

@@ -43,9 +43,16 @@ def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
         )
     if not any(name.endswith(".safetensors") for name in names):
         raise _refusal(
-            directory, f"no safetensors among {', '.join(patterns)}", "convert the weights, or correct `files`"
+            directory,
+            f"no safetensors among {', '.join(patterns)}",
+            'correct `files`; of a hub\'s encoder fetch_on="host" rewrites pytorch_model.bin as safetensors',
         )
     return names
+
+
+def sent(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The patterns without the pickles that a host would rewrite as it fetches: the control machine sends none."""
+    return tuple(pattern for pattern in patterns if not pattern.endswith("pytorch_model.bin"))
 
 
 def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:

@@ -28,7 +28,7 @@ from roles._shipping.places import FETCH_USER, RUNTIME, SETTINGS, SHARE_USER, UN
 from roles._shipping.texts import Text, shipped
 from roles.model_store.defaults import Defaults
 from roles.model_store.facts import StoreState
-from roles.model_store.manifest import chosen, manifest, spoiled
+from roles.model_store.manifest import chosen, manifest, sent, spoiled
 from roles.model_store.rsync import Rsync
 
 CACHE = Path("~/.cache/enginehouse/weights")
@@ -94,7 +94,7 @@ class Send:
             return
         try:
             source = self._source()
-            names = chosen(source, self.weights.files)
+            names = chosen(source, sent(self.weights.files))
         except Refusal as problem:
             yield Refuse(problem)
             return
@@ -131,7 +131,7 @@ class Send:
         request = {
             "repository": self.weights.repository,
             "revision": self.weights.revision,
-            "files": list(self.weights.files),
+            "files": list(sent(self.weights.files)),
             "target": str(target),
             "endpoint": self.hub.endpoint,
             "token": secrets.read(self.hub.token) if self.hub.token else "",
@@ -146,7 +146,7 @@ class Send:
 
     def _held(self, target: Path) -> dict[str, Any]:
         """Empty where every file is what the hub's checksum says; others are gone, and fetched anew."""
-        others = spoiled(target, chosen(target, self.weights.files))
+        others = spoiled(target, chosen(target, sent(self.weights.files)))
         for name in others:
             (target / name).unlink()
         problem = f"{', '.join(others)}: other bytes than the hub's checksum says"

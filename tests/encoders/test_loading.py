@@ -134,7 +134,7 @@ def test_a_missing_config_key_is_named(tmp_path: Path, weights: checkpoints.Weig
 def test_a_reranker_is_refused_as_an_embedder(xlmr: Path) -> None:
     assert refusal(xlmr) == (
         "DIR/config.json: architecture is XLMRobertaForSequenceClassification; "
-        "this model serves BertModel, XLMRobertaModel, NomicBertModel"
+        f"this model serves {', '.join(families.EMBEDDERS)}"
     )
 
 
@@ -159,13 +159,26 @@ def pooling(directory: Path, config: dict[str, Any]) -> Path:
 
 def test_a_pooling_that_is_not_served_is_named(tmp_path: Path) -> None:
     pooling(tmp_path, {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True})
-    assert refusal(tmp_path) == "DIR/1_Pooling/config.json: pooling is mean + max_tokens; only mean or cls is served"
+    assert refusal(tmp_path) == (
+        "DIR/1_Pooling/config.json: pooling is mean + max_tokens; only mean, cls or last is served"
+    )
 
 
-def test_a_projection_after_pooling_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        (["Transformer", "Pooling", "LSTM"], "step LSTM is not served; only Transformer, Pooling, Dense, Normalize"),
+        (["Transformer", "Dense", "Pooling"], "steps are Transformer, Dense, Pooling; only served in the usual order"),
+        (["Transformer", "Pooling", "Dense"], "`../2` is no directory of this checkpoint"),
+    ],
+)
+def test_a_step_after_the_network_that_is_not_computed_is_refused(
+    tmp_path: Path, kinds: list[str], message: str
+) -> None:
     pooling(tmp_path, {"pooling_mode_mean_tokens": True})
-    (tmp_path / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Dense"}]))
-    assert "step Dense is not served; only Transformer, Pooling, Normalize" in refusal(tmp_path)
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": "../2"} for kind in kinds]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    assert message in refusal(tmp_path)
 
 
 def test_cls_pooling_is_read_from_the_checkpoint(tmp_path: Path, corpus: list[str]) -> None:

@@ -70,7 +70,7 @@ def test_a_pass_goes_behind_the_one_before_unless_it_may_run_beside_it(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device, "Running", lambda _, count, compute: calls.current)
-    family = SimpleNamespace(padding_id=1, counted_from=0, uncounted=-1)
+    family = SimpleNamespace(padding_id=1, counted_from=0, uncounted=-1, second_rows=0)
     runner = device.Runner(calls.compute, SimpleNamespace(device="cpu"), family)
     runner.lanes = [lane(calls, "first"), lane(calls, "second")]
     beside = (False, True, True, False, True)

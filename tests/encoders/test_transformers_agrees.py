@@ -1,14 +1,16 @@
-"""XLM-RoBERTa and BERT against transformers' own classes, weights written by transformers itself.
+"""BERT and RoBERTa against transformers' own classes, weights written by transformers itself.
 
 transformers is a dependency of this test only. Its class for NomicBert is never asked: it builds another network.
 """
 
+import json
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 from encoders.embedding import Embedder
 from encoders.reranking import Reranker
@@ -26,7 +28,9 @@ def saved(directory: Path, kind: str, config: dict) -> torch.nn.Module:
     settings = {k: v for k, v in config.items() if k not in ("architectures", "model_type", "label2id")}
     model = getattr(transformers, kind)(getattr(transformers, kind).config_class(**settings, initializer_range=0.15))
     model.eval().save_pretrained(directory)
-    (checkpoints.unigram() if "XLM" in kind else checkpoints.wordpiece()).save(str(directory / "tokenizer.json"))
+    (checkpoints.wordpiece() if kind.startswith("Bert") else checkpoints.unigram()).save(
+        str(directory / "tokenizer.json")
+    )
     return model
 
 
@@ -58,7 +62,8 @@ def test_the_pair_ids_are_those_of_the_tokenizers_own_pair_encoding(xlmr: Path, 
 
 @pytest.mark.parametrize(
     ("kind", "config"),
-    [("BertModel", checkpoints.BERT), ("XLMRobertaModel", checkpoints.XLMR | {"architectures": ["XLMRobertaModel"]})],
+    [("BertModel", checkpoints.BERT)]
+    + [(f"{name}Model", checkpoints.XLMR) for name in ("XLMRoberta", "Roberta", "Camembert")],
 )
 def test_mean_embeddings_match_transformers(tmp_path: Path, corpus: list[str], kind: str, config: dict) -> None:
     theirs = saved(tmp_path, kind, config)
@@ -69,3 +74,67 @@ def test_mean_embeddings_match_transformers(tmp_path: Path, corpus: list[str], k
         states = [theirs(input_ids=torch.tensor(s)[None].long()).last_hidden_state[0] for s in job.sequences]
     wanted = torch.stack([torch.nn.functional.normalize(s.mean(0), dim=0) for s in states]).numpy()
     assert np.abs(ours.answer(job)["embeddings"][0] - wanted).max() <= 1e-6
+
+
+def test_bert_cross_encoders_match_transformers_with_both_segments(tmp_path: Path, corpus: list[str]) -> None:
+    theirs = saved(tmp_path, "BertForSequenceClassification", checkpoints.BERT | {"num_labels": 1})
+    ours, tokenizer = Reranker(on_cpu(tmp_path)), checkpoints.wordpiece()
+    query = "which river [SEP] flows in london"  # a mark inside a text does not end its segment
+    job = ours.read([[[query]], [corpus]], (1, len(corpus)), None)
+    ours.work([job])
+    encodings = [tokenizer.encode(query, text) for text in corpus]
+    with torch.inference_mode():
+        scores = [
+            theirs(input_ids=torch.tensor([pair.ids]), token_type_ids=torch.tensor([pair.type_ids])).logits.item()
+            for pair in encodings
+        ]
+        one_segment = theirs(input_ids=torch.tensor([encodings[0].ids])).logits.item()
+    assert [[i if i >= 0 else ~i for i in ids.tolist()] for ids in job.sequences] == [pair.ids for pair in encodings]
+    assert np.abs(ours.answer(job)["scores"][0] - scores).max() <= 1e-5
+    assert abs(one_segment - scores[0]) > 0.01, "the segments are of no account in this network"
+
+
+@pytest.mark.parametrize("limit", [17, 24, 31])
+def test_a_bert_pair_is_cut_as_the_tokenizers_own_longest_first(tmp_path: Path, limit: int) -> None:
+    saved(tmp_path, "BertForSequenceClassification", checkpoints.BERT | {"num_labels": 1})
+    ours, tokenizer = Reranker(on_cpu(tmp_path, max_tokens=limit)), checkpoints.wordpiece()
+    tokenizer.enable_truncation(limit, strategy="longest_first")
+    for lengths in [(2, 40), (40, 2), (30, 31), (31, 30), (12, 12), (3, 4), (limit, limit)]:
+        query, passage = (" ".join((checkpoints.WORDS * 2)[:count]) for count in lengths)
+        job = ours.read([[[query]], [[passage]]], (1, 1), None)
+        ours.encode([job])
+        assert [i if i >= 0 else ~i for i in job.sequences[0].tolist()] == tokenizer.encode(query, passage).ids
+
+
+@pytest.mark.parametrize(("activation", "bias"), [("Tanh", True), ("Identity", False)])
+def test_a_dense_step_projects_the_pooled_states(
+    tmp_path: Path, corpus: list[str], activation: str, bias: bool
+) -> None:
+    theirs = saved(tmp_path, "BertModel", checkpoints.BERT)
+    step = torch.nn.Linear(48, 20, bias=bias)
+    write_dense(tmp_path, step, activation)
+    ours = Embedder(on_cpu(tmp_path, dimensions=20))
+    job = ours.read([[corpus]], (1, len(corpus)), None)
+    ours.work([job])
+    with torch.inference_mode():
+        firsts = [theirs(input_ids=torch.tensor(s)[None].long()).last_hidden_state[0, 0] for s in job.sequences]
+        projected = step(torch.stack(firsts))
+        wanted = torch.nn.functional.normalize(projected.tanh() if activation == "Tanh" else projected).numpy()
+    assert np.abs(ours.answer(job)["embeddings"][0] - wanted).max() <= 1e-6
+
+
+def write_dense(directory: Path, step: torch.nn.Linear, activation: str) -> None:
+    """LaBSE's layout: first token, a projection, length 1."""
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
+    modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds.items()]
+    (directory / "modules.json").write_text(json.dumps(modules))
+    sizes = {"in_features": step.in_features, "out_features": step.out_features, "bias": step.bias is not None}
+    configs = {
+        "1_Pooling": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False},
+        "2_Dense": sizes | {"activation_function": f"torch.nn.modules.activation.{activation}"},
+    }
+    for name, config in configs.items():
+        (directory / name).mkdir()
+        (directory / name / "config.json").write_text(json.dumps(config))
+    weights = {f"linear.{name}": value.detach().numpy() for name, value in step.named_parameters()}
+    save_file(weights, directory / "2_Dense" / "model.safetensors")

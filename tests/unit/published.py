@@ -24,7 +24,7 @@ def locked(name: str) -> LocalWeights:
     """The files of one repository as a lock has them. Raises: the Refusal of one that holds no checkpoint."""
     entry = ENTRIES[name]
     config, names, elements = entry["config"], entry["files"], entry["elements"]
-    if problem := kind_problem(f"x/{name}", names, config):
+    if problem := kind_problem(f"x/{name}", names, config, is_hub=True):
         raise problem
     architecture = architecture_of(config)
     return LocalWeights(

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import paramiko
@@ -14,7 +15,7 @@ import paramiko
 
 @dataclass
 class SshHost:
-    """`answer` is what every command prints; `heard` is every command, and every password that arrived."""
+    """`answer` is what every command prints; `heard` is every command, and every key that logged in."""
 
     answer: bytes = b""
     key: paramiko.PKey = field(default_factory=lambda: paramiko.ECDSAKey.generate())
@@ -26,9 +27,11 @@ class SshHost:
         """Its line of a known_hosts file."""
         return f"[127.0.0.1]:{self.port} {self.key.get_name()} {self.key.get_base64()}\n"
 
-    def data(self, **more: Any) -> dict[str, Any]:
-        """Host data by which pyinfra logs in."""
-        login = {"ssh_hostname": "127.0.0.1", "ssh_port": self.port, "ssh_user": "root", "ssh_password": "hunter2"}
+    def data(self, directory: Path, **more: Any) -> dict[str, Any]:
+        """Host data by which pyinfra logs in, with a key that is written into the directory."""
+        file = directory / "login_key"
+        paramiko.ECDSAKey.generate().write_private_key_file(str(file))
+        login = {"ssh_hostname": "127.0.0.1", "ssh_port": self.port, "ssh_user": "root", "ssh_key": str(file)}
         keys = {"ssh_allow_agent": False, "ssh_look_for_keys": False}
         return login | keys | more
 
@@ -38,10 +41,10 @@ class _Login(paramiko.ServerInterface):
         self.host = host
 
     def get_allowed_auths(self, username: str) -> str:
-        return "password"
+        return "publickey"
 
-    def check_auth_password(self, username: str, password: str) -> int:
-        self.host.heard.append(f"password {password}")
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        self.host.heard.append(f"key {key.get_base64()}")
         return paramiko.AUTH_SUCCESSFUL
 
     def check_channel_request(self, kind: str, chanid: int) -> int:

@@ -81,6 +81,21 @@ def test_minilm_parameters_are_the_sum_of_its_parts() -> None:
     assert CHECKPOINTS["all-minilm-l6-v2"].shape.parameters == bert(6, 384, 1536, 30_522 + 512 + 2) + 384 * 384 + 384
 
 
+def test_encoder_parameters_are_the_sum_of_their_parts() -> None:
+    """Each a trunk and the pooler that is stored with it; of rerankers a head of two projections."""
+    large, base, small = (size * size + size for size in (1024, 768, 384))
+    counted = {
+        "bge-m3": bert(24, 1024, 4096, 250_002 + 8194 + 1) + large,
+        "arctic-embed-l-v2": bert(24, 1024, 4096, 250_002 + 8194 + 1) + large,
+        "multilingual-e5-large": bert(24, 1024, 4096, 250_002 + 514 + 1) + large,
+        "bge-base-en": bert(12, 768, 3072, 30_522 + 512 + 2) + base,
+        "labse": bert(12, 768, 3072, 501_153 + 512 + 2) + base,
+        "bge-reranker-v2-m3": bert(24, 1024, 4096, 250_002 + 8194 + 1) + large + 1024 + 1,
+        "ms-marco-minilm-l6-v2": bert(6, 384, 1536, 30_522 + 512 + 2) + small + 384 + 1,
+    }
+    assert {name: CHECKPOINTS[name].shape.parameters for name in counted} == counted
+
+
 def test_nomic_parameters_are_the_sum_of_its_parts() -> None:
     """Six dense layers, six of eight experts with one shared bias, no position table."""
     words, attention, norms = 250_048 * 768 + 768 + 2 * 768, 4 * 768 * 768 + 4 * 768, 4 * 768
@@ -100,8 +115,11 @@ def test_every_checkpoint_has_a_known_architecture() -> None:
 
 
 def test_no_architecture_fetches_a_pickle_or_another_copy() -> None:
-    """Root files only, but for the one pooling configuration, and nothing a pickle could be called."""
+    """Root files only, but for the steps after an encoder, and of pickles only those that a host rewrites."""
     names = {name for row in ARCHITECTURES.values() for name in row.files}
+    rewritten = {"pytorch_model.bin", "*_Dense/pytorch_model.bin"}
+    assert not rewritten & {name for row in ARCHITECTURES.values() if not row.python for name in row.files}
+    names -= rewritten
     assert not [name for name in names if name.endswith((".bin", ".pt", "*")) or "original" in name or "metal" in name]
 
 

@@ -52,7 +52,7 @@ def host(tmp_path: Path) -> Iterator[SshHost]:
     with serving(SshHost(HOSTILE)) as host:
         (tmp_path / "known_hosts").write_text(host.line)
         pinned = {"ssh_known_hosts_file": str(tmp_path / "known_hosts"), "ssh_strict_host_key_checking": "yes"}
-        (tmp_path / "hosts.py").write_text(INVENTORY.format(data=repr(host.data(**pinned))))
+        (tmp_path / "hosts.py").write_text(INVENTORY.format(data=repr(host.data(tmp_path, **pinned))))
         yield host
 
 
@@ -172,7 +172,7 @@ def test_a_number_that_is_none_ends_in_no_exception(there: Path, number: str) ->
 
 
 def test_another_key_than_the_pinned_one_gets_nothing(host: SshHost, tmp_path: Path) -> None:
-    """No password, no command: whoever answers at the address is not the host."""
+    """No login, no command: whoever answers at the address is not the host."""
     impostor = SshHost(port=host.port)
     (tmp_path / "known_hosts").write_text(impostor.line)
     done = enginehouse(tmp_path, "drift", "hosts.py")

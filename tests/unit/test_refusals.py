@@ -13,6 +13,7 @@ from tests.unit import (
     wrong_gateway,
     wrong_llm,
     wrong_monitors,
+    wrong_numbers,
     wrong_runtimes,
     wrong_sharing,
 )
@@ -28,6 +29,7 @@ ALL = {
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
     **wrong_runtimes.ALL,
+    **wrong_numbers.ALL,
 }
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])

@@ -299,6 +299,11 @@ MODELS = {
         "unknown-task",
         'servers["main"].models["nomic"].default_task',
     ),
+    "a prefix is that of a task clients can ask for": Wrong(
+        main(replace(EMBEDDER, prefixes={"query": "query: "})),
+        "unknown-task",
+        'servers["main"].models["nomic"].prefixes',
+    ),
     "a cache holds one sequence": Wrong(
         main(replace(GPT_OSS, kv_cache=KVCache(tokens=4096))), "cache-below-one-sequence", f"{GPT}.kv_cache.tokens"
     ),

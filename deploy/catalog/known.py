@@ -1,0 +1,44 @@
+"""The form of a row of the catalog of checkpoints, and of the numbers that rows share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownCheckpoint:
+    """A row; `dimensions` is the length of an embedder's vectors, `max_tokens` what an encoder was trained for.
+
+    The parsers have vLLM's names (its pages on tool calling and reasoning outputs, read 2026-11-23); "" for none.
+    """
+
+    name: str
+    shape: Checkpoint
+    repository: str
+    revision: str
+    published_bytes: int
+    dimensions: int = 0
+    max_tokens: int = 0
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    """The words an embedder was trained to see before the texts of a task, where its architecture does not say."""
+    gated: bool = False
+    tool_parser: str = ""
+    reasoning_parser: str = ""
+
+
+class Shape(TypedDict):
+    """The numbers of a checkpoint that several rows begin with."""
+
+    parameters: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    positions: int

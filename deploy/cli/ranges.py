@@ -1,0 +1,29 @@
+"""Types of numeric options: both ends of the range are named, so that no slip of a unit and no NaN is calculated with.
+
+A test walks every verb: a number without a range fails it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+TOKENS = click.IntRange(1, 10_485_760)
+"""The longest context published is 10,485,760 tokens (Llama 4 Scout)."""
+GPUS = click.IntRange(1, 16)
+"""No host of the catalog has more than 16."""
+ITEMS = click.IntRange(1, 100_000)
+"""Texts or passages of one request."""
+
+
+class Number(click.FloatRange):
+    """A number between two ends; `nan`, which is neither below nor above any number, is refused too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not a number in the range {self._describe_range()}.", param, ctx)
+        return number

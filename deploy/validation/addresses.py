@@ -1,0 +1,44 @@
+"""Addresses of a fleet: each host, balancer and monitor is somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.inventory.fleet import Fleet
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.topology.balancing import address_of, is_reachable
+
+
+def address_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) for each address that a support host shares with another host of the fleet."""
+    support = [(host.name, "balancer", host.balancer.address) for host in fleet.balancers]
+    support += [(host.name, "monitor", host.monitor.address) for host in fleet.monitors]
+    owners: dict[str, tuple[str, str]] = {}
+    for name, kind, address in support:
+        if not is_reachable(address):
+            continue
+        if address in owners:
+            yield name, _taken(f"{kind}.address", name, f"the {kind} {name}", address, owners[address])
+        owners.setdefault(address, (name, kind))
+    for host in fleet.hosts:
+        if (address := address_of(host)) in owners:
+            yield host.name, _taken("peer_address", host.name, host.name, address, owners[address])
+
+
+def _taken(where: str, host: str, title: str, address: str, owner: tuple[str, str]) -> Refusal:
+    name, kind = owner
+    field = where.partition(".")[0]
+    typed = (
+        f'("{host}", {{"peer_address": "ITS OWN ADDRESS"}})'
+        if field == "peer_address"
+        else (f'{field.capitalize()}(address="ITS OWN ADDRESS", …)')
+    )
+    return refuse(
+        "address-of-another-host",
+        f"{title} and the {kind} {name} have one address: requests between them would go to themselves",
+        where=where,
+        seen=f"{address}, which is the {kind} {name}'s",
+        wanted="the address of each machine itself",
+        attempt=f"hostname -I on {host} shows its addresses; then {typed}",
+    )

@@ -1,0 +1,159 @@
+"""Pairs of settings of one host that cannot both be meant."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from deploy.catalog import CHECKPOINTS
+from deploy.models.resolve import sources_of
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse
+from deploy.spec import Host, Registry, Release, Secret
+
+MONTH = re.compile(r"(?<![0-9.])(2[3-9]\.(?:0[1-9]|1[0-2]))(?![0-9.])")
+"""A release of Triton inside the tag of an image."""
+TOOLKIT = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:~rc\.[0-9]+)?-[0-9]+")
+PLAIN_HTTP = re.compile(r"http://(?:[^/@]*@)?(\[[^]]*\]|[^/:?]*)", re.IGNORECASE)
+"""The host of a URL without TLS, brackets of IPv6 included."""
+PARTITION = re.compile(r"/dev/(?:[shv]d[a-z]+[0-9]+|xvd[a-z]+[0-9]+|nvme[0-9]+n[0-9]+p[0-9]+|disk/by-.*-part[0-9]+)")
+
+
+def pair_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each pair of settings of the host of which one makes the other wrong."""
+    yield from _image(host)
+    yield from _token(host)
+    yield from _registry(host)
+    yield from _toolkit(host)
+    yield from _partition(host)
+    yield from _zones(host)
+    yield from _revisions(host)
+    for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
+        if secret is not None:
+            yield from command_problems(where, secret)
+
+
+def _image(host: Host) -> Iterator[Refusal]:
+    release = host.release
+    if not isinstance(release, Release):
+        return
+    months = MONTH.findall(release.image.rpartition("/")[2].partition(":")[2])
+    if months and release.derived_from not in months:
+        tag = release.image.rpartition(":")[2]
+        yield refuse(
+            "image-of-another-release",
+            f"the image's tag says {months[0]}, and the release is derived from {release.derived_from}",
+            where="release.image",
+            seen=f"tag {tag}, derived_from={release.derived_from!r}",
+            wanted="one release in both: Triton, TensorRT-LLM and the driver's floor are those of derived_from",
+            attempt=f'image="{release.image.replace(months[0], release.derived_from)}", or derived_from="{months[0]}"',
+        )
+
+
+def _token(host: Host) -> Iterator[Refusal]:
+    plain = PLAIN_HTTP.match(host.hub.endpoint)
+    if host.hub.token is not None and plain and not _is_here(plain[1].strip("[]")):
+        yield refuse(
+            "token-in-plain-text",
+            "the hub's token would travel readable: its endpoint speaks plain HTTP",
+            where="hub.endpoint",
+            seen=f"{host.hub.endpoint!r}, and a token",
+            wanted="https://, with ca_file for a private authority; or no token",
+            attempt=f'Hub(endpoint="https{host.hub.endpoint[4:]}", token=…)',
+        )
+
+
+def _is_here(name: str) -> bool:
+    """True for the machine itself."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
+
+
+def _registry(host: Host) -> Iterator[Refusal]:
+    if host.registry.key is None and host.registry.username != Registry().username:
+        yield refuse(
+            "username-without-key",
+            "a registry's user without a key pulls as nobody, and is refused there",
+            where="registry.key",
+            seen=f"username={host.registry.username!r}, key=None",
+            wanted="both, or neither to pull anonymously",
+            attempt=f'Registry(username="{host.registry.username}", key=Secret.env("REGISTRY_PASSWORD"))',
+        )
+
+
+def _toolkit(host: Host) -> Iterator[Refusal]:
+    version = host.toolkit.version
+    if re.fullmatch(r"[0-9][0-9.]*", version) and not TOOLKIT.fullmatch(version):
+        parts = [*version.strip(".").split("."), "0", "0"]
+        yield refuse(
+            "no-version",
+            f"apt knows no container toolkit {version}: its versions have three numbers and a revision",
+            where="toolkit.version",
+            seen=repr(version),
+            wanted="as `apt-cache policy nvidia-container-toolkit` shows it",
+            attempt=f'Toolkit(version="{".".join(parts[:3])}-1")',
+        )
+
+
+def _partition(host: Host) -> Iterator[Refusal]:
+    disk = host.machine.data_disk
+    if disk and PARTITION.fullmatch(disk.device):
+        yield refuse(
+            "data-disk-device",
+            f"{disk.device} is a partition, and a data disk is a whole blank disk",
+            where="machine.data_disk.device",
+            seen=repr(disk.device),
+            wanted="a disk on which nothing is, by a name that stays",
+            attempt='lsblk --fs on the host; then DataDisk(device="/dev/disk/by-id/NAME")',
+        )
+
+
+def _zones(host: Host) -> Iterator[Refusal]:
+    for server in host.servers:
+        if "%" in server.address:
+            yield refuse(
+                "bad-address",
+                f"server {server.name}: {server.address} is an address of one link, which no client beyond it reaches",
+                where=f'servers["{server.name}"].address',
+                seen=repr(server.address),
+                wanted="an address of the host without a zone",
+                attempt='address="::", protection="firewall"; or address="127.0.0.1"',
+            )
+
+
+def _revisions(host: Host) -> Iterator[Refusal]:
+    """A refusal for a commit that the catalog knows as another repository's."""
+    known = {row.revision: row for row in CHECKPOINTS.values()}
+    repositories = {row.repository for row in CHECKPOINTS.values()}
+    for server in host.servers:
+        for model in server.models:
+            for part, weights in sources_of(model):
+                row = known.get(weights.revision)
+                if row and weights.repository in repositories and weights.repository != row.repository:
+                    own = next(mine for mine in CHECKPOINTS.values() if mine.repository == weights.repository)
+                    yield refuse(
+                        "revision-of-another-repository",
+                        f"{model.name}: commit {weights.revision[:12]}… is one of {row.repository}",
+                        where=model_at(server.name, model.name, part, "revision"),
+                        seen=f"{weights.repository} at {weights.revision[:12]}…",
+                        wanted=f"a commit of {weights.repository}",
+                        attempt=f'Weights.hub("{own.repository}", "{own.revision}")',
+                    )
+
+
+def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:
+    """A refusal for a command typed as a shell line: its first word, blanks and all, would be the program."""
+    program = secret.source[0] if secret.kind == "command" and secret.source else ""
+    if " " in program.strip() and "/" not in program.partition(" ")[0] and len(secret.source) == 1:
+        words = ", ".join(f'"{word}"' for word in program.split())
+        yield refuse(
+            "command-in-one-word",
+            f"`{where}`: a command is its words, and no shell splits them",
+            where=where,
+            seen=f"Secret.command of 1 word with {len(program.split()) - 1} blanks",
+            wanted="the program, then each argument",
+            attempt=f"Secret.command({words})",
+        )

@@ -1,0 +1,179 @@
+"""Wrong inventories of right types: numbers in another unit, pairs that exclude each other, logins with a slip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from deploy.spec import (
+    DataDisk,
+    Docker,
+    Firewall,
+    Hub,
+    KVCache,
+    Opening,
+    Registry,
+    Release,
+    Replay,
+    Rollout,
+    Secret,
+    Toolkit,
+)
+from deploy.spec.surroundings import CertificateFile
+from tests.unit.given import AROUND, LLAMA, MACHINE, main, pinned
+from tests.unit.wrong import Wrong, own_llm
+from tests.unit.wrong_balancers import edge, pool, second
+from tests.unit.wrong_monitors import EYES, eyes
+
+LLAMA_AT = 'servers["main"].models["llama"]'
+STRANGE = "unbelievable-number"
+
+
+def strange(where: str, **data: Any) -> Wrong:
+    """A host with a number that nobody would mean."""
+    return Wrong(data, STRANGE, where)
+
+
+def strange_llm(field: str, **changes: Any) -> Wrong:
+    """An LLM with a number that nobody would mean."""
+    return strange(f"{LLAMA_AT}.{field}", **main(replace(LLAMA, **changes)))
+
+
+def login(where: str, kind: str = "unsafe-login", **data: Any) -> Wrong:
+    """A host with a connection setting that does not reach it."""
+    return Wrong(data, kind, where)
+
+
+NUMBERS = {
+    "a share of tasks is no fraction": strange_llm(
+        "replay.minimum_percent", replay=Replay(tasks="tasks.jsonl", minimum_percent=0.95)
+    ),
+    "a share of tokens is no fraction": strange_llm("replay.equal_percent", replay=Replay(equal_percent=0.9)),
+    "memory of a host is typed in MiB and not in GiB": strange(
+        "machine.memory_mib", machine=replace(MACHINE, memory_mib=512)
+    ),
+    "memory of a host is typed in MiB and not in bytes": strange(
+        "machine.memory_mib", machine=replace(MACHINE, memory_mib=549_755_813_888)
+    ),
+    "a host's disk is typed in MiB": strange("machine.disk_mib", machine=replace(MACHINE, disk_mib=2000)),
+    "a host has as many GPUs as hosts have": strange("machine.gpus", machine=replace(MACHINE, gpus=99)),
+    "a cache in host memory is typed in MiB": strange_llm("kv_cache.host_mib", kv_cache=KVCache(host_mib=32)),
+    "a queue is not endless": strange_llm("max_queue_size", max_queue_size=10**9),
+    "a batch is one that a card serves": strange_llm("max_batch_size", max_batch_size=100_000),
+    "parameters are counted and not in billions": strange(
+        'servers["main"].models["mine"].checkpoint.parameters', **main(own_llm("LlamaForCausalLM", parameters=32))
+    ),
+    "a wave waits no week": Wrong({"rollout": Rollout(bake_seconds=300_000)}, STRANGE, "rollout.bake_seconds", ()),
+}
+
+PAIRS = {
+    "more canaries than hosts are every host": Wrong(
+        pool(rollout=Rollout(canary_hosts=100)),
+        "canaries-beyond-the-fleet",
+        "rollout.canary_hosts",
+        (second(rollout=Rollout(canary_hosts=100)), edge(rollout=Rollout(canary_hosts=100))),
+    ),
+    "two halves of a network are everybody": Wrong(
+        {"firewall": Firewall(allow=("0.0.0.0/1", "128.0.0.0/1"))}, "firewall-allows-everybody", "firewall.allow"
+    ),
+    "sixteen parts of a network are everybody": Wrong(
+        {"firewall": Firewall(allow=tuple(f"{first}.0.0.0/8" for first in range(16, 32)))},
+        "firewall-allows-everybody",
+        "firewall.allow",
+    ),
+    "two halves of IPv6 are everybody": Wrong(
+        {"firewall": Firewall(allow=("::/1", "8000::/1"))}, "firewall-allows-everybody", "firewall.allow"
+    ),
+    "an opening of SSH's port closes it to nobody": Wrong(
+        {"firewall": Firewall(allow=("10.0.0.0/8",), open=(Opening(port=22, sources=("10.9.0.0/16",)),))},
+        "opening-of-ssh",
+        "firewall.open[0].port",
+    ),
+    "a host is not the balancer before it": Wrong(
+        pool(peer_address="10.0.0.5"), "address-of-another-host", "peer_address", (second(), edge())
+    ),
+    "a monitor is not the host that it watches": Wrong(
+        {"peer_address": EYES.address}, "address-of-another-host", "peer_address", (eyes(),)
+    ),
+    "a token does not travel in plain text": Wrong(
+        {"hub": Hub(endpoint="http://hub.example", token=Secret.env("HF_TOKEN"))}, "token-in-plain-text", "hub.endpoint"
+    ),
+    "a registry's user has a key": Wrong(
+        {"registry": Registry(username="builder")}, "username-without-key", "registry.key"
+    ),
+    "an image is of the release that it is derived from": Wrong(
+        {
+            "release": Release(
+                name="ours", image="registry.example/triton:25.04-trtllm-python-py3", derived_from="26.07"
+            ),
+            "image_digest": "sha256:" + "a" * 64,
+        },
+        "image-of-another-release",
+        "release.image",
+    ),
+    "a toolkit's version has a revision": Wrong({"toolkit": Toolkit(version="1.20")}, "no-version", "toolkit.version"),
+    "a data disk is no partition": Wrong(
+        {"machine": replace(MACHINE, data_disk=DataDisk(device="/dev/nvme1n1p1"))},
+        "data-disk-device",
+        "machine.data_disk.device",
+    ),
+    "an address of one link has no clients": Wrong(
+        main(address="fe80::1%eth0", protection="firewall"), "bad-address", 'servers["main"].address'
+    ),
+    "a commit is of its repository": Wrong(
+        main(replace(LLAMA, weights=replace(LLAMA.weights, revision=pinned("gpt-oss-20b").revision))),
+        "revision-of-another-repository",
+        f"{LLAMA_AT}.weights.revision",
+    ),
+    "a command's words are not one word": Wrong(
+        {"hub": Hub(token=Secret.command("cat keys/token"))}, "command-in-one-word", "hub.token"
+    ),
+    "a server's certificate is no authority": Wrong(
+        {"registry": Registry(ca_file="keys/registry.pem")},
+        "leaf-as-authority",
+        "registry.ca_file",
+        around=replace(AROUND, certificates={"keys/registry.pem": CertificateFile(is_authority=False)}),
+    ),
+}
+
+DAEMON = {
+    "dockerd's keys are offered the nearest": Wrong(
+        {"docker": Docker(daemon={"registry-mirors": ["https://mirror.example"]})},
+        "daemon-key",
+        'docker.daemon["registry-mirors"]',
+    ),
+    "dockerd's lists are lists": Wrong(
+        {"docker": Docker(daemon={"insecure-registries": "registry.example:5000"})},
+        "daemon-key",
+        'docker.daemon["insecure-registries"]',
+    ),
+    "Docker's API does not answer the network": Wrong(
+        {"docker": Docker(daemon={"hosts": ["unix:///var/run/docker.sock", "tcp://0.0.0.0:2375"]})},
+        "docker-over-network",
+        'docker.daemon["hosts"]',
+    ),
+    "what JSON cannot write is in no daemon.json": Wrong(
+        {"docker": Docker(daemon={"debug": object()})}, "wrong-type", 'docker.daemon["debug"]'
+    ),
+}
+
+LOGINS = {
+    "a user is no part of an address": login("ssh_hostname", ssh_hostname="ubuntu@203.0.113.7"),
+    "a port is no part of an address": login("ssh_hostname", ssh_hostname="203.0.113.7:2222"),
+    "an address is no URL": login("ssh_hostname", ssh_hostname="ssh://gpu-1"),
+    "an address has no blanks": login("ssh_hostname", ssh_hostname="gpu-1 "),
+    "an address is no network": login("ssh_hostname", ssh_hostname="10.0.0.5/24"),
+    "a port of SSH is a number": login("ssh_port", ssh_port="22/tcp"),
+    "a port of SSH is in TCP's range": login("ssh_port", ssh_port=222_222),
+    "sudo is a switch": login("_sudo", _sudo="yes"),
+    "a setting of SSH is offered the nearest": login("ssh_usr", "unknown-key", ssh_usr="ubuntu"),
+    "an argument of operations is offered the nearest": login("_sudoo", "unknown-key", _sudoo=True),
+    "a key of one's own begins with own": login("_rack", "unknown-key", _rack="b12"),
+    "a password of SSH is not typed": login("ssh_password", "literal-secret", ssh_password="hunter2"),
+    "a password of sudo is not typed": login("_sudo_password", "literal-secret", _sudo_password="hunter2"),
+    "a secret is in no key of one's own": login(
+        "own_token", "literal-secret", own_token="ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+    ),
+}
+
+ALL = {**NUMBERS, **PAIRS, **DAEMON, **LOGINS}
