@@ -8,16 +8,14 @@ from collections.abc import Iterator
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
 from deploy.catalog.architectures import NOMIC_TASKS
 from deploy.catalog.names import offer
-from deploy.catalog.runtimes import TRITON
-from deploy.models.resolve import Served, image_of, release_row, serve, shape_of
-from deploy.models.runtimes import beside_instead, path_of
+from deploy.models.resolve import Served, serve, shape_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.generation import llm_problems
 from deploy.validation.published import published_problems
-from deploy.validation.runtimes import beside_problems
+from deploy.validation.runtimes import beside_problems, path_problems
 from deploy.validation.shapes import shape_problems
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -158,7 +156,7 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
             attempt=f"{KINDS[architecture.kind]}(name={model.name!r}, …), or {_alternative(model)}",
         )
         return
-    yield from _path(host, server, served)
+    yield from path_problems(host, server, served)
     if isinstance(model, LLM):
         yield from llm_problems(host, server, served, model)
     else:
@@ -173,33 +171,6 @@ def _alternative(model: Model) -> str:
     kind = {"LLM": "llm", "Embedder": "embedder"}.get(type(model).__name__, "reranker")
     rows = [row.name for row in CHECKPOINTS.values() if ARCHITECTURES[row.shape.architecture].kind == kind]
     return f"a checkpoint that is one: {', '.join(rows)}"
-
-
-def _path(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
-    row = release_row(host.release)
-    if row is None or not row.offered:
-        return
-    image = image_of(host, row)
-    choice = path_of(served.model, served.architecture, image.trtllm)
-    if not choice.path and isinstance(served.model, LLM) and served.model.runtime != TRITON:
-        yield refuse(
-            choice.kind,
-            f"{served.model.name}: {choice.reason}",
-            where=model_at(server.name, served.model.name, "runtime"),
-            seen=f'runtime="{served.model.runtime}", {served.architecture.name}',
-            wanted="a program that serves this architecture",
-            attempt=choice.attempt,
-        )
-    elif not choice.path:
-        release = host.release if isinstance(host.release, str) else host.release.name
-        yield refuse(
-            choice.kind,
-            f"{served.model.name}: {choice.reason}",
-            where=model_at(server.name, served.model.name, "path"),
-            seen=f'path="{served.model.path}", release {release} with TensorRT-LLM {image.trtllm or "(none)"}',
-            wanted="a path this architecture and this release both have",
-            attempt=choice.attempt + beside_instead(served.model, served.architecture, image.trtllm),
-        )
 
 
 def encoder_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM, rows_of
-from deploy.models.resolve import parsers_of
-from deploy.models.runtimes import IMAGE, row_of_image
+from deploy.models.resolve import Served, image_of, parsers_of, release_row
+from deploy.models.runtimes import IMAGE, beside_instead, path_of, row_of_image
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Host, KVCache, Server
@@ -58,6 +58,34 @@ def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
             seen=f'runtime="{beside[0].runtime}" and no gateway on this host',
             wanted="a gateway on this host, which clients ask",
             attempt='"gateway": Gateway() in the data of the host',
+        )
+
+
+def path_problems(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
+    """A refusal for a model that neither Triton on the path asked for nor the program asked for can serve."""
+    row = release_row(host.release)
+    if row is None or not row.offered:
+        return
+    image = image_of(host, row)
+    choice = path_of(served.model, served.architecture, image.trtllm)
+    if not choice.path and isinstance(served.model, LLM) and served.model.runtime != TRITON:
+        yield refuse(
+            choice.kind,
+            f"{served.model.name}: {choice.reason}",
+            where=model_at(server.name, served.model.name, "runtime"),
+            seen=f'runtime="{served.model.runtime}", {served.architecture.name}',
+            wanted="a program that serves this architecture",
+            attempt=choice.attempt,
+        )
+    elif not choice.path:
+        release = host.release if isinstance(host.release, str) else host.release.name
+        yield refuse(
+            choice.kind,
+            f"{served.model.name}: {choice.reason}",
+            where=model_at(server.name, served.model.name, "path"),
+            seen=f'path="{served.model.path}", release {release} with TensorRT-LLM {image.trtllm or "(none)"}',
+            wanted="a path this architecture and this release both have",
+            attempt=choice.attempt + beside_instead(served.model, served.architecture, image.trtllm),
         )
 
 
