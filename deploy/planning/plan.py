@@ -255,6 +255,7 @@ def host_slice(
         pool=host.pool,
         traffic=traffic_slice(host, balancers),
         gateway=gateway_slice(host, servers),
+        https=host.gateway.https if host.gateway else None,
         exporters=exporters_of(host, monitors),
     )
 

@@ -16,7 +16,18 @@ from deploy.slices.runtime import RuntimeSlice
 from deploy.slices.sharing import SharingSlice
 from deploy.slices.traffic import TrafficSlice
 from deploy.slices.trimming import trimmed
-from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Hub, Machine, Mirrors, Registry
+from deploy.spec import (
+    DataDisk,
+    Docker,
+    EngineStore,
+    EngineTrust,
+    Firewall,
+    Https,
+    Hub,
+    Machine,
+    Mirrors,
+    Registry,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,6 +265,8 @@ class Slice:
     """The pool this host's capacity counts in; empty: that of all hosts without one."""
     traffic: TrafficSlice | None = None
     gateway: GatewaySlice | None = None
+    https: Https | None = None
+    """None: no program of the host speaks TLS with the gateway's clients."""
     exporters: ExportersSlice | None = None
     """None: nobody watches this host."""
     mutual: MutualSlice | None = None

@@ -12,11 +12,10 @@ from deploy.spec import Gateway
 
 def trimmed(plain: dict[str, Any]) -> dict[str, object]:
     """The slice's plain values without what is not declared."""
-    if plain["firewall"] is None:
-        del plain["firewall"]
-    if plain["gateway"] is None:
-        del plain["gateway"]
-    else:
+    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing"):
+        if plain[name] is None:
+            del plain[name]
+    if "gateway" in plain:
         unsaid = {"others": (), "trace_one_in": 0, "prices": (), "usage_days": Gateway().usage_days}
         unsaid |= {"unknown_fields": "ignore", "cors_origins": (), "default_embedder": "", "default_reranker": ""}
         unsaid |= {"pages": True, "identity": None}
@@ -27,12 +26,6 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
-    if plain["mutual"] is None:
-        del plain["mutual"]
-    if plain["exporters"] is None:
-        del plain["exporters"]
-    if plain["sharing"] is None:
-        del plain["sharing"]
     if not plain["pool"]:
         del plain["pool"], plain["traffic"]
     for image in (plain["image"], *(server["image"] for server in plain["servers"])):

@@ -11,7 +11,7 @@ from deploy.inventory.named_models import with_names
 from deploy.models.resolve import image_of, release_row, serve
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together
-from deploy.spec import LLM, Host
+from deploy.spec import LLM, Balancer, Host, Https
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
@@ -25,6 +25,7 @@ from deploy.validation.firewall import firewall_problems
 from deploy.validation.gateway import gateway_notice, gateway_problems, past_the_gateway, smaller_fallbacks
 from deploy.validation.gateway_others import gateway_others_problems
 from deploy.validation.holes import hole_notices, hole_problems
+from deploy.validation.https import https_problems
 from deploy.validation.machine import machine_problems
 from deploy.validation.memory import memory_problems
 from deploy.validation.mig import mig_problems
@@ -115,6 +116,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from server_problems(host)
     yield from traffic_problems(host)
     yield from gateway_problems(host)
+    yield from https_problems(host, surroundings)
     yield from firewall_problems(host, fleet.balancers)
     yield from tenant_problems(host)
 
@@ -153,7 +155,9 @@ def known_model_problems(
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     """The sentences an operator should read although nothing is wrong, each once."""
     sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
-    ending = filter(None, (certificate_notice(balancer.balancer, surroundings) for balancer in fleet.balancers))
+    https = [host.gateway.https for host in fleet.hosts if host.gateway and host.gateway.https]
+    shown: list[Balancer | Https] = [*(balancer.balancer for balancer in fleet.balancers), *https]
+    ending = filter(None, (certificate_notice(declared, surroundings) for declared in shown))
     opened = filter(None, map(open_notice, fleet.balancers))
     yield from dict.fromkeys([*sentences, *fleet.remarks, *opened, *ending, *surroundings.missing])
 

@@ -16,6 +16,7 @@ import sys
 PROGRAMS = {
     "balancer": "host.balancer",
     "build": "host.build.main",
+    "certificates": "host.certificates",
     "clean-up": "host.clean_up",
     "gateway": "host.gateway",
     "engine": "host.engine",

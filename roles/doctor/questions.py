@@ -169,8 +169,10 @@ def questions(mine: Slice | BalancerSlice | MonitorSlice) -> dict[str, str]:
 def _certificates(mine: Slice | BalancerSlice | MonitorSlice) -> str:
     """The end of each that is in use; a gateway that asks no other host any more leaves its own behind."""
     gateway = mine.gateway if isinstance(mine, Slice) else None
-    used = [f"{SETTINGS}/mutual/host.pem", *([f"{SETTINGS}/gateway/mutual.pem"] if gateway and gateway.others else [])]
-    named = f"$(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u)"
+    used = [f"{SETTINGS}/mutual/host.pem", f"{SETTINGS}/mutual/authority.pem"]
+    if gateway and gateway.others:
+        used += [f"{SETTINGS}/gateway/mutual.pem", f"{SETTINGS}/gateway/authority.pem"]
+    named = f"$(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/{{balancer,https}}/haproxy.cfg | sort -u)"
     expiry = 'echo "$f $(openssl x509 -noout -enddate -in $f)"'
     return f"{{ for f in {named} {' '.join(used)}; do [ ! -e $f ] || {expiry}; done; }} 2>/dev/null"
 
