@@ -14,6 +14,7 @@ from tests.unit import (
     wrong_https,
     wrong_llm,
     wrong_monitors,
+    wrong_names,
     wrong_numbers,
     wrong_runtimes,
     wrong_sharing,
@@ -31,6 +32,7 @@ ALL = {
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
     **wrong_runtimes.ALL,
+    **wrong_names.ALL,
     **wrong_numbers.ALL,
 }
 
