@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 from deploy.catalog.known import KnownCheckpoint
 from deploy.migrate.places import Given, gateway_port
@@ -23,10 +24,7 @@ def inventory_text(call: Given, source: Source, known: KnownCheckpoint | None, k
         arguments = [f"name={quoted(name)}", f"checkpoint={quoted(known.name)}"]
         arguments.append(f"weights=Weights.hub({quoted(known.repository)}, {quoted(revision)})")
     elif source.directory:
-        arguments = [
-            f"{quoted(source.directory)},  # yours: where the files are, on this machine",
-            f"name={quoted(name)}",
-        ]
+        arguments = [quoted(source.directory), f"name={quoted(name)}"]
     else:
         place = f"{source.repository}@{revision}" if revision else source.repository
         arguments = [quoted(place), f"name={quoted(name)}"]
@@ -55,9 +53,11 @@ def inventory_text(call: Given, source: Source, known: KnownCheckpoint | None, k
     gateway = f"Gateway(ports=({gateway_port(call.port)},)"
     pairs = ", ".join(f"{quoted(alias)}: {quoted(model)}" for alias, model in aliases.items())
     gateway += f", aliases={{{pairs}}})" if aliases else ")"
-    body = "\n    ".join(argument if "#" in argument else f"{argument}," for argument in arguments)
+    marks = ["  # yours: the directory on this machine" if source.directory and not known else ""]
+    body = "\n    ".join(f"{argument},{mark}" for argument, mark in zip_longest(arguments, marks, fillvalue=""))
+    then = "enginehouse plan FILE" if known or source.directory else "enginehouse pin FILE, and plan FILE"
     hosts = ", ".join(f'"gpu-{number:02}.example.internal"' for number in range(1, call.hosts + 1))
-    return f'''"""What a pasted command said. Marked lines are yours to fill in; then: enginehouse plan FILE."""
+    return f'''"""What a pasted command said. Marked lines are yours to fill in; then: {then}."""
 
 from deploy.spec import {", ".join(sorted(imports, key=lambda word: (word.islower(), word)))}
 

@@ -25,6 +25,7 @@ from deploy.migrate.servers import NIM
 from deploy.migrate.weights import Source, is_model, source_of
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
+from deploy.spec.sources import HUB_NAME
 
 SECRET = ("--api-key", "--hf-token")
 OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
@@ -34,8 +35,8 @@ STORED = {"fp8": ("fp8",), "int4_awq": ("awq",), "int4_gptq": ("gptq",)}
 OF_ENCODERS = ("max_batch_tokens", "max_items")
 EVERY = {**PLACES, **COUNTERPARTS}
 NAMED_LIKE = {
-    "reranker": re.compile(r"rerank|cross-encoder|ms-marco", re.IGNORECASE),
-    "embedder": re.compile(r"embed|(?:^|[/-])(?:bge|e5|gte|minilm|mpnet|sentence-t5)(?:-|$)|MiniLM", re.IGNORECASE),
+    "reranker": re.compile(r"rerank|cross-encoder|(?:^|-)ms-marco-", re.IGNORECASE),
+    "embedder": re.compile(r"embed|(?:^|[/-])(?:bge|e5|gte|minilm|labse|mpnet|sentence-t5)(?:-|$)", re.IGNORECASE),
 }
 """How models that are no LLMs are usually named, if the catalog does not have them."""
 TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
@@ -72,6 +73,8 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
     known = _known(source)
     kind = ARCHITECTURES[known.shape.architecture].kind if known else call.kind or _kind_by_name(source)
+    if known is None and HUB_NAME.fullmatch(source.repository):
+        findings = [_of_branch(finding, source, call) for finding in findings]
     if call.adapters:
         findings.append(Finding("--lora-modules", why="each adapter's commit and rank: LoRA(adapters=(Adapter(…),))"))
     findings += _of_source(source, known, call)
@@ -113,6 +116,15 @@ def _of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> It
         yield Finding(source.repository, why="no repository of a hub is named like this: OWNER/NAME")
     elif not (call.revision or source.revision):
         yield Finding(source.repository, place=f"weights at the catalog's commit {known.revision[:12]}")
+
+
+def _of_branch(finding: Finding, source: Source, call: Given) -> Finding:
+    """The finding of a revision that stands after the model's name, where a branch or a tag may stand too."""
+    option, _, revision = finding.said.partition(" ")
+    if option not in ("--revision", "--model-revision") or not HUB_NAME.fullmatch(f"{source.repository}@{revision}"):
+        return finding
+    call.revision = revision
+    return Finding(finding.said, place=f"{source.repository}@{revision}; enginehouse pin FILE locks its commit")
 
 
 def _of_nim(image: str, call: Given) -> Finding:

@@ -14,7 +14,9 @@ from tests.unit import (
     wrong_https,
     wrong_llm,
     wrong_monitors,
+    wrong_names,
     wrong_numbers,
+    wrong_runtimes,
     wrong_sharing,
 )
 from tests.unit.golden import DIRECTORY, same_as_golden
@@ -29,6 +31,8 @@ ALL = {
     **wrong_https.ALL,
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
+    **wrong_runtimes.ALL,
+    **wrong_names.ALL,
     **wrong_numbers.ALL,
 }
 
