@@ -15,6 +15,7 @@ SERVES = (
     "enginehouse-balancer",
     "enginehouse-gateway",
     "enginehouse-mutual",
+    "enginehouse-https",
     "docker.service",
 )
 GPU_TIMER, DOCKER = "enginehouse-gpu-state.timer", "docker.service"

@@ -7,9 +7,9 @@ import re
 from deploy.catalog.known import KnownCheckpoint
 from deploy.migrate.places import Given
 from deploy.refusals.quoting import source
+from deploy.spec.sources import DIRECTORY, HUB_NAME
 
 CLASSES = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
-UNKNOWN = "0" * 40
 
 
 def inventory_text(call: Given, known: KnownCheckpoint | None, kind: str, release: str) -> str:
@@ -17,11 +17,13 @@ def inventory_text(call: Given, known: KnownCheckpoint | None, kind: str, releas
     tail = call.repository.rsplit("/", 1)[-1]
     name = call.names[0] if call.names else known.name if known else tail
     name = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.") or "model"
-    revision = call.revision or (known.revision if known else UNKNOWN)
-    arguments = [f"name={source(name)}", f"checkpoint={source(known.name if known else tail.lower())}"]
-    repository = source(known.repository if known else call.repository)
-    arguments.append(f"weights=Weights.hub({repository}, {source(revision)})")
-    imports = {CLASSES[kind], "Gateway", "Machine", "Server", "Weights"}
+    imports = {CLASSES[kind], "Gateway", "Machine", "Server"}
+    if known:
+        weights = f"Weights.hub({source(known.repository)}, {source(call.revision or known.revision)})"
+        arguments = [f"name={source(name)}", f"checkpoint={source(known.name)}", f"weights={weights}"]
+        imports.add("Weights")
+    else:
+        arguments = [source(_source(call)), f"name={source(name)}"]
     if kind == "llm":
         arguments += [f"{key}={value}" for key, value in call.model.items()]
         tensor = call.parallel.get("tensor", "1")
@@ -45,7 +47,8 @@ def inventory_text(call: Given, known: KnownCheckpoint | None, kind: str, releas
     pairs = ", ".join(f"{source(alias)}: {source(model)}" for alias, model in aliases.items())
     gateway += f", aliases={{{pairs}}})" if aliases else ")"
     body = ",\n    ".join(arguments)
-    return f'''"""What a vLLM command line said. Marked lines are yours to fill in; then: enginehouse plan FILE."""
+    then = "enginehouse plan FILE" if known else "enginehouse pin FILE, and plan FILE"
+    return f'''"""What a vLLM command line said. Marked lines are yours to fill in; then: {then}."""
 
 from deploy.spec import {", ".join(sorted(imports, key=lambda word: (word.islower(), word)))}
 
@@ -65,6 +68,13 @@ hosts = (
     }},
 )
 '''
+
+
+def _source(call: Given) -> str:
+    """The model's hub name with its commit, or its directory as a source names one."""
+    if HUB_NAME.fullmatch(call.repository):
+        return call.repository + (f"@{call.revision}" if call.revision else "")
+    return call.repository if DIRECTORY.fullmatch(call.repository) else f"./{call.repository}"
 
 
 def _replica(place: int, gpus: int) -> str:

@@ -17,11 +17,14 @@ from deploy.migrate.options import FLAGS, NO_PLACE
 from deploy.migrate.places import ENVIRONMENT, PLACES, SHORT, Given
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
+from deploy.spec.sources import HUB_NAME
 
 IMAGE = re.compile(r"(^|/)vllm-openai(:|@|$)")
 MODULE = "vllm.entrypoints.openai.api_server"
 ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 SECRET = ("--api-key", "--hf-token")
+RERANKS = re.compile(r"rerank|cross-encoder|(^|-)ms-marco-", re.IGNORECASE)
+EMBEDS = re.compile(r"embed|(^|-)(bge|e5|gte|minilm|labse|mpnet)(-|$)", re.IGNORECASE)
 OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
 """How places begin that only an LLM has."""
 KEY = re.compile(r"(KEY|TOKEN)=")
@@ -65,16 +68,35 @@ def migrate(text: str) -> Migration:
     if call.adapters:
         findings.append(Finding("--lora-modules", why="each adapter's commit and rank: LoRA(adapters=(Adapter(…),))"))
     known = next((row for row in CHECKPOINTS.values() if row.repository.lower() == call.repository.lower()), None)
-    kind = ARCHITECTURES[known.shape.architecture].kind if known else call.kind or "llm"
-    if known is None:
-        why = "the catalog does not have it: its shape is read from config.json by enginehouse fit DIRECTORY"
-        findings.append(Finding(call.repository, why=why))
+    kind = ARCHITECTURES[known.shape.architecture].kind if known else call.kind or kind_by_name(call.repository)
+    if known is None and HUB_NAME.fullmatch(call.repository):
+        findings = [_of_name(finding, call) for finding in findings]
+        place = "its name; enginehouse pin FILE locks commit, files and numbers"
+        findings.append(Finding(call.repository, place=place))
+    elif known is None:
+        place = "a directory of this machine; its config.json and the headers of its weights are read"
+        findings.append(Finding(call.repository, place=place))
     elif not call.revision:
         findings.append(Finding(call.repository, place=f"weights at the catalog's commit {known.revision[:12]}"))
     findings = (
         [*findings, *_whole_prompts(call, known)] if kind == "llm" else [_of_encoder(finding) for finding in findings]
     )
     return Migration(tuple(findings), inventory_text(call, known, kind, DEFAULT_RELEASE))
+
+
+def _of_name(finding: Finding, call: Given) -> Finding:
+    """The finding of a revision that stands after the model's name, where a branch or a tag may stand too."""
+    option, _, revision = finding.said.partition(" ")
+    if option != "--revision" or not HUB_NAME.fullmatch(f"{call.repository}@{revision}"):
+        return finding
+    call.revision = revision
+    return Finding(finding.said, place=f"{call.repository}@{revision}; enginehouse pin FILE locks its commit")
+
+
+def kind_by_name(repository: str) -> str:
+    """The kind of a model that nobody has read, by the words in its name; a wrong guess is refused by the plan."""
+    name = repository.rsplit("/", 1)[-1]
+    return "reranker" if RERANKS.search(name) else "embedder" if EMBEDS.search(name) else "llm"
 
 
 def _of_encoder(finding: Finding) -> Finding:

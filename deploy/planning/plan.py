@@ -123,8 +123,8 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     Refuses: everything `deploy.validation` finds, all of it in one report; then everything that only the finished
     plan shows.
     """
-    fleet = with_default_gateway(with_names(fleet, surroundings))
     refuse_all(judge(fleet, surroundings))
+    fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
     balancers = balancer_slices(fleet)
     monitors = monitor_slices(fleet.monitors, slices, balancers)
@@ -250,6 +250,7 @@ def host_slice(
         pool=host.pool,
         traffic=traffic_slice(host, balancers),
         gateway=gateway_slice(host, servers),
+        https=host.gateway.https if host.gateway else None,
         exporters=exporters_of(host, monitors),
     )
 

@@ -23,6 +23,7 @@ from deploy.reports.monitors import monitors_report
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 from deploy.slices.sharing import SharingSlice
+from deploy.spec import Https
 
 BAR_WIDTH = 64
 PARTS = (
@@ -79,6 +80,8 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
             yield llms
     if slice_.gateway:
         yield _gateway(slice_.gateway)
+    if slice_.https:
+        yield _https(slice_.https)
     if slice_.mutual and slice_.mutual.port:
         gateways = ", ".join(gateway.name for gateway in slice_.mutual.gateways)
         yield Text.assemble(
@@ -107,6 +110,14 @@ def _gateway(gateway: GatewaySlice) -> Text:
     beside = f"; also to {others}" if others else ""
     traced = f"; one request in {gateway.trace_one_in:,} is traced" if gateway.trace_one_in else ""
     return Text.assemble(("gateway ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}{traced}")
+
+
+def _https(https: Https) -> Text:
+    """The port for clients from outside, whose certificate it shows, and who reaches it."""
+    address = f"[{https.address}]" if ":" in https.address else https.address
+    names = f"{', '.join(https.acme.names)}, ordered from {https.acme.directory}" if https.acme else https.certificate
+    who = f"from {', '.join(https.allow)}" if https.allow else "from everywhere"
+    return Text.assemble(("https ", "bold"), f"{address}:{https.port} {who}, certificate of {names}")
 
 
 def _installed(slice_: Slice) -> Table:

@@ -13,7 +13,19 @@ from deploy.slices.image import ImageSlice
 from deploy.slices.monitor import ExportersSlice
 from deploy.slices.sharing import SharingSlice
 from deploy.slices.traffic import TrafficSlice
-from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Gateway, Hub, Machine, Mirrors, Registry
+from deploy.spec import (
+    DataDisk,
+    Docker,
+    EngineStore,
+    EngineTrust,
+    Firewall,
+    Gateway,
+    Https,
+    Hub,
+    Machine,
+    Mirrors,
+    Registry,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +246,8 @@ class Slice:
     """The pool this host's capacity counts in; empty: that of all hosts without one."""
     traffic: TrafficSlice | None = None
     gateway: GatewaySlice | None = None
+    https: Https | None = None
+    """None: no program of the host speaks TLS with the gateway's clients."""
     exporters: ExportersSlice | None = None
     """None: nobody watches this host."""
     mutual: MutualSlice | None = None
@@ -245,11 +259,10 @@ class Slice:
         """Plain dictionaries and lists, secrets as their sources only."""
         plain = asdict(self)
         # What is not declared is not said: the digests of older inventories stay what they were.
-        if self.firewall is None:
-            del plain["firewall"]
-        if self.gateway is None:
-            del plain["gateway"]
-        else:
+        for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing"):
+            if plain[name] is None:
+                del plain[name]
+        if self.gateway:
             unsaid = {"others": (), "trace_one_in": 0, "prices": (), "usage_days": Gateway().usage_days}
             unsaid |= {"unknown_fields": "ignore", "cors_origins": (), "default_embedder": "", "default_reranker": ""}
             unsaid |= {"pages": True}
@@ -260,12 +273,6 @@ class Slice:
                 for name in ("weights", "sticky", "fallback"):
                     if not alias[name]:
                         del alias[name]
-        if self.mutual is None:
-            del plain["mutual"]
-        if self.exporters is None:
-            del plain["exporters"]
-        if self.sharing is None:
-            del plain["sharing"]
         if not self.pool:
             del plain["pool"], plain["traffic"]
         for image in (plain["image"], *(server["image"] for server in plain["servers"])):

@@ -20,6 +20,10 @@ from deploy.spec import LLM, Alias, Gateway, Host, Model
 TASK_NAMES = {"query": "search_query", "document": "search_document"}
 """NAME:query and NAME:document, for clients of APIs that know no tasks."""
 
+HTTPS_PORT = 443
+ACME_PORT = 80
+"""The port that an authority asks for the answer to its challenge (RFC 8555, 8.3)."""
+
 SALTS_SINCE = "1.1"
 """TensorRT-LLM's LLM API takes a `cache_salt` (pull request 7106); no engine's model does."""
 
@@ -33,7 +37,7 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
     return GatewaySlice(
         address=gateway.address,
         ports=gateway.ports,
-        url=gateway.url,
+        url=gateway.url or https_url(gateway),
         is_behind_balancer=gateway.protection == "balancer" and len(servers) == 1,
         keys=gateway.keys or "",
         hold_seconds=gateway.hold_seconds,
@@ -53,6 +57,14 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
         models=models,
         aliases=(*task_aliases(models), *_adapter_aliases(host), *_declared_aliases(gateway)),
     )
+
+
+def https_url(gateway: Gateway) -> str:
+    """The address that clients type for a certificate of ACME; empty if the certificate's names are not known here."""
+    https = gateway.https
+    if https is None or https.acme is None or not https.acme.names:
+        return ""
+    return f"https://{https.acme.names[0]}" + (f":{https.port}" if https.port != HTTPS_PORT else "")
 
 
 def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:

@@ -146,13 +146,14 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
         yield from files
         return
     if KINDS[architecture.kind] != type(model).__name__:
+        model_words = _shown(model) if model.source else f"name={model.name!r}, …"
         yield refuse(
             "wrong-kind",
             f"{model.name}: {architecture.name} is no {type(model).__name__.lower()}",
             where=place,
-            seen=f"{type(model).__name__}(checkpoint={_shown(model)})",
+            seen=f"{type(model).__name__}({_shown(model)})",
             wanted=f"{KINDS[architecture.kind]}(…) for this architecture",
-            attempt=f"{KINDS[architecture.kind]}(name={model.name!r}, …), or {_alternative(model)}",
+            attempt=f"{KINDS[architecture.kind]}({model_words}), or {_alternative(model)}",
         )
         return
     yield from _path(host, server, served)
@@ -163,7 +164,9 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
 
 
 def _shown(model: Model) -> str:
-    return repr(model.checkpoint) if isinstance(model.checkpoint, str) else "Checkpoint(…)"
+    if model.source:
+        return f'"{model.source}"'
+    return f"checkpoint={model.checkpoint!r}" if isinstance(model.checkpoint, str) else "checkpoint=Checkpoint(…)"
 
 
 def _alternative(model: Model) -> str:

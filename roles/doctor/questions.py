@@ -172,7 +172,7 @@ def _certificates(mine: Slice | BalancerSlice | MonitorSlice) -> str:
     used = [f"{SETTINGS}/mutual/host.pem", f"{SETTINGS}/mutual/authority.pem"]
     if gateway and gateway.others:
         used += [f"{SETTINGS}/gateway/mutual.pem", f"{SETTINGS}/gateway/authority.pem"]
-    named = f"$(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u)"
+    named = f"$(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/{{balancer,https}}/haproxy.cfg | sort -u)"
     expiry = 'echo "$f $(openssl x509 -noout -enddate -in $f)"'
     return f"{{ for f in {named} {' '.join(used)}; do [ ! -e $f ] || {expiry}; done; }} 2>/dev/null"
 

@@ -16,6 +16,7 @@ from deploy.models.files import ROOT, weights_path
 from deploy.slices.host import Slice
 from roles import cards
 from roles._pyinfra.facts import HostFacts, ask_value, script
+from roles._shipping.places import SETTINGS
 from roles.preflight import docker
 
 _PCI = (
@@ -140,6 +141,7 @@ def _ask_service(mine: Slice) -> list[str]:
     servers = [f"triton@{server.name}.service" for server in mine.servers]
     more = ["'enginehouse-gateway@*'"] if mine.gateway else []
     more += ["enginehouse-mutual.service"] if mine.mutual and mine.mutual.port else []
+    more += ["enginehouse-https.service"] if mine.https else []
     units = " ".join([join(servers), "enginehouse-traffic.service", *more])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
     ours = "docker ps --quiet --filter label=enginehouse.server"
@@ -180,6 +182,8 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
         sources.append(("docker-packages", url, "command -v dockerd >/dev/null"))
     url = mirrors.toolkit.url if mirrors.toolkit else "https://nvidia.github.io"
     sources.append(("toolkit-packages", url, "command -v nvidia-ctk >/dev/null"))
+    if mine.https and mine.https.acme:
+        sources.append(("the-certificate", mine.https.acme.directory, f"[ -s {SETTINGS}/https/acme.pem ]"))
     image = f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null"
     if not _has_peers(mine, mine.image.files_name, mine.image.digest):
         sources.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))

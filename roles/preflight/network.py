@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
+from deploy.topology.gateway import ACME_PORT
 from roles._pyinfra.facts import HostFacts
 
 
@@ -37,6 +38,11 @@ def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
                 port, "gateways_port", "enginehouse-mutual", "mutual TLS, Traffic(gateways_port=…)", facts, mine
             )
     yield from _of_gateway(facts, mine, listening)
+    if mine.https and "enginehouse-https.service" not in serving:
+        wanted = {"port": mine.https.port} | ({"challenge's port": ACME_PORT} if mine.https.acme else {})
+        for name, port in wanted.items():
+            if any(taken == port and _overlap(at, mine.https.address) for at, taken in listening):
+                yield _taken(port, name, "enginehouse-https", "the gateway's HTTPS, Https(port=…)", facts, mine)
 
 
 def _of_gateway(

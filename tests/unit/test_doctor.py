@@ -126,6 +126,8 @@ FIRES = {
     "port-open": {"listening": "00000000:1F40 0A"},
     "certificate-ended": {"certificates": "/etc/enginehouse/balancer/tls-1.pem notAfter=Nov 22 10:00:00 2026 GMT"},
     "certificate-ends": {"certificates": "/etc/enginehouse/balancer/tls-1.pem notAfter=Dec  1 10:00:00 2026 GMT"},
+    "ordered-certificate-ended": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Nov 22 10:00:00 2026 GMT"},
+    "ordered-certificate-ends": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Dec  1 10:00:00 2026 GMT"},
     "fleet-certificate-ended": {"certificates": "/etc/enginehouse/mutual/host.pem notAfter=Nov 22 10:00:00 2026 GMT"},
     "fleet-authority-ended": {"certificates": f"{AUTHORITY} notAfter=Nov 22 10:00:00 2026 GMT"},
     "fleet-authority-ends": {"certificates": f"{AUTHORITY} notAfter=May  1 10:00:00 2027 GMT"},

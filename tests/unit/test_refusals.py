@@ -11,8 +11,10 @@ from tests.unit import (
     wrong_balancers,
     wrong_believed,
     wrong_gateway,
+    wrong_https,
     wrong_llm,
     wrong_monitors,
+    wrong_names,
     wrong_numbers,
     wrong_sharing,
 )
@@ -25,8 +27,10 @@ ALL = {
     **wrong_believed.ALL,
     **wrong_balancers.ALL,
     **wrong_gateway.ALL,
+    **wrong_https.ALL,
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
+    **wrong_names.ALL,
     **wrong_numbers.ALL,
 }
 
