@@ -132,6 +132,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "max_num_tokens": _CONTEXT,
         "cancellation_check_period_ms": Believable("ms", 1, 10_000, "a client that has gone costs until then"),
         "max_queue_size": _QUEUE,
+        "port": _LISTEN,
     },
     "LoRA": {
         "max_rank": Believable("", 1, 1024, "published adapters have 8 to 256"),

@@ -114,7 +114,8 @@ def answer_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
         for model in server.models:
             status = answers.get((server.name, model), "200")
             if status != "200":
-                evidence = f"/v2/models/{model}/ready answers {status or 'nothing'}"
+                page = "/health" if model == server.llm else f"/v2/models/{model}/ready"
+                evidence = f"{page} answers {status or 'nothing'}"
                 yield finding_of("model-not-ready", evidence, f"{server.name}/{model}", server=server.name)
 
 

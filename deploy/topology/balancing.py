@@ -206,7 +206,7 @@ def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
             grpc_port=server.grpc_port,
             agent_address=address_of(host),
             agent_port=host.traffic.agent_port,
-            models=tuple(model.name for model in server.models),
+            models=tuple(model.name for model in server.in_triton),
         )
         for host in hosts
         if host.pool == route.pool

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 from deploy.catalog import ARCHITECTURES, SYSTEMS
+from deploy.catalog.runtimes import SERVE, VLLM
 from deploy.catalog.versions import at_least
 from deploy.models.files import weights_path
 from deploy.models.llm_contract import model_name
@@ -88,14 +89,29 @@ def gateway_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[GatewayM
 
 
 def takes_salt(path: str, trtllm: str) -> bool:
-    """True if an LLM on this path keeps cached prefixes of different salts apart."""
+    """True if an LLM on this path keeps cached prefixes of different salts apart.
+
+    vLLM's completions take `cache_salt` (0.26.0); those of trtllm-serve were not read to take it.
+    """
+    if path in (VLLM, SERVE):
+        return path == VLLM
     return path != "engine" and at_least(trtllm, SALTS_SINCE)
 
 
 def fingerprint(servers: Iterable[ServerSlice]) -> str:
     """`serves-` and 16 hex digits over images and models; ports and addresses change no answer."""
-    content = [(_said(server.image), [asdict(model) for model in server.models]) for server in servers]
+    content = [(_said(server.image), [_answering(model) for model in server.models]) for server in servers]
     return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _answering(model: ModelSlice) -> dict[str, object]:
+    """A model's values; a program beside Triton without its port, which changes no answer."""
+    values = asdict(model)
+    if model.runtime is None:
+        del values["runtime"]
+    else:
+        values["runtime"] = asdict(model.runtime) | {"port": 0, "arguments": ()}
+    return values
 
 
 def _said(image: ImageSlice) -> dict[str, object]:
@@ -123,6 +139,8 @@ def _model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | 
 
 def salted(model: ModelSlice, trtllm: str) -> bool:
     """True if the server keeps cached prefixes of tenants apart by a salt."""
+    if model.runtime:
+        return model.kv_reuse and takes_salt(model.runtime.name, model.runtime.image.trtllm)
     return model.kv_reuse and takes_salt(model.path, trtllm)
 
 

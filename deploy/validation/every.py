@@ -40,6 +40,7 @@ from deploy.validation.products import fp8_gains_and_costs
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.repositories import repository_notices, repository_problems
 from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
+from deploy.validation.runtimes import runtime_notices
 from deploy.validation.secrets import secret_problems
 from deploy.validation.servers import server_problems
 from deploy.validation.shapes import shape_problems
@@ -178,6 +179,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
         )
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
+    yield from runtime_notices(host)
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))

@@ -65,6 +65,7 @@ UNITS = {
     "enginehouse-undo.service": Held(9.5, "root with three capabilities for files of /etc"),
     "enginehouse-watch@.service": Held(5.2, "root without capabilities: it restarts a server"),
     "enginehouse-weights@.service": Held(9.0, "`enginehouse-fetch`; root checks and publishes"),
+    "llm@.service": Held(3.0, "root with six capabilities: Docker's socket"),
     "triton@.service": Held(3.0, "root with six capabilities: Docker's socket"),
 }
 

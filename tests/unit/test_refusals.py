@@ -16,6 +16,7 @@ from tests.unit import (
     wrong_monitors,
     wrong_names,
     wrong_numbers,
+    wrong_runtimes,
     wrong_sharing,
 )
 from tests.unit.golden import DIRECTORY, same_as_golden
@@ -30,6 +31,7 @@ ALL = {
     **wrong_https.ALL,
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
+    **wrong_runtimes.ALL,
     **wrong_names.ALL,
     **wrong_numbers.ALL,
 }
