@@ -79,10 +79,9 @@ def table() -> str:
     rows = ["| format | PyTorch backend | engine path |", "| --- | --- | --- |"]
     offered = [row for row in RELEASES.values() if row.offered and row.trtllm]
     for row in FORMATS.values():
-        since = [
-            release.name for release in offered if row.pytorch_since and at_least(release.trtllm, row.pytorch_since)
-        ]
-        pytorch = f"from {min(since)}" if since else f"no: {row.why}"
+        first = row.pytorch_since or "99"
+        releases = [release.name for release in offered if at_least(release.trtllm, first)]
+        pytorch = f"from {min(releases)}" if releases else f"no: {row.why}"
         rows.append(f"| {row.title} | {pytorch} | {'yes' if row.engine else 'no'} |")
     return "\n".join(["", *rows, "", ""])
 

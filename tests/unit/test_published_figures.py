@@ -42,7 +42,7 @@ def shape(name: str) -> Checkpoint:
         (LLAMA_8B, 128_000, 15.62 * GIB),
         (LLAMA_70B, 16_000, 4.88 * GIB),
         (LLAMA_70B, 128_000, 39.06 * GIB),
-        # 516 KB and 70 KB a token: DeepSeek's paper on DeepSeek-V3 and its hardware (May 2025), as quoted by its readers
+        # 516 KB and 70 KB a token: DeepSeek's paper on V3 and its hardware (May 2025), as quoted by its readers
         (LLAMA_405B, 1, 516_000),
         (DEEPSEEK_V3, 1, 70_000),
         # V3.x seen in llama.cpp with 16 bit: 10.72 GiB at 160k tokens, 68.625 at 1M (provide.ai on DeepSeek V4)
