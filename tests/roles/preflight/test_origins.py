@@ -31,7 +31,7 @@ NEW, OLD = "580.95.05", "535.261.03"
 
 
 def facts(**values: str) -> HostFacts:
-    """What a host answers; names with dashes."""
+    """Answers of a host; names with dashes."""
     return HostFacts(values={name.replace("_", "-"): value for name, value in values.items() if value})
 
 
