@@ -28,7 +28,7 @@ def number_problems(value: Any, where: str = "") -> Iterator[Refusal]:
         for field in fields(value):
             inside = getattr(value, field.name)
             place = f"{where}.{field.name}" if where else field.name
-            if field.name == "checkpoint" and getattr(value, "source", ""):
+            if field.name == "checkpoint" and getattr(value, "source", None):
                 continue  # numbers of published files, which nobody typed
             if field.name in rows:
                 yield from _judged(inside, rows[field.name], place, field.name, field.default)
