@@ -9,6 +9,7 @@ from typing import Any
 from deploy.catalog.believable import RANGES, Believable
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
+from deploy.spec import LLM, Encoder
 
 MIB_PER_GIB = 1024
 BYTES_PER_MIB = 2**20
@@ -28,7 +29,7 @@ def number_problems(value: Any, where: str = "") -> Iterator[Refusal]:
         for field in fields(value):
             inside = getattr(value, field.name)
             place = f"{where}.{field.name}" if where else field.name
-            if field.name == "checkpoint" and getattr(value, "source", None):
+            if field.name == "checkpoint" and isinstance(value, (LLM, Encoder)) and value.source:
                 continue  # numbers of published files, which nobody typed
             if field.name in rows:
                 yield from _judged(inside, rows[field.name], place, field.name, field.default)
