@@ -27,6 +27,13 @@ class Weights:
         """The tensor `name` on the device, of any shape; it cannot be had again."""
         return self._tensors.pop(name).to(self._device)
 
+    def peek(self, name: str) -> Tensor:
+        """The tensor `name` on the host, of any shape; it can still be had. Raises: KeyError as above."""
+        return self._tensors[name]
+
+    def __delitem__(self, name: str) -> None:
+        del self._tensors[name]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 

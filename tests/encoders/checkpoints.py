@@ -95,6 +95,22 @@ NOMIC_1 = {key: value for key, value in NOMIC.items() if "moe" not in key and "e
     "n_positions": 8192,
     **dict.fromkeys(("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"), False),
 }
+MODERN: dict[str, Any] = {
+    "model_type": "modernbert",
+    "hidden_size": 48,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 512,
+    "local_attention": 8,
+    "global_attn_every_n_layers": 3,
+    "vocab_size": 200,
+    "pad_token_id": 0,
+    "cls_token_id": 2,
+    "sep_token_id": 3,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+}
 
 
 def write(directory: Path, config: dict[str, Any], weights: Weights, tokenizer: Tokenizer | None = None) -> Path:
