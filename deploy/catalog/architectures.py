@@ -31,6 +31,7 @@ LLM_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    "hf_quant_config.json",  # the format of ModelOpt's weights: without it they are taken for plain numbers
     "chat_template.jinja",  # where newer checkpoints keep it; older ones have it in tokenizer_config.json
 )
 GPT_OSS_FILES = (

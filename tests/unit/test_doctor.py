@@ -20,6 +20,7 @@ XID = "1795420000.123456 host kernel: NVRM: Xid (PCI:0000:00:06): {}, pid=1234, 
 SLOT = 'main enginehouse_llm_cache_share{{model="llm"}} {}'
 METRIC = 'main nv_trt_llm_kv_cache_block_metrics{{kv_cache_block_type="{}",model="llm",version="1"}} {}'
 HOLD = '{{"since": {}, "until": {}}}'
+AUTHORITY = "/etc/enginehouse/mutual/authority.pem"
 
 
 def units(old: str, new: str) -> dict[str, str]:
@@ -125,7 +126,11 @@ FIRES = {
     "port-open": {"listening": "00000000:1F40 0A"},
     "certificate-ended": {"certificates": "/etc/enginehouse/balancer/tls-1.pem notAfter=Nov 22 10:00:00 2026 GMT"},
     "certificate-ends": {"certificates": "/etc/enginehouse/balancer/tls-1.pem notAfter=Dec  1 10:00:00 2026 GMT"},
+    "ordered-certificate-ended": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Nov 22 10:00:00 2026 GMT"},
+    "ordered-certificate-ends": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Dec  1 10:00:00 2026 GMT"},
     "fleet-certificate-ended": {"certificates": "/etc/enginehouse/mutual/host.pem notAfter=Nov 22 10:00:00 2026 GMT"},
+    "fleet-authority-ended": {"certificates": f"{AUTHORITY} notAfter=Nov 22 10:00:00 2026 GMT"},
+    "fleet-authority-ends": {"certificates": f"{AUTHORITY} notAfter=May  1 10:00:00 2027 GMT"},
     "fleet-certificate-ends": {"certificates": "/etc/enginehouse/gateway/mutual.pem notAfter=Dec  1 10:00:00 2026 GMT"},
 }
 """The change of a healthy host that makes each finding; the kinds of other tests are in ELSEWHERE."""
