@@ -140,7 +140,7 @@ class Classifier:
         self.dense, self.score = (weights.linear(name) for name in HEADS[head])
 
     def __call__(self, trunk: Trunk, batch: Packed) -> Tensor:
-        """One float32 logit per sequence, [sequences]."""
+        """The float32 logit of every sequence, [sequences]."""
         return self.score(torch.tanh(self.dense(trunk(batch, only_first=True).float()))).squeeze(-1)
 
 

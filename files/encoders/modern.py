@@ -97,7 +97,7 @@ class Classifier:
         self.norm = norm(shape, weights, "head.norm")
 
     def __call__(self, trunk: Trunk, batch: Packed) -> Tensor:
-        """One float32 logit per sequence, [sequences]."""
+        """The float32 logit of every sequence, [sequences]."""
         states = trunk(batch)
         mean = self.pooling == "mean"
         pooled = self.kernels.steps.mean(states, batch.starts) if mean else states[firsts(batch)]

@@ -135,5 +135,5 @@ class YesNo:
         self.direction = direction
 
     def __call__(self, trunk: Trunk, batch: Packed) -> Tensor:
-        """One float32 logit per sequence, [sequences]."""
+        """The float32 logit of every sequence, [sequences]."""
         return trunk(batch)[lasts(batch)] @ self.direction

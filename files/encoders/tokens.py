@@ -89,7 +89,7 @@ class Tokenizer:
         return [_array([*before, *ids, *after]) for ids in self._ids(texts)]
 
     def shortened(self, single: Ids, limit: int) -> Ids:
-        """Ids of one text as the network reads it, at most `limit`; the special tokens after it stay."""
+        """Ids of a text as the network reads it, at most `limit`; the special tokens after it stay."""
         if len(single) <= limit:
             return single
         kept = limit - len(self._after)
