@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE, kind_of
 from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.linter.findings import SECRET_NAME, masked
@@ -72,7 +72,7 @@ def migrate(text: str) -> Migration:
 def _written(call: Given, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
     known = _known(source)
-    kind = ARCHITECTURES[known.shape.architecture].kind if known else call.kind or _kind_by_name(source)
+    kind = kind_of(known) if known else call.kind or _kind_by_name(source)
     if known is None and HUB_NAME.fullmatch(source.repository):
         findings = [_of_branch(finding, source, call) for finding in findings]
     if call.adapters:
