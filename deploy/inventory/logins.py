@@ -34,7 +34,20 @@ def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
     if data.get("ssh_hostname") is not None:
         problems += _address("ssh_hostname", data["ssh_hostname"])
     problems += [*_port(data.get("ssh_port")), *_words(data), *_switches(data)]
-    return [*problems, *_unread(data), *_passwords(data)]
+    return [*problems, *_unread(data), *_passwords(data), *_secret_name(name)]
+
+
+def _secret_name(name: str) -> Iterator[Refusal]:
+    """A refusal for a token where a host's name belongs: names are in every plan and every line of a run."""
+    for _where, kind in typed_out(name, "name"):
+        yield refuse(
+            "literal-secret",
+            "the name of a host is a secret",
+            where="name",
+            seen=f"{kind}, not shown",
+            wanted="the host's name or address",
+            attempt="write the name; what stands there is in a file now, so make a new one",
+        )
 
 
 def _address(key: str, value: object) -> Iterator[Refusal]:

@@ -11,6 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from deploy.inventory.fleet import Fleet
+from deploy.io.local_paths import is_file, local_path
 from deploy.io.secrets import described, read
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together
@@ -25,12 +26,12 @@ def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroun
     named = {name for balancer in balancers for name in (balancer.certificate, balancer.clients)}
     named |= {name for host in fleet.hosts for name in (host.hub.ca_file, host.registry.ca_file)}
     paths = {name: place(name, root) for name in sorted(named - {""})}
-    return replace(around, certificates={name: certificate(path) for name, path in paths.items() if path.is_file()})
+    return replace(around, certificates={name: certificate(path) for name, path in paths.items() if is_file(path)})
 
 
 def place(name: str, root: Path) -> Path:
     """The path of a certificate that an inventory names."""
-    return root / Path(name).expanduser()
+    return local_path(name, root)
 
 
 def certificate(path: Path) -> CertificateFile:
@@ -67,13 +68,13 @@ def key_problems(balancers: Iterable[BalancerSlice], root: Path) -> list[Refusal
 
 
 def _of_balancer(balancer: BalancerSlice, root: Path) -> Iterator[Refusal]:
-    if balancer.clients and not place(balancer.clients, root).is_file():
+    if balancer.clients and not is_file(place(balancer.clients, root)):
         yield missing_certificate(balancer.clients, "clients")
     secret = balancer.certificate_key
     if secret is None:
         return
     path = place(balancer.certificate, root)
-    if not path.is_file():
+    if not is_file(path):
         yield missing_certificate(balancer.certificate)
         return
     try:
