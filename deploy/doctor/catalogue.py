@@ -16,8 +16,10 @@ from deploy.doctor.catalogue_logs import CAUSE_ROWS, KERNEL_ROWS
 from deploy.doctor.finding import Finding, Kind, printable
 from deploy.doctor.remedies import BOOT, DEPLOY, VENDOR
 
+NEW_AUTHORITY = "move ~/.config/enginehouse/authority/authority.key away on the control machine"
 MENDED = "python3 -B /usr/local/lib/enginehouse/host gpu-state mended"
 RESET = "systemctl stop triton@SERVER && nvidia-smi --gpu-reset -i {gpu} && " + MENDED + ", then " + DEPLOY
+RENEW = "journalctl -u enginehouse-certificate on the host says why; then systemctl start enginehouse-certificate"
 CLOCKS = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; ask the provider about cooling and power of this host"
 
 _ROWS = (
@@ -486,6 +488,34 @@ _ROWS = (
         "warning",
         "the certificate between a gateway and the hosts that it sends to expires soon, and no run has renewed it",
         f"renew it: {DEPLOY}",
+        True,
+    ),
+    Kind(
+        "ordered-certificate-ended",
+        "broken",
+        "the certificate of an ACME authority has expired: clients refuse it",
+        RENEW,
+        True,
+    ),
+    Kind(
+        "ordered-certificate-ends",
+        "warning",
+        "the certificate of an ACME authority expires soon, and the host's timer has not renewed it",
+        RENEW,
+        True,
+    ),
+    Kind(
+        "fleet-authority-ended",
+        "broken",
+        "the fleet's authority has expired, and every certificate that it signed: gateways and hosts refuse each other",
+        f"{NEW_AUTHORITY}, then without --limit: {DEPLOY}",
+        True,
+    ),
+    Kind(
+        "fleet-authority-ends",
+        "warning",
+        "the fleet's authority expires soon, and every certificate that it signed expires with it",
+        f"{NEW_AUTHORITY}, then without --limit: {DEPLOY}",
         True,
     ),
     # Drift

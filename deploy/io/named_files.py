@@ -14,7 +14,7 @@ from typing import Any
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_paths import beside, is_directory, is_file, local_path
 from deploy.refusals.refuse import model_at
-from deploy.spec import LLM, BalancerHost, Host, MonitorHost, Secret, Server
+from deploy.spec import LLM, BalancerHost, Host, Https, MonitorHost, Secret, Server
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,17 @@ def files_of(host: Host, root: Path) -> Iterator[NamedFile]:
             yield NamedFile("the vault of a secret", secret.source[0], place)
     for server in host.servers:
         yield from _files_of_server(server)
+    if host.gateway and host.gateway.https:
+        yield from _files_of_https(host.gateway.https)
+
+
+def _files_of_https(https: Https) -> Iterator[NamedFile]:
+    if https.certificate:
+        yield NamedFile("the certificate of the host", https.certificate, "gateway.https.certificate")
+    if https.acme and https.acme.authority:
+        yield NamedFile("the issuer of the ACME directory", https.acme.authority, "gateway.https.acme.authority")
+    if https.certificate_key and https.certificate_key.kind == "vault":
+        yield NamedFile("the vault of a secret", https.certificate_key.source[0], "gateway.https.certificate_key")
 
 
 def files_of_balancer(balancer: BalancerHost) -> Iterator[NamedFile]:

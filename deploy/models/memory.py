@@ -42,6 +42,9 @@ SERVER_MIB = 592
 LLM_PROCESSES = 2
 """The stub that runs `model.py`, and the worker the LLM API starts. Not measured: counted as two full contexts."""
 
+VLLM_PROCESSES = 1
+"""vLLM's worker of each GPU; its API server and its engine core hold no context (0.26.0). Counted, not measured."""
+
 ENGINE_PROCESSES = 1
 """The engine path runs inside tritonserver, whose bare context SERVER_MIB has; kernels and cuBLAS still load."""
 

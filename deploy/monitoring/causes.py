@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
 from deploy.doctor.catalogue import KINDS
+from deploy.doctor.ours import AUTHORITY_DAYS, CERTIFICATE_DAYS
 from deploy.doctor.remedies import DEPLOY
 from deploy.monitoring.alert import JOBS, Alert, Severity
 
@@ -39,6 +40,11 @@ def finding(
     for hole, label in labels.items():
         remedy = remedy.replace(f"{{{hole}}}", label)
     return Alert(name, expression, severity, f"{HOST}: {row.means}", remedy, hold_minutes)
+
+
+def fleet_end(kind: str, days: int) -> str:
+    """The expression for certificates of the fleet that end within so many days."""
+    return f'enginehouse_certificate_end_timestamp_seconds{{kind="{kind}"}} - time() < {days} * {DAY_SECONDS}'
 
 
 def lost(job: str) -> Alert:
@@ -169,6 +175,8 @@ CAUSES = (
         10,
     ),
     finding("CertificateEnds", "certificate-ends", f"probe_ssl_earliest_cert_expiry - time() < 14 * {DAY_SECONDS}"),
+    finding("FleetCertificateEnds", "fleet-certificate-ends", fleet_end("certificate", CERTIFICATE_DAYS)),
+    finding("FleetAuthorityEnds", "fleet-authority-ends", fleet_end("authority", AUTHORITY_DAYS)),
     # The host
     finding(
         "DiskLow",

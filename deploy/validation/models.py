@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
 from deploy.catalog.architectures import NOMIC_TASKS
 from deploy.catalog.names import offer
-from deploy.models.paths import choose_path
-from deploy.models.resolve import Served, image_of, release_row, serve, shape_of
+from deploy.models.resolve import Served, serve, shape_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.generation import llm_problems
 from deploy.validation.published import published_problems
+from deploy.validation.runtimes import beside_problems, path_problems
 from deploy.validation.shapes import shape_problems
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -32,6 +32,7 @@ def model_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """A refusal for each mistake in the models of one host, weights and memory apart."""
     for server in host.servers:
         yield from _same_names(server)
+        yield from beside_problems(server, host)
         for model in server.models:
             yield from _any_model(server, model)
             served = serve(model, surroundings)
@@ -146,16 +147,17 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
         yield from files
         return
     if KINDS[architecture.kind] != type(model).__name__:
+        model_words = _shown(model) if model.source else f"name={model.name!r}, …"
         yield refuse(
             "wrong-kind",
             f"{model.name}: {architecture.name} is no {type(model).__name__.lower()}",
             where=place,
-            seen=f"{type(model).__name__}(checkpoint={_shown(model)})",
+            seen=f"{type(model).__name__}({_shown(model)})",
             wanted=f"{KINDS[architecture.kind]}(…) for this architecture",
-            attempt=f"{KINDS[architecture.kind]}(name={model.name!r}, …), or {_alternative(model)}",
+            attempt=f"{KINDS[architecture.kind]}({model_words}), or {_alternative(model)}",
         )
         return
-    yield from _path(host, server, served)
+    yield from path_problems(host, server, served)
     if isinstance(model, LLM):
         yield from llm_problems(host, server, served, model)
     else:
@@ -163,31 +165,15 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
 
 
 def _shown(model: Model) -> str:
-    return repr(model.checkpoint) if isinstance(model.checkpoint, str) else "Checkpoint(…)"
+    if model.source:
+        return f'"{model.source}"'
+    return f"checkpoint={model.checkpoint!r}" if isinstance(model.checkpoint, str) else "checkpoint=Checkpoint(…)"
 
 
 def _alternative(model: Model) -> str:
     kind = {"LLM": "llm", "Embedder": "embedder"}.get(type(model).__name__, "reranker")
     rows = [row.name for row in CHECKPOINTS.values() if ARCHITECTURES[row.shape.architecture].kind == kind]
     return f"a checkpoint that is one: {', '.join(rows)}"
-
-
-def _path(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
-    row = release_row(host.release)
-    if row is None or not row.offered:
-        return
-    image = image_of(host, row)
-    choice = choose_path(served.model.path, served.architecture, image.trtllm)
-    if not choice.path:
-        release = host.release if isinstance(host.release, str) else host.release.name
-        yield refuse(
-            choice.kind,
-            f"{served.model.name}: {choice.reason}",
-            where=model_at(server.name, served.model.name, "path"),
-            seen=f'path="{served.model.path}", release {release} with TensorRT-LLM {image.trtllm or "(none)"}',
-            wanted="a path this architecture and this release both have",
-            attempt=choice.attempt,
-        )
 
 
 def encoder_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import LLM, Server
+from deploy.spec import Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
@@ -22,23 +22,21 @@ OWN_CODE = ("NomicBertModel",)
 
 def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
     """A refusal for files that the backend of this model would load wrongly, or not at all."""
-    files = served.local
-    if files is None or not files.config:
-        return
-    if isinstance(served.model, LLM):
-        yield from _encodes(server, served, files)
-    elif served.is_encoder:
-        yield from _encoder(server, served, files)
+    if served.architecture.kind == "llm":
+        yield from _encodes(server, served)
+    elif served.local and served.local.config and served.is_encoder:
+        yield from _encoder(server, served, served.local)
 
 
-def _encodes(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
+def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
     """A refusal for a decoder that was trained to embed or to rerank: as an LLM it would chat badly, and seem to work.
 
     sentence-transformers' own files say so; else the name does.
     """
-    source = files.repository or served.model.weights.directory
+    weights, files = served.model.weights, served.local.files if served.local else ()
+    source = weights.repository or weights.directory
     named = ENCODES.search(source.rstrip("/").rsplit("/", 1)[-1])
-    marks = [name for name in files.files if name in ("modules.json", "config_sentence_transformers.json")]
+    marks = [name for name in files if name in ("modules.json", "config_sentence_transformers.json")]
     if not named and not marks:
         return
     yield _no(
@@ -47,8 +45,8 @@ def _encodes(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
         "encoder-as-llm",
         f"{source} is a decoder that embeds or reranks, and nothing here serves one",
         seen=marks[0] if marks else f"its name, {source}",
-        wanted="a decoder that generates text",
-        attempt='an encoder of its own: Embedder("BAAI/bge-small-en-v1.5"), Reranker("BAAI/bge-reranker-v2-m3")',
+        wanted="a decoder that generates text, or an encoder",
+        attempt='Embedder("intfloat/multilingual-e5-large"), or Reranker("BAAI/bge-reranker-v2-m3")',
     )
 
 

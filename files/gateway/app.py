@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway import anthropic, audit, cohere, cohere_chat, tei
+from gateway import anthropic, audit, cohere, cohere_chat, cohere_chat_v1, tei
 from gateway.anthropic_answer import anthropic_error
 from gateway.bodies import body_bounds
 from gateway.chat import chat_completions
@@ -84,6 +84,7 @@ ROUTES = {
     "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic_error, "llm"),
     "/v1/messages/count_tokens": Route("POST", anthropic.count_tokens, "tokenize", anthropic_error, "llm"),
     "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
+    "/v1/chat": Route("POST", cohere_chat_v1.chat, "chat", kind="llm"),
     "/v2/chat": Route("POST", cohere_chat.chat, "chat", kind="llm"),
     "/v1/embed": Route("POST", cohere.embed_v1, "embeddings", kind="embedder"),
     "/v2/embed": Route("POST", cohere.embed_v2, "embeddings", kind="embedder"),

@@ -41,22 +41,21 @@ async def chat(request: Request) -> None:
         _message(fields.within(message, f"messages[{number - 1}]"), chat)
         if number % 64 == 0:
             await request.gateway.pauses.pause()
-    moved(fields, chat.body, max_tokens="max_tokens", temperature="temperature", seed="seed", p="top_p")
-    moved(fields, chat.body, stream="stream", tools="tools")
-    stop_sequences(fields, chat)
-    moved(fields, chat.body, frequency_penalty="frequency_penalty", presence_penalty="presence_penalty")
-    if top_k := fields.whole("k", 0, 2**31 - 1, 0):  # 0: all
-        chat.body["top_k"] = top_k
-    chat.names |= {"top_p": "p", "top_k": "k"}
+    sampling_fields(fields, chat)
+    moved(fields, chat.body, tools="tools")
     if choice := fields.text("tool_choice", "", choices=("", *CHOICES)):
         chat.body["tool_choice"] = CHOICES[choice]
-    _format(fields.inner("response_format"), chat)
+    answer_format(fields.inner("response_format"), chat)
     thinking = fields.inner("thinking")
     kind = thinking.text("type", "", choices=("", "enabled", "disabled"))
     thinking.only("token_budget", because="the model ends its thought by itself")
     thinking.close()
     chat.think("", False if kind == "disabled" else None)
-    _refused(fields)
+    fields.flag("strict_tools", False)  # a call that is demanded keeps its schema; no other does
+    options = fields.inner("citation_options")
+    options.only("mode", "OFF", "off", "DISABLED", "disabled", because="no document is cited")
+    options.close()
+    refuse_unsupported(fields)
     fields.close()
     understood_chat = await generation(request, chat)
     del thinking, fields, chat  # the body is not held while the model answers
@@ -96,7 +95,19 @@ def _text(part: Fields, role: str, thoughts: list[str]) -> str | None:
     return text_part(part, TEXT, kind)
 
 
-def _format(form: Fields, chat: Translation) -> None:
+def sampling_fields(fields: Fields, chat: Translation) -> None:
+    """The fields of both versions that say how tokens are drawn, how many, and where they end."""
+    moved(fields, chat.body, max_tokens="max_tokens", temperature="temperature", seed="seed", p="top_p")
+    moved(fields, chat.body, stream="stream")
+    stop_sequences(fields, chat)
+    moved(fields, chat.body, frequency_penalty="frequency_penalty", presence_penalty="presence_penalty")
+    if top_k := fields.whole("k", 0, 2**31 - 1, 0):  # 0: all
+        chat.body["top_k"] = top_k
+    chat.names |= {"top_p": "p", "top_k": "k"}
+
+
+def answer_format(form: Fields, chat: Translation) -> None:
+    """The format that holds the answer."""
     kind = form.text("type", "text", choices=("text", "json_object"))
     name = "json_schema" if form.has("json_schema") else "schema"
     schema = form.value("json_schema") or form.value("schema")
@@ -108,12 +119,9 @@ def _format(form: Fields, chat: Translation) -> None:
     form.close()
 
 
-def _refused(fields: Fields) -> None:
-    fields.flag("strict_tools", False)  # a call that is demanded keeps its schema; no other does
+def refuse_unsupported(fields: Fields) -> None:
+    """Refuses fields of both versions that ask for what no model here does."""
     fields.only("documents", [], because="no document is cited: write it into a message")
-    options = fields.inner("citation_options")
-    options.only("mode", "OFF", "off", "DISABLED", "disabled", because="no document is cited")
-    options.close()
     fields.only("safety_mode", "OFF", "NONE", because="no instruction is added to the prompt")
     fields.only("logprobs", False, because="log probabilities are answered by /v1/chat/completions")
     fields.only("raw_prompting", False, because="/v1/completions takes a prompt as it is")

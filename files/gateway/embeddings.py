@@ -26,6 +26,8 @@ JINA_TASKS = {
     "separation": "clustering",
 }
 """Jina's words for tasks, and ours."""
+INPUT_TYPES = {"query": "search_query", "document": "search_document", "passage": "search_document"}
+"""Words of Voyage's and NVIDIA's clients in `input_type`, and ours."""
 
 
 async def embeddings(request: Request) -> None:
@@ -41,7 +43,6 @@ async def embeddings(request: Request) -> None:
     fields.only("late_chunking", False, because="every text has a vector of its own")
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # changes nothing
-    fields.only("input_type", because="say `task`, or the model's name with its task, as `name:query`")
     fields.close()
     request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER[form])
     request.reserve(most_tokens(model, texts))
@@ -52,8 +53,9 @@ async def embeddings(request: Request) -> None:
     vectors = (vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, form))
     data = ({"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    before = compact({"id": f"embd-{request.exchange.identity}", "object": "list"})[:-1]  # Mistral's client wants an id
     after = compact({"model": name, "usage": usage})[1:]
-    await request.exchange.json_of_many('{"object":"list","data":', data, f",{after}")
+    await request.exchange.json_of_many(f'{before},"data":', data, f",{after}")
 
 
 def texts_of(fields: Fields, most: int) -> list[str]:
@@ -77,10 +79,16 @@ def text_of(item: object) -> object:
 
 
 def task_of(fields: Fields, model: ModelSettings, alias: Alias) -> str:
-    """The model's task that the client names, in the model's words or in Jina's; "" for none."""
-    jinas = tuple(word for word, task in JINA_TASKS.items() if task in model.tasks)
-    task = fields.text("task", alias.task, choices=("", *model.tasks, *jinas))
-    return JINA_TASKS.get(task, task)
+    """The task that the client names, in the model's words, in Jina's or in an `input_type`; "" for none."""
+    if not model.tasks:
+        fields.ignore("input_type", because="this model has no tasks")
+    words = {word: task for word, task in INPUT_TYPES.items() if task in model.tasks}
+    kind = fields.text("input_type", "", choices=("", *words, *model.tasks))
+    words |= {word: task for word, task in JINA_TASKS.items() if task in model.tasks}
+    task = fields.text("task", kind or alias.task, choices=("", *model.tasks, *words))
+    if kind and words.get(task, task) != words.get(kind, kind):
+        raise FieldError("input_type", "`input_type` and `task` name different tasks: send either", "invalid_value")
+    return words.get(task, task)
 
 
 def options_of(fields: Fields, model: ModelSettings) -> Options:

@@ -50,7 +50,8 @@ GRACE_SECONDS = 5.0
 PASSED_OVER_SECONDS, PASSED_OVER_AT_ONCE = 5.0, 4
 MODEL = b"x-enginehouse-model"
 """Header with the name of the model that was asked, whatever name the client used."""
-COMMENT = b": still working\n\n"
+COMMENT, EMPTY_LINE = b": still working\n\n", b"\n"
+EVENTS, LINES = b"text/event-stream; charset=utf-8", b"application/stream+json"
 LAST_EVENT = b"data: [DONE]\n\n"
 
 
@@ -86,6 +87,8 @@ class Exchange:
         """Fields of the request that were passed over; the answer names them."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
+        self.is_lines = False
+        """A stream is a JSON value on each line, as Cohere's first chat has it, and no events with names."""
         self.last_words: Callable[[ApiError], tuple[str, object]] | None = None
         """The name and the data of the event that ends a broken stream; None: the error's body, without a name."""
         self.content: bytes | None = None
@@ -282,7 +285,8 @@ class Exchange:
 
     async def named_event(self, name: str, value: object, more: bool = True) -> None:
         """An event that has a name is sent; without `more` it is the stream's last."""
-        await self._stream(f"event: {name}\ndata: {compact(value)}\n\n".encode(), more)
+        content = f"{compact(value)}\n" if self.is_lines else f"event: {name}\ndata: {compact(value)}\n\n"
+        await self._stream(content.encode(), more)
 
     async def done(self) -> None:
         """The stream has ended as OpenAI's does."""
@@ -302,7 +306,7 @@ class Exchange:
     async def comment(self) -> None:
         """A comment has kept the stream from looking dead; nothing where the answer is no stream, or over."""
         if self.streams and not self._has_ended and not self._is_sending:
-            await self._stream(COMMENT)
+            await self._stream(EMPTY_LINE if self.is_lines else COMMENT)
 
     def silent_seconds(self, now: float) -> float:
         """How long nothing was sent, with nothing on its way."""
@@ -317,7 +321,8 @@ class Exchange:
             if self._has_ended:
                 return
             if not self.has_begun:
-                kind, buffering = (b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")
+                kind = (b"content-type", LINES if self.is_lines else EVENTS)
+                buffering = (b"x-accel-buffering", b"no")
                 await self._begin(200, [kind, buffering])
             await self._put(data, more)
 

@@ -16,6 +16,7 @@ import sys
 PROGRAMS = {
     "balancer": "host.balancer",
     "build": "host.build.main",
+    "certificates": "host.certificates",
     "clean-up": "host.clean_up",
     "gateway": "host.gateway",
     "engine": "host.engine",
@@ -26,6 +27,7 @@ PROGRAMS = {
     "mig": "host.mig",
     "peers": "host.peers.main",
     "prove": "host.prove",
+    "prove-llm": "host.prove_llm",
     "publish": "host.publish",
     "pull": "host.pull",
     "swap": "host.swap",

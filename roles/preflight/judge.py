@@ -122,11 +122,12 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
         attempt = f"memory_mib={memory_mib} in its Machine, or a larger VM"
         actual, wanted = f"{memory_mib:,} MiB", f"{mine.machine.memory_mib:,} MiB"
         yield refusal(mine, "the machine has less memory than declared", actual, wanted, attempt, "memory")
-    has_all = facts.value("weights") and facts.value("image")
+    images = [("image", mine.image), *((f"image-{number}", more) for number, more in enumerate(mine.runtime_images))]
+    has_all = facts.value("weights") and all(facts.value(name) for name, _ in images)
     free_mib, needed_mib = free_disk_mib(facts, mine), mine.disk_needed_mib
-    if facts.value("image") or facts.value("pulling"):
-        # A run that was cut had room for the image, and has used it: the next one must not ask for it again.
-        needed_mib -= IMAGE_UNPACK_FACTOR * mine.image.size_mib
+    # A run that was cut had room for the images, and has used it: the next one must not ask for it again.
+    present = (image for name, image in images if facts.value(name) or facts.value("pulling"))
+    needed_mib -= sum(IMAGE_UNPACK_FACTOR * image.size_mib for image in present)
     used = facts.value("used-mib") or "0"
     # What a slow disk could not count in time is no reason to refuse: a transfer that finds no room ends well.
     if not has_all and used != "unknown" and free_mib + int(used) < needed_mib:

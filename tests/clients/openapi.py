@@ -72,7 +72,7 @@ SAMPLED: Schema = {
 MESSAGE = said(
     ("role", "content"),
     role=word("system", "developer", "user", "assistant"),
-    content={"anyOf": [TEXT, items(told(type=word("text"), text=TEXT), 1, MOST_PARTS)]},
+    content={"anyOf": [TEXT, items(said(("type", "text"), type=word("text"), text=TEXT), 1, MOST_PARTS)]},
     name=TEXT,
 )
 CHAT = said(
@@ -82,7 +82,7 @@ CHAT = said(
     logprobs=FLAG,
     top_logprobs=whole(0, MOST_LOGPROBS),
     max_completion_tokens=whole(1, MOST),
-    response_format=told(type=word("text", "json_object")),
+    response_format=said(("type",), type=word("text", "json_object")),
     **SAMPLED,
 )
 IDS: Schema = {"type": "array", "items": COUNT, "minItems": 1}
@@ -140,6 +140,7 @@ COMPLETION_ANSWER = told(
 )
 VECTOR: Schema = {"anyOf": [{"type": "string", "contentEncoding": "base64"}, items({"type": "number"}, 1, 4)]}
 EMBEDDING_ANSWER = told(
+    id=TEXT,
     object=word("list"),
     data=items(told(object=word("embedding"), index=COUNT, embedding=VECTOR), 1, 2048),
     model=TEXT,
@@ -170,8 +171,8 @@ ERROR = told(
 )
 
 
-USER_MESSAGE = told(role=word("user"), content=TEXT)
-ITEM = told(role=word("user", "system", "developer", "assistant"), content=TEXT)
+USER_MESSAGE = said(("role", "content"), role=word("user"), content=TEXT)
+ITEM = said(("role", "content"), role=word("user", "system", "developer", "assistant"), content=TEXT)
 RESPONSE = said(
     ("model", "input"),
     model=word("llama", "gpt-4o"),
@@ -259,6 +260,25 @@ COHERE_ANSWER = told(
     finish_reason=word("COMPLETE", "MAX_TOKENS"),
     usage=told(billed_units=COHERE_COUNTS, tokens=COHERE_COUNTS, cached_tokens=COUNT),
 )
+TURN = said(("role",), role=word("USER", "CHATBOT", "SYSTEM"), message=TEXT)
+FIRST_CHAT = said(
+    ("model", "message"),
+    model=word("llama"),
+    message={"type": "string", "minLength": 1},
+    preamble=TEXT,
+    chat_history=items(TURN, 0),
+    max_tokens=whole(1, MOST),
+    k=whole(0, MOST),
+    p=number(0, 1),
+)
+FIRST_ANSWER = told(
+    response_id=TEXT,
+    generation_id=TEXT,
+    text=TEXT,
+    chat_history=items(TURN, 2, MOST_MESSAGES + 2),
+    finish_reason=word("COMPLETE", "MAX_TOKENS"),
+    meta=told(api_version=told(version=word("1")), billed_units=COHERE_COUNTS, tokens=COHERE_COUNTS),
+)
 COHERE_EMBED = said(
     ("model", "texts", "input_type"),
     model=word("nomic"),
@@ -311,6 +331,7 @@ def specification() -> Schema:
         "/v1/messages/count_tokens": {
             "post": operation(told(input_tokens=COUNT), COUNTED, 404, 413, 415, error=ANTHROPIC_ERROR),
         },
+        "/v1/chat": {"post": operation(FIRST_ANSWER, FIRST_CHAT, 404, 413, 415)},
         "/v2/chat": {"post": operation(COHERE_ANSWER, COHERE_CHAT, 404, 413, 415)},
         "/v2/embed": {"post": operation(EMBED_ANSWER, COHERE_EMBED, 404, 413, 415)},
         "/v1/embeddings": {"post": operation(EMBEDDING_ANSWER, EMBEDDING, 404, 413, 415)},

@@ -250,6 +250,24 @@ async def test_a_client_that_names_no_model_means_the_default(tmp_path: Path) ->
         assert front.triton.asked[0].parameters["task"] == "search_query"
 
 
+@pytest.mark.parametrize(
+    ("more", "status", "task"),
+    [
+        ({"input_type": "query"}, 200, "search_query"),
+        ({"input_type": "passage"}, 200, "search_document"),
+        ({"input_type": "document", "task": "retrieval.passage"}, 200, "search_document"),
+        ({"input_type": "query", "task": "search_document"}, 400, None),
+        ({"input_type": "image"}, 400, None),
+    ],
+)
+@in_loop
+async def test_an_input_type_is_the_models_task(tmp_path: Path, more: Any, status: int, task: str | None) -> None:
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": "a", **more})
+        tasks = [request.parameters["task"] for request in front.triton.asked]
+    assert (answer.status, tasks) == (status, [task] if task else []), answer.body
+
+
 @in_loop
 async def test_gzip_of_blocks_without_content_is_refused_in_turns(tmp_path: Path) -> None:
     """Empty blocks unpack to nothing, so that a bound of what comes out alone would read them all at once."""

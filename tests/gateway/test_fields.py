@@ -124,7 +124,7 @@ FIELDS: dict[str, dict[str, Verdict]] = {
         "encoding_format": Honoured("base64"),
         "dimensions": Honoured(2),
         "user": Harmless("somebody"),
-        "input_type": Refused("query"),
+        "input_type": Honoured("query"),
         "task": Honoured("search_query"),
         "truncate": Honoured(True),
     },

@@ -51,6 +51,10 @@ NAMES = {
         *("stop_sequences", "temperature", "cache_control", "mcp_servers", "unknown"),
     ],
     "/v1/messages/count_tokens": ["messages", "system", "tools", "tool_choice", "thinking", "output_config"],
+    "/v1/chat": [
+        *("message", "preamble", "chat_history", "tool_results", "tools", "response_format", "k", "p", "max_tokens"),
+        *("stop_sequences", "documents", "connectors", "conversation_id", "citation_quality", "unknown"),
+    ],
     "/v2/chat": [
         *("messages", "tools", "tool_choice", "response_format", "k", "p", "max_tokens", "stop_sequences", "thinking"),
         *("documents", "citation_options", "logprobs", "strict_tools", "unknown"),
@@ -114,6 +118,7 @@ LIKELY = {
 }
 LIKELY |= {"documents": st.lists(st.text(max_size=9), min_size=1, max_size=5)}
 LIKELY |= {"text": st.text(max_size=9), "tokens": st.lists(st.integers(0, 300), min_size=1, max_size=5)}
+LIKELY |= {"message": st.text(max_size=9)}
 LIKELY |= {"max_tokens": st.integers(1, 9), "input_type": st.sampled_from(["search_query", "clustering"])}
 LIKELY |= {"texts": LIKELY["documents"]}
 SCHEMA_WORDS = ["$ref", "$defs", "items", "anyOf", "pattern", "minLength", "maxItems", "properties", "enum"]
@@ -136,6 +141,19 @@ PARTS = st.fixed_dictionaries(
     | {"input": st.dictionaries(st.text(max_size=3), VALUES, max_size=2) | VALUES, "summary": VALUES},
 )
 """Items of Responses, and blocks of Messages."""
+OLD_CALLS = st.fixed_dictionaries(
+    {"name": st.just("a") | VALUES, "parameters": st.just({}) | st.dictionaries(st.text(max_size=3), VALUES) | VALUES}
+)
+RESULTS = st.lists(
+    st.fixed_dictionaries({"call": OLD_CALLS, "outputs": st.lists(VALUES, max_size=2) | VALUES}), max_size=3
+)
+OLD_TOOLS = st.fixed_dictionaries({
+    "name": st.sampled_from(["a", "b"]),
+    "parameter_definitions": st.dictionaries(st.text(max_size=3), st.fixed_dictionaries({
+        "type": st.sampled_from(["int", "List[str]", "list[list]", "?"]) | VALUES, "required": st.booleans(),
+    }), max_size=2) | VALUES,
+})  # fmt: skip
+"""Calls, results and tools of Cohere's first chat."""
 FORMS = st.fixed_dictionaries({
     "type": st.just("json_schema"),
     "json_schema": st.fixed_dictionaries({"name": st.just("x"), "schema": SCHEMAS}),
@@ -143,7 +161,17 @@ FORMS = st.fixed_dictionaries({
 DEEP: dict[str, st.SearchStrategy[Any]] = {
     "input": st.lists(PARTS, min_size=1, max_size=3),
     "response_format": FORMS,
-    "tools": st.lists(st.fixed_dictionaries({"type": st.just("function"), "function": FUNCTIONS}), max_size=3),
+    "tools": st.lists(
+        OLD_TOOLS | st.fixed_dictionaries({"type": st.just("function"), "function": FUNCTIONS}), max_size=3
+    ),
+    "tool_results": RESULTS,
+    "chat_history": st.lists(
+        st.fixed_dictionaries(
+            {"role": st.sampled_from(["USER", "CHATBOT", "TOOL", "SYSTEM"])},
+            optional={"message": st.text(max_size=9) | VALUES, "tool_calls": st.lists(OLD_CALLS, max_size=2) | VALUES,
+                      "tool_results": RESULTS | VALUES},
+        ), max_size=3,
+    ),
     "tool_choice": st.sampled_from(["required", "auto", "none"]) | VALUES,
     "messages": st.lists(
         st.fixed_dictionaries(

@@ -69,6 +69,15 @@ def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, v
     )
 
 
+def fleet_end(kind: str, file: str, firing_days: int, silent_days: int) -> Case:
+    """A certificate that ends so many days after the first sample; one whose end has passed fires as well."""
+    labels = f'file="{file}",kind="{kind}"'
+    series = f"enginehouse_certificate_end_timestamp_seconds{{{HOST},{labels}}}"
+    fires = {"instance": "h100-01", "job": "host", "file": file, "kind": kind}
+    firing, silent = ({series: f"{days * 86_400}x20"} for days in (firing_days, silent_days))
+    return Case("5m", firing, silent, fires, otherwise=({series: "1x20"}, {}))
+
+
 def steady(series: str, firing: str, silent: str, at: str = "30m", **fires: str) -> Case:
     """A series at one value, and at another."""
     job, instance = ("host", "h100-01")
@@ -240,6 +249,8 @@ CASES = {
         {'probe_ssl_earliest_cert_expiry{instance="https://gateway/",job="probe"}': "2000000x20"},
         {"instance": "https://gateway/", "job": "probe"},
     ),
+    "FleetCertificateEnds": fleet_end("certificate", "/etc/enginehouse/mutual/host.pem", 20, 22),
+    "FleetAuthorityEnds": fleet_end("authority", "/etc/enginehouse/gateway/authority.pem", 179, 181),
     "DiskLow": share("node_filesystem_avail_bytes", "node_filesystem_size_bytes", "9", "11", DISK_LABELS, **DISK),
     "InodesLow": share("node_filesystem_files_free", "node_filesystem_files", "4", "6", DISK_LABELS, **DISK),
     "ReadOnly": steady(f"node_filesystem_readonly{{{HOST},{DISK_LABELS}}}", "1", "0", **DISK),

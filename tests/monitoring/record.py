@@ -116,13 +116,18 @@ async def triton(folder: Path) -> None:
 
 async def host(folder: Path, program: str) -> None:
     """Debian's node-exporter beside this project's textfiles, with an nvidia-smi and a journal of a few lines."""
-    from host import watch
+    from host import certificates, watch
     from tests.roles.health.test_gpu_state import LINE, Host
 
     with pytest.MonkeyPatch.context() as patch:
         made = Host(folder, patch)
         made.journal(LINE)
         made.call("metrics")
+        (folder / "mutual").mkdir()
+        (folder / "mutual/haproxy.cfg").touch()
+        for name in ("host", "authority"):
+            write_certificate(folder / "mutual", name)
+        certificates.main([])
     seen = {
         "models": {"llama": {"misses": 0, "misses_total": 0, "slow": 0, "answer_seconds": 0.2}},
         "restarts_total": 0,
@@ -131,7 +136,8 @@ async def host(folder: Path, program: str) -> None:
     words = [f"--collector.textfile.directory={folder / 'metrics'}", "--collector.disable-defaults"]
     collectors = ("cpu", "filesystem", "loadavg", "meminfo", "textfile", "time", "timex", "uname")
     with exporter(program, *words, *(f"--collector.{name}" for name in collectors)) as place:
-        page = get(place, "/metrics").replace(platform.node(), "machine").replace(str(folder), "/var/lib/enginehouse")
+        page = get(place, "/metrics").replace(platform.node(), "machine")
+    page = page.replace(f"{folder}/mutual", "/etc/enginehouse/mutual").replace(str(folder), "/var/lib/enginehouse")
     keep("host", f"{version(program)}, on loopback; this project's textfiles with a stand-in card", page)
 
 

@@ -20,7 +20,7 @@ from deploy.monitoring.levels import BURNS, LEVELS, recordings
 from deploy.monitoring.rules import groups, rule_file
 from encoders.metrics import COUNTERS, GAUGES
 from gateway.metrics import Metrics
-from host import gpu_state, watch
+from host import certificates, gpu_state, watch
 from tests.monitoring.cases import CASES
 from tests.monitoring.promql import parse
 from tests.monitoring.scraped import OF_TARGETS, SCRAPES, metrics, samples, wrong_names
@@ -134,6 +134,7 @@ def test_our_own_metrics_are_still_called_what_was_scraped() -> None:
         assert made == {name: metric.labels for name, metric in metrics().items() if name.startswith(start)}
     encoders = {f"enginehouse_encoder_{name}" for name in (COUNTERS | GAUGES)}
     assert encoders == {name for name in metrics() if name.startswith("enginehouse_encoder_")}
+    assert {certificates.NAME} == {name for name in metrics() if name.startswith("enginehouse_certificate_")}
     cards = {f"enginehouse_gpu_{name}" for name, _, _ in gpu_state.METRICS}
     assert cards == {name for name in metrics() if name.startswith("enginehouse_gpu_")} - {
         "enginehouse_gpu_answers",

@@ -102,7 +102,8 @@ MADE: tuple[Callable[[], Any], ...] = (
     lambda: spec.Secret.env("A"), lambda: spec.Secret.env(""), spec.Secret.command, lambda: spec.Secret.vault("", ""),
     lambda: spec.Machine(os="debian-12", gpu="l40s-48"), lambda: spec.Hub(endpoint="x"),
     spec.Gateway, spec.Firewall, spec.Rollout, spec.Traffic, spec.Replay, spec.KVCache, spec.Parallel,
-    spec.Engine, lambda: spec.LoRA(adapters=()), spec.Docker, spec.Weights, lambda: spec.LLM("a/b"), lambda: spec.Embedder("./x"),
+    spec.Engine, lambda: spec.LoRA(adapters=()), spec.Docker, spec.Weights, lambda: spec.LLM("a/b"),
+    lambda: spec.Embedder("./x"), lambda: lambda: 1,
 )
 KEYS: tuple[Any, ...] = (
     "ssh_user", "ssh_port", "ssh_hostname", "ssh_key", "ssh_config_file", "ssh_known_hosts_file", "ssh_usr", "_sudo",

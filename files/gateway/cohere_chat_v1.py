@@ -1,0 +1,256 @@
+"""Cohere's `POST /v1/chat`, the older form: a message beside its history, calls without ids, lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from gateway.cohere_chat import FINISHES, answer_format, refuse_unsupported, sampling_fields
+from gateway.dialects import (
+    Blocks,
+    NamedEvent,
+    Step,
+    Translation,
+    answer,
+    call_of,
+    generation,
+    passed_over,
+    translation,
+)
+from gateway.errors import ApiError
+from gateway.exchange import compact
+from gateway.fields import FieldError, Fields
+from gateway.generation import Generation
+from gateway.messages import MOST_MESSAGES
+from gateway.request import Request
+from gateway.said import Call, Content
+from gateway.tools import MOST_TOOLS
+
+CallKey = tuple[str, str]
+"""A call's name and its parameters as JSON, which stand for an id."""
+ROLES = {"USER": "user", "CHATBOT": "assistant", "SYSTEM": "system"}
+TYPES = {
+    "str": "string", "string": "string", "int": "integer", "integer": "integer", "float": "number", "number": "number",
+    "bool": "boolean", "boolean": "boolean", "list": "array", "array": "array", "dict": "object", "object": "object",
+}  # fmt: skip
+"""Names of Python's types and of JSON's, which clients send as well."""
+LIST_OF = re.compile(r"(?:typing\.)?(?:list|sequence)\[(\w+)\]", re.IGNORECASE)
+MOST_PARAMETERS = 256
+NOT_STORED = "this server stores no conversations: send the earlier messages in `chat_history`"
+AT_ONCE = 64
+"""Messages that are translated before other requests have a turn."""
+
+
+async def chat(request: Request) -> None:
+    """The model's message is sent."""
+    fields = request.fields()
+    chat = translation(request, fields)
+    history = await _history(fields, chat, request)
+    sampling_fields(fields, chat)
+    tools = fields.items("tools", MOST_TOOLS, least=0)
+    for number, tool in enumerate(tools):
+        chat.body.setdefault("tools", []).append(_tool(fields.within(tool, f"tools[{number}]")))
+        chat.names[f"tools[{number}].function"] = f"tools[{number}]"
+        chat.names[f"tools[{number}].function.parameters"] = f"tools[{number}].parameter_definitions"
+    answer_format(fields.inner("response_format"), chat)
+    fields.flag("force_single_step", False)  # the client decides by what it sends next
+    fields.only("conversation_id", because=NOT_STORED)
+    fields.only("connectors", [], because="this server calls no other servers")
+    fields.only("search_queries_only", False, because="the model writes an answer, and no searches")
+    fields.only("prompt_truncation", "OFF", because="no message is left out of a prompt that is too long")
+    fields.only("return_prompt", False, because="the prompt is not sent back")
+    fields.only("max_input_tokens", because="a prompt is read whole, or refused")
+    fields.ignore("citation_quality", "off", because="no document is cited")
+    refuse_unsupported(fields)
+    fields.close()
+    understood_chat = await generation(request, chat)
+    request.hold_answer(len(compact(history)))  # it stays until the answer's end
+    del tools, fields, chat
+    await answer(understood_chat, ChatWriter(understood_chat, history))
+
+
+async def _history(fields: Fields, chat: Translation, request: Request) -> list[dict[str, Any]]:
+    """The conversation is in the chat; it comes back in the form of `chat_history`, as the answer repeats it."""
+    turns = _Turns(chat)
+    if preamble := fields.text("preamble", ""):
+        chat.message({"role": "system", "content": preamble}, "preamble")
+    history = fields.items("chat_history", MOST_MESSAGES, least=0)
+    for number, message in enumerate(history, 1):
+        turns.read(fields.within(message, f"chat_history[{number - 1}]"))
+        if number % AT_ONCE == 0:
+            await request.gateway.pauses.pause()
+    text = fields.text("message")
+    results = fields.items("tool_results", MOST_TOOLS, least=0)
+    if not text and not results:
+        raise fields.wrong("message", "a text that is not empty, unless `tool_results` has results")
+    if text:
+        turns.open_calls = {}
+        chat.message({"role": "user", "content": text}, "message")
+    turns.read_results(fields, results, "tool_results")
+    user = [{"role": "USER", "message": text}] if text else []
+    return [*history, *user, *([{"role": "TOOL", "tool_results": results}] if results else [])]
+
+
+class _Turns:
+    """Messages of the history. Calls have no ids in this dialect: a result belongs to the open call that it repeats."""
+
+    def __init__(self, chat: Translation) -> None:
+        self._chat = chat
+        self._count = 0
+        self.open_calls: dict[CallKey, list[str]] = {}
+        """The ids of the calls that the next results may answer."""
+
+    def read(self, message: Fields) -> None:
+        """Adds a message of the history."""
+        role = message.text("role", choices=(*ROLES, "TOOL"))
+        if role == "TOOL":
+            self.read_results(message, message.items("tool_results", MOST_TOOLS), message.path("tool_results"))
+        else:
+            body: dict[str, Any] = {"role": ROLES[role], "content": message.text("message", "")}
+            calls = message.items("tool_calls", MOST_TOOLS, least=0) if role == "CHATBOT" else []
+            self.open_calls = {}
+            if calls:
+                where = message.path("tool_calls")
+                read = [message.within(call, f"{where}[{number}]") for number, call in enumerate(calls)]
+                body["tool_calls"] = [self._call(call, number) for number, call in enumerate(read)]
+            self._chat.message(body, message.where)
+        passed_over(message, "citations", "documents", "generation_id", "response_id")
+        message.close()
+
+    def read_results(self, fields: Fields, results: list[Any], where: str) -> None:
+        """Results of calls. Those that repeat no open call follow a message of the assistant that makes these calls."""
+        read = [_result(fields.within(result, f"{where}[{number}]")) for number, result in enumerate(results)]
+        new_calls = [key for key, _, _ in read if key not in self.open_calls]
+        if new_calls and self.open_calls:
+            reason = "each result must repeat a call of the message before it, with its parameters"
+            raise FieldError(where, f"`{where}`: {reason}", "invalid_value")
+        if new_calls:
+            body = {"role": "assistant", "content": "", "tool_calls": [self._added(key) for key in new_calls]}
+            self._chat.message(body, where)
+        for key, outputs, path in read:
+            identities = self.open_calls[key]
+            identity = identities.pop(0) if len(identities) > 1 else identities[0]
+            self._chat.message({"role": "tool", "tool_call_id": identity, "content": compact(outputs)}, path)
+        if read:
+            self.open_calls = {}
+
+    def _call(self, call: Fields, number: int) -> dict[str, Any]:
+        place = f"messages[{len(self._chat.body.get('messages', []))}].tool_calls[{number}]"
+        self._chat.names[place] = call.where
+        self._chat.names[f"{place}.function.arguments"] = call.path("parameters")
+        return self._added(_call_key(call))
+
+    def _added(self, key: CallKey) -> dict[str, Any]:
+        identity = f"call_{self._count}"
+        self._count += 1
+        self.open_calls.setdefault(key, []).append(identity)
+        return call_of(identity, *key)
+
+
+def _call_key(call: Fields) -> CallKey:
+    name, parameters = call.text("name"), call.value("parameters")
+    if parameters is not None and not isinstance(parameters, dict):
+        raise call.wrong("parameters", "an object")
+    passed_over(call, "generation_id")
+    call.close()
+    return name, json.dumps(parameters or {}, ensure_ascii=False, sort_keys=True)
+
+
+def _result(result: Fields) -> tuple[CallKey, list[Any], str]:
+    """The call, its outputs, and the result's path."""
+    key = _call_key(result.inner("call"))
+    outputs = result.items("outputs", MOST_TOOLS, least=0)
+    result.close()
+    return key, outputs, result.where
+
+
+def _tool(tool: Fields) -> dict[str, Any]:
+    """A tool as a chat has it: the parameters' types become a JSON schema."""
+    function: dict[str, Any] = {"name": tool.text("name"), "description": tool.text("description", "")}
+    definitions = tool.value("parameter_definitions") or {}
+    if not isinstance(definitions, dict) or len(definitions) > MOST_PARAMETERS:
+        raise tool.wrong("parameter_definitions", f"an object of up to {MOST_PARAMETERS} parameters")
+    properties, required = {}, []
+    for name, definition in definitions.items():
+        fields = tool.within(definition, f"{tool.path('parameter_definitions')}.{name}")
+        schema = _schema(fields.text("type"))
+        properties[name] = schema | ({"description": text} if (text := fields.text("description", "")) else {})
+        if fields.flag("required", False):
+            required.append(name)
+        fields.close()
+    tool.close()
+    function["parameters"] = {"type": "object", "properties": properties, "required": required}
+    return {"type": "function", "function": function}
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    """The JSON schema of a Python type's name; a type that has none may be anything."""
+    if match := LIST_OF.fullmatch(kind):
+        return {"type": "array", "items": _schema(match[1])}
+    word = TYPES.get(kind.strip().lower())
+    return {"type": word} if word else {}
+
+
+class ChatWriter:
+    """A response of one text and its calls; reasoning has no place in this dialect."""
+
+    ends_with_done = False
+
+    def __init__(self, chat: Generation, history: list[dict[str, Any]]) -> None:
+        self._chat, self._history = chat, history
+        self._identity = chat.request.exchange.identity
+        self._calls: list[int] = []
+        """Numbers of the blocks that are calls."""
+        chat.request.exchange.is_lines = True
+
+    def begin(self) -> list[NamedEvent]:
+        """The generation's id."""
+        return [self._event("stream-start", generation_id=self._identity)]
+
+    def step(self, step: Step) -> list[NamedEvent]:
+        """A piece of the text, or of a call."""
+        kind, block, text = step
+        if block.kind is Content and kind == "add":
+            return [self._event("text-generation", text=text)]
+        if block.kind is not Call or kind == "end":
+            return []
+        if kind == "begin":
+            self._calls.append(block.number)
+        delta = {"index": self._calls.index(block.number)} | (
+            {"name": block.name} if kind == "begin" else {"parameters": text}
+        )
+        return [self._event("tool-calls-chunk", tool_call_delta=delta)]
+
+    def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
+        """All calls, and the whole response."""
+        response = self.whole(blocks, finish)
+        calls = response.get("tool_calls")
+        called = [self._event("tool-calls-generation", text=response["text"], tool_calls=calls)] if calls else []
+        reason = response["finish_reason"]
+        return [*called, self._event("stream-end", is_finished=True, finish_reason=reason, response=response)]
+
+    def failure(self, error: ApiError) -> NamedEvent:
+        """The stream's end has the error."""
+        response = {"text": "", "generation_id": self._identity, "finish_reason": "ERROR", "error": error.message}
+        return self._event("stream-end", is_finished=True, finish_reason="ERROR", response=response)
+
+    def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
+        """The response, which repeats the conversation up to its own message."""
+        text = "".join(block.text for block in blocks.blocks if block.kind is Content)
+        calls = [{"name": block.name, "parameters": block.arguments} for block in blocks.blocks if block.kind is Call]
+        called = {"tool_calls": calls} if calls else {}
+        usage = self._chat.usage()
+        counts = {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"]}
+        return {
+            "response_id": self._identity,
+            "generation_id": self._identity,
+            "text": text,
+            "chat_history": [*self._history, {"role": "CHATBOT", "message": text, **called}],
+            "finish_reason": FINISHES[finish],
+            "meta": {"api_version": {"version": "1"}, "billed_units": counts, "tokens": counts},
+            **called,
+        }
+
+    def _event(self, kind: str, is_finished: bool = False, **fields: Any) -> NamedEvent:
+        return kind, {"is_finished": is_finished, "event_type": kind, **fields}
