@@ -1,4 +1,4 @@
-"""Keys that `--data` gives to a run: each is a word, for which an object would pass by its mere presence."""
+"""Words that `--data` gives to a run, under their keys, for which an object would pass by its mere presence."""
 
 from __future__ import annotations
 

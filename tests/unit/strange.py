@@ -43,7 +43,7 @@ def changed(value: Any, choose: Choose, depth: int = 0) -> Any:
     if inside and choose(range(8)) >= (1 if depth else 0):
         key = choose(inside)
         return _with(value, key, changed(_at(value, key), choose, depth + 1))
-    return _other(value, choose)
+    return _substitute(value, choose)
 
 
 def _inside(value: Any) -> list[Any]:
@@ -68,7 +68,7 @@ def _with(value: Any, key: Any, item: Any) -> Any:
     return replace(value, **{key: item})
 
 
-def _other(value: Any, choose: Choose) -> Any:
+def _substitute(value: Any, choose: Choose) -> Any:
     """A value that stands where `value` stood: another unit, a part doubled or gone, or something else altogether."""
     way = choose(range(4))
     if way == 0 and isinstance(value, int | float) and not isinstance(value, bool):

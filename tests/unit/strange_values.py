@@ -21,9 +21,9 @@ SECRET = "canary4711canary"
 class Ambiguous:
     """An object like an array of numpy: a comparison with it has no truth."""
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as Python does for a class that only compares
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, value: object) -> Any:
         return self
 
     def __bool__(self) -> bool:
@@ -116,5 +116,5 @@ KEYS: tuple[Any, ...] = (
 
 
 def strange_value(choose: Callable[[Sequence[Any]], Any]) -> Any:
-    """One of them, made anew if it can change."""
+    """A random value of both tables; objects that can change are made anew."""
     return choose(MADE)() if choose((False, True)) else choose(VALUES)
