@@ -14,7 +14,7 @@ from tests.unit.pasted_public import CHECKED, MOVED, PUBLIC, Public
 
 @pytest.mark.parametrize("public", CHECKED, ids=lambda public: public.source.replace(" ", "_"))
 def test_a_public_text_has_the_findings_that_are_right_for_it(public: Public) -> None:
-    """Those that are wrong in their order, and these notes among the others."""
+    """The wrong ones in their order, and these notes among the others."""
     verdict = public.check or {}
     findings = [part for row in check(public.text, verdict.get("release", "")).checked for part in row.findings]
     assert [finding.kind for finding in findings if finding.is_wrong] == verdict.get("wrong", [])
