@@ -34,7 +34,6 @@ class Format:
     quantisation: str = ""
     pytorch_since: str = ""
     engine: bool = False
-    experts: bool = True
     why: str = ""
 
 
@@ -70,7 +69,6 @@ _ROWS = (
         title="compressed-tensors, FP8 per channel",
         quantisation="fp8",
         pytorch_since="1.3.0",
-        experts=False,
         why=_CANDIDATES,
     ),
     Format(
@@ -96,5 +94,17 @@ _ROWS = (
     Format(name="bitsandbytes", title="bitsandbytes", why=_NO_BRANCH),
     Format(name="unknown", title="a format that nobody here has read about", why=_NO_BRANCH),
 )
+
+NAMED = (
+    ("awq", "awq"),
+    ("gptq", "gptq"),
+    ("bnb-4bit", "bitsandbytes"),
+    ("bnb-8bit", "bitsandbytes"),
+    ("fp8-dynamic", "compressed-channels"),
+    ("quantized.w8a8", "compressed-other"),
+    ("quantized.w4a16", "compressed-other"),
+    ("w4a16", "compressed-other"),
+)
+"""Words at the end of repositories' names, and the format that their publishers mean by them."""
 
 FORMATS: dict[str, Format] = {row.name: row for row in _ROWS}

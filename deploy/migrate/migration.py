@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE
+from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, kind_of
 from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.linter.findings import SECRET_NAME, masked
@@ -74,7 +74,7 @@ def _placed(server: Server) -> tuple[Given, list[Finding]]:
 def _written(call: Given, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
     known = known_checkpoint(source)
-    kind = ARCHITECTURES[known.shape.architecture].kind if known else call.kind or kind_by_name(source)
+    kind = kind_of(known) if known else call.kind or kind_by_name(source)
     if known is None and HUB_NAME.fullmatch(source.repository):
         findings = [of_branch(finding, source, call) for finding in findings]
     if call.adapters:

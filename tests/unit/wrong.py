@@ -230,6 +230,21 @@ MODELS = {
         "wrong-kind",
         'servers["main"].models["bge"].checkpoint',
     ),
+    "a decoder that embeds is no LLM": Wrong(
+        main(replace(GPT_OSS, name="qwen", checkpoint="qwen3-embedding-0.6b", weights=OWN, max_seq_len=512)),
+        "wrong-kind",
+        'servers["main"].models["qwen"].checkpoint',
+    ),
+    "states beyond float16 are not kept in it": Wrong(
+        main(replace(EMBEDDER, checkpoint="qwen3-embedding-0.6b", weights=OWN)),
+        "states-beyond-float16",
+        'servers["main"].models["nomic"].dtype',
+    ),
+    "8-bit products are those of BERT and NomicBert": Wrong(
+        main(replace(EMBEDDER, checkpoint="gte-modernbert-base", weights=OWN, products="fp8")),
+        "no-fp8-of-this-family",
+        'servers["main"].models["nomic"].products',
+    ),
     "gpt-oss has no engine": Wrong(main(replace(GPT_OSS, path="engine")), "no-engine", f"{GPT}.path"),
     "the engine path is gone after TensorRT-LLM 1.2.1": Wrong(
         main(replace(LLAMA, path="engine")) | {"release": Release(name="next", derived_from="26.07", trtllm="1.3.0")},
