@@ -86,6 +86,8 @@ class Architecture:
     chunked_prefill: bool = True
     reserved_positions: int = 0
     """Rows of the position table that no token can have (RoBERTa starts counting at padding index + 1)."""
+    experts: bool = False
+    """True for an LLM with a mixture of experts."""
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
     note: str = ""
@@ -97,6 +99,7 @@ _LLMS = (
     Architecture(
         name="GptOssForCausalLM",
         kind="llm",
+        experts=True,
         pytorch_since="1.1.0",
         files=GPT_OSS_FILES,
         block_reuse=False,  # both "No" for GPT-OSS in the 1.1-era feature matrix
@@ -105,14 +108,16 @@ _LLMS = (
     ),
     Architecture(name="LlamaForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
     Architecture(name="MistralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
-    Architecture(name="MixtralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture(name="MixtralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, experts=True),
     Architecture(name="Qwen2ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
     # both are in MODEL_MAP of the 1.0 era (02267d3d4f, release notes 1.0) and in none before
     Architecture(name="Qwen3ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0"),
-    Architecture(name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0"),
+    Architecture(
+        name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0", experts=True
+    ),
     Architecture(name="Phi3ForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
     Architecture(name="NemotronForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
-    Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0", latent_cache=True),
+    Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0", experts=True, latent_cache=True),
     Architecture(
         name="Gemma3ForCausalLM",
         kind="llm",
@@ -124,7 +129,7 @@ _LLMS = (
     Architecture(
         name="Exaone4ForCausalLM", kind="llm", pytorch_since="1.1.0", block_reuse=False, chunked_prefill=False
     ),
-    Architecture(name="Glm4MoeForCausalLM", kind="llm", pytorch_since="1.2.0", block_reuse=False),
+    Architecture(name="Glm4MoeForCausalLM", kind="llm", pytorch_since="1.2.0", experts=True, block_reuse=False),
     Architecture(name="GemmaForCausalLM", kind="llm", engine=True),
     Architecture(name="Gemma2ForCausalLM", kind="llm", engine=True),
     Architecture(name="GPT2LMHeadModel", kind="llm", engine=True),

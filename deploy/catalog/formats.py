@@ -97,4 +97,16 @@ _ROWS = (
     Format(name="unknown", title="a format that nobody here has read about", why=_NO_BRANCH),
 )
 
+NAMED = (
+    ("awq", "awq"),
+    ("gptq", "gptq"),
+    ("bnb-4bit", "bitsandbytes"),
+    ("bnb-8bit", "bitsandbytes"),
+    ("fp8-dynamic", "compressed-channels"),
+    ("quantized.w8a8", "compressed-other"),
+    ("quantized.w4a16", "compressed-other"),
+    ("w4a16", "compressed-other"),
+)
+"""Words at the end of repositories' names, and the format that their publishers mean by them."""
+
 FORMATS: dict[str, Format] = {row.name: row for row in _ROWS}

@@ -58,7 +58,7 @@ def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
 
 def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) -> Judged:
     judged = Judged()
-    options, left = _run_words(args)
+    options, left = run_words(args)
     options = judge_published(judged, options)
     image = left[0] if left else Word("", "")
     entry = _entrypoint(options)
@@ -131,7 +131,7 @@ def _ports(judged: Judged, options: list[Option], inner: Call) -> None:
         judge_silent(judged, inside, listening_ports(inner.args), inner.program)
 
 
-def _run_words(args: Sequence[Word]) -> tuple[list[Option], list[Word]]:
+def run_words(args: Sequence[Word]) -> tuple[list[Option], list[Word]]:
     """Options, and the words from the image on; a variable before the image may hold options."""
     options, left = getopt_options(args, DOCKER_RUN)
     while len(left) > 1 and left[0].varies and IS_IMAGE_OR_OPTION.match(left[1].text) and "/" not in left[0].raw:

@@ -69,7 +69,7 @@ class Identity:
     """
 
     header: str
-    """In small letters: x-auth-request-email of oauth2-proxy, x-forwarded-email of others."""
+    """In small letters: x-forwarded-email of oauth2-proxy, remote-email of Authelia."""
     proxies: tuple[str, ...] = ("127.0.0.1",)
     """Loopback addresses of the host."""
 

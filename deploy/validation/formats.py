@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from deploy.catalog.formats import FORMATS, FP8_BLOCK, Format
 from deploy.catalog.names import offer
 from deploy.catalog.versions import at_least
-from deploy.models.formats import format_of
+from deploy.models.formats import format_by_name, format_of
+from deploy.models.names import shape_published
 from deploy.models.paths import has_engine
 from deploy.refusals.errors import Refusal
+from deploy.spec import Checkpoint
 from deploy.validation.placed import Placed
 
 OF_OLD_WORDS = {"gptq": "gptq"}
@@ -42,10 +44,12 @@ def format_problems(placed: Placed) -> Iterator[Refusal]:
 
 
 def _of_files(placed: Placed) -> str:
-    """The format that the model's files name, if they are locked or here; empty for plain numbers."""
-    files = placed.served.local
-    quantization = files.config.get("quantization_config") if files else None
-    return format_of(quantization, files.files) if files and isinstance(quantization, Mapping) else ""
+    """The format that the model's files name if they are locked or here; else the one its repository's name ends in."""
+    files, weights = placed.served.local, placed.model.weights
+    if files is None or not files.config:
+        return format_by_name(weights.repository) if placed.model.engine.checkpoint == "hub" else ""
+    quantization = files.config.get("quantization_config")
+    return format_of(quantization, files.files) if isinstance(quantization, Mapping) else ""
 
 
 def _not_read(placed: Placed, row: Format, why: str) -> Refusal:
@@ -82,7 +86,7 @@ def _attempt(placed: Placed, row: Format) -> str:
 
 def _split_blocks(placed: Placed) -> Iterator[Refusal]:
     """A refusal where a GPU would get part of a block: its weights and their scales are cut separately."""
-    shape, layout = placed.served.shape, placed.layout
+    shape, layout = _published_shape(placed), placed.layout
     of_experts = layout.tensor // max(layout.expert, 1)
     widths = {"experts": (shape.intermediate, of_experts)} if shape.experts else {}
     dense = shape.dense_intermediate if shape.experts else shape.intermediate
@@ -102,6 +106,15 @@ def _split_blocks(placed: Placed) -> Iterator[Refusal]:
             if part == "experts" and not shape.experts % layout.tensor
             else f"Server(…, gpus={tuple(range(max(n for n in whole if n <= layout.tensor)))!r})",
         )
+
+
+def _published_shape(placed: Placed) -> Checkpoint:
+    """The shape with the widths of the files if they are known: a typed width may be that of the dense layers."""
+    files = placed.served.local
+    try:
+        return shape_published(files, placed.model.name) if files and files.config else placed.served.shape
+    except Refusal:
+        return placed.served.shape
 
 
 def _whole_experts(placed: Placed) -> str:

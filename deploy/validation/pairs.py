@@ -36,7 +36,7 @@ def pair_problems(host: Host) -> Iterator[Refusal]:
 
 def _image(host: Host) -> Iterator[Refusal]:
     release = host.release
-    if not isinstance(release, Release):
+    if not isinstance(release, Release) or release.triton_core:  # an image whose Triton is declared is what that says
         return
     months = MONTH.findall(release.image.rpartition("/")[2].partition(":")[2])
     if months and release.derived_from not in months:

@@ -22,7 +22,22 @@ def shape_problems(server: Server, model: Model) -> list[Refusal]:
         refusals.append(_impossible(server, model, "kv_heads", f"a divisor of {shape.heads} heads, or 0 for as many"))
     if not 0 <= shape.active_experts <= shape.experts or bool(shape.experts) != bool(shape.active_experts):
         refusals.append(_impossible(server, model, "active_experts", f"1 to {shape.experts}, or neither of the two"))
+    row = ARCHITECTURES.get(shape.architecture)
+    if row and row.kind == "llm" and not row.experts and shape.experts > 0:
+        refusals.append(_dense(server, model, shape))
     return [*refusals, *_latent(server, model, shape, ("checkpoint",)), *_latent_draft(server, model)]
+
+
+def _dense(server: Server, model: Model, shape: Checkpoint) -> Refusal:
+    return refuse(
+        "dense-with-experts",
+        f"{model.name}: {shape.architecture} has no experts, and the checkpoint says {shape.experts}",
+        where=model_at(server.name, model.name, "checkpoint", "architecture"),
+        seen=f"architecture={shape.architecture!r}, experts={shape.experts}",
+        wanted="the class string of its own config.json: a near name is another network",
+        attempt=f'{type(model).__name__}("{model.weights.repository or "OWNER/NAME"}"), which reads it; '
+        "or leave experts out",
+    )
 
 
 def _latent_draft(server: Server, model: Model) -> list[Refusal]:

@@ -106,7 +106,7 @@ BASES: dict[str, dict[str, Any]] = {
             aliases={"gpt-4o": "gpt-oss-20b", "chat": Alias(models={"gpt-oss-20b": 1})},
             prices={"gpt-oss-20b": Price(prompt=0.1, completion=0.4)},
             url="https://llm.example.com",
-            identity=Identity(header="x-auth-request-email"),
+            identity=Identity(header="x-forwarded-email"),
         ),
         docker=Docker(data_root="/var/lib/docker", daemon={"log-driver": "journald"}),
         driver=Driver(version="580.95.05"),

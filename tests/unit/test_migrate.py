@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from deploy.__main__ import main as enginehouse
 from deploy.io.inventory import load_plan
+from deploy.migrate.findings import Migration
+from deploy.migrate.migration import migrate
 from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES
-from deploy.migrate.vllm import Migration, migrate
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 
@@ -128,7 +129,7 @@ def test_an_unknown_option_is_not_guessed() -> None:
     """It is marked, with the nearest name."""
     (finding,) = [
         candidate
-        for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seq 8").findings
+        for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seqz 8").findings
         if not candidate.is_known
     ]
     assert finding.why == "not read here; near --max-num-seqs"
