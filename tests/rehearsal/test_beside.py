@@ -99,7 +99,7 @@ def story() -> Iterator[Story]:
 def test_both_units_serve_and_a_token_comes_through_the_gateway(story: Story) -> None:
     assert [story.says(f"systemctl is-active {unit}") for unit in UNITS] == ["active", "active"]
     assert until(story.serves, 60)
-    assert "rehearsal stand-in of vllm 0.26.0" in story.says("journalctl -u llm@main -o cat | head -n 3")
+    assert "rehearsal stand-in of vllm 0.26.0" in story.says("journalctl -u llm@main -o cat")
 
 
 def test_a_stream_of_the_gateway_comes_from_the_program(story: Story) -> None:
@@ -165,6 +165,6 @@ def test_a_swap_replaces_both_and_a_rollback_brings_both_back(story: Story) -> N
 
 def test_another_program_takes_the_llm_over_behind_the_same_name(story: Story) -> None:
     story.deploy(RUNTIME="trtllm-serve")
-    assert "rehearsal stand-in of trtllm-serve" in story.says("journalctl -u llm@main -o cat | tail -n 30")
+    assert "rehearsal stand-in of trtllm-serve" in story.says("journalctl -u llm@main -o cat")
     assert until(story.serves, 60)
     assert story.deploy(RUNTIME="trtllm-serve").changed == {}

@@ -49,10 +49,9 @@ class Engine:
             raise BadRequest(f"{unknown[0]}: Extra inputs are not permitted")
         if self.runtime == "vllm" and body.get("model", self.name) != self.name:
             raise BadRequest(f"The model `{body.get('model')}` does not exist.")
-        prompt = body.get("prompt")
-        is_list = isinstance(prompt, list) and bool(prompt)
-        many = is_list and isinstance(prompt[0], (list, str))
-        prompts: list[list[int] | str] = prompt if many else [prompt] if prompt else []  # type: ignore[assignment]
+        prompt: Any = body.get("prompt") or []
+        is_many = isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], (list, str))
+        prompts: list[list[int] | str] = prompt if is_many else [prompt]
         if not prompts or not all(prompts):
             raise BadRequest("prompt: the prompt cannot be empty")
         count = int(body.get("max_tokens", 16))
@@ -186,7 +185,7 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Nothing: requests are not logged, as the start line asks."""
+            """Requests are not logged, as the start line asks."""
 
     HEAD = {"id": "cmpl-rehearsal", "object": "text_completion", "created": int(time.time()), "model": engine.name}
     server = ThreadingHTTPServer((host, port), Handler)
