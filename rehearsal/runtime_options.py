@@ -17,8 +17,8 @@ from pathlib import Path
 
 SERVE = ("engine/arg_utils.py", "entrypoints/openai/cli_args.py")
 FRONTEND = ("BaseFrontendArgs", "FrontendArgs")
-VALUE, FLAG, SWITCH = "value", "flag", "switch"
-"""An option with a value, one without, and one that also stands as `--no-OPTION`."""
+VALUE, FLAG, SWITCH, LIST = "value", "flag", "switch", "list"
+"""An option with a value, one without, one that also stands as `--no-OPTION`, and one with several values."""
 
 
 def options_of_vllm(root: Path) -> dict[str, str]:
@@ -66,11 +66,11 @@ def kind_of(call: ast.Call, kinds: dict[str, str]) -> str:
 
 
 def fields(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """(field, kind) of the classes in a tree: a boolean becomes a switch."""
+    """(field, kind) of the classes in a tree: a boolean becomes a switch, and a list takes several words."""
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             words = {name.id for name in ast.walk(node.annotation) if isinstance(name, ast.Name)}
-            yield node.target.id, SWITCH if "bool" in words else VALUE
+            yield node.target.id, SWITCH if "bool" in words else LIST if "list" in words else VALUE
 
 
 def calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:

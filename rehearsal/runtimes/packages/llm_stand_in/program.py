@@ -73,6 +73,11 @@ def read(runtime: str, words: list[str]) -> Chosen:
             if not rest:
                 raise Refused(f"{runtime}: error: argument {name}: expected one argument")
             value = rest.pop(0)
+        if kind == "list":
+            words = [value] if value else []
+            while rest and not rest[0].startswith("--"):
+                words.append(rest.pop(0))
+            value = " ".join(words)
         options[name] = value
     if len(models) != 1:
         raise Refused(f"{runtime}: error: one model is served, not {len(models)}")
