@@ -34,7 +34,6 @@ class Format:
     quantisation: str = ""
     pytorch_since: str = ""
     engine: bool = False
-    experts: bool = True
     why: str = ""
 
 
@@ -70,7 +69,6 @@ _ROWS = (
         title="compressed-tensors, FP8 per channel",
         quantisation="fp8",
         pytorch_since="1.3.0",
-        experts=False,
         why=_CANDIDATES,
     ),
     Format(
