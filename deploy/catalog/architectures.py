@@ -16,7 +16,7 @@ root.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM
 
@@ -88,11 +88,18 @@ class Architecture:
     """Rows of the position table that no token can have (RoBERTa starts counting at padding index + 1)."""
     experts: bool = False
     """True for an LLM with a mixture of experts."""
+    gated: bool = False
+    """An encoder whose feed-forward has a gate; of NomicBert only without experts."""
+    mixes: bool = False
+    """An encoder that adds its states up in float32, and attends causally, in windows, or with shared heads."""
+    halves: bool = True
+    """Whether float16 holds an encoder's states."""
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
     note: str = ""
 
 
+SEARCH_TASKS = ("search_query", "search_document")
 NOMIC_TASKS = ("search_query", "search_document", "classification", "clustering")
 
 _LLMS = (
@@ -136,13 +143,36 @@ _LLMS = (
     Architecture(name="FalconForCausalLM", kind="llm", engine=True),
 )
 
+
+class _Decoder(TypedDict):
+    python: bool
+    files: tuple[str, ...]
+    gated: bool
+    mixes: bool
+    halves: bool
+
+
+_DECODER = _Decoder(python=True, files=ENCODER_FILES, gated=True, mixes=True, halves=False)
 _ENCODERS = (
     Architecture(name="BertModel", kind="embedder", python=True, files=ENCODER_FILES),
     *(
         Architecture(name=name, kind="embedder", python=True, files=ENCODER_FILES, reserved_positions=2)
         for name in ("XLMRobertaModel", "RobertaModel", "CamembertModel")
     ),
-    Architecture(name="NomicBertModel", kind="embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS),
+    Architecture(
+        name="NomicBertModel", kind="embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS, gated=True
+    ),
+    Architecture(name="ModernBertModel", kind="embedder", python=True, files=ENCODER_FILES, gated=True, mixes=True),
+    Architecture(name="Gemma3TextModel", kind="embedder", tasks=NOMIC_TASKS, **_DECODER),
+    Architecture(name="Qwen3Model", kind="embedder", tasks=SEARCH_TASKS, **_DECODER),
+    Architecture(
+        name="ModernBertForSequenceClassification",
+        kind="reranker",
+        python=True,
+        files=ENCODER_FILES,
+        gated=True,
+        mixes=True,
+    ),
     Architecture(name="BertForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES),
     *(
         Architecture(name=name, kind="reranker", python=True, files=ENCODER_FILES, reserved_positions=2)
@@ -150,6 +180,14 @@ _ENCODERS = (
     ),
 )
 """A test holds them against the families of files/encoders, which enter themselves there."""
+
+ALSO_ENCODERS = {
+    ("Qwen3ForCausalLM", "embedder"): Architecture(
+        name="Qwen3ForCausalLM", kind="embedder", tasks=SEARCH_TASKS, **_DECODER
+    ),
+    ("Qwen3ForCausalLM", "reranker"): Architecture(name="Qwen3ForCausalLM", kind="reranker", **_DECODER),
+}
+"""Architectures of LLMs that are embedders or rerankers too, by the kind that an inventory declares."""
 
 _MULTI_MODAL = (
     "CLIPModel",
@@ -211,3 +249,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         *(Architecture(name=name, kind="unserved", note=note) for name, note in _UNCOUNTED.items()),
     )
 }
+
+
+def architecture_as(name: str, kind: str) -> Architecture | None:
+    """The row of an architecture for a model declared as this kind; None for an unknown name."""
+    return ALSO_ENCODERS.get((name, kind)) or ARCHITECTURES.get(name)

@@ -39,6 +39,8 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
         if directory.is_dir():
             model, headers = _of_directory(word, directory)
             local[model.weights.directory] = headers
+        elif DIRECTORY.fullmatch(word):
+            raise _no_directory(word, root)
         elif HUB_NAME.fullmatch(word):
             model = _of_hub(word, locked)
         else:
@@ -112,4 +114,15 @@ def _no_checkpoint(word: str, seen: str) -> Refusal:
         seen=seen,
         wanted="config.json, and the safetensors files whose headers say how large the model is",
         attempt=f"hf download REPOSITORY --local-dir {word}",
+    )
+
+
+def _no_directory(word: str, root: Path) -> Refusal:
+    return refuse(
+        "no-checkpoint",
+        f"{word} is no directory here",
+        where=word,
+        seen=f"no {word} in {root}",
+        wanted="a directory with config.json and safetensors files, a name of the catalog, or a hub name",
+        attempt=f"hf download OWNER/NAME --local-dir {word}; or OWNER/NAME itself",
     )

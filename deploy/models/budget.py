@@ -140,7 +140,14 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
     share = MemorySlice(
         weights_mib=memory.encoder_weights_mib(served.shape, model.dtype, parameters=parameters),
         context_mib=memory.ENCODER_CONTEXT_MIB,
-        workspace_mib=memory.encoder_workspace_mib(served.shape, model.dtype, model.max_batch_tokens, model.streams),
+        workspace_mib=memory.encoder_workspace_mib(
+            served.shape,
+            model.dtype,
+            model.max_batch_tokens,
+            model.streams,
+            gated=served.architecture.gated,
+            mixes=served.architecture.mixes,
+        ),
         kv_cache_mib=0,
     )
     return Share(model=model.name, gpus=server.gpus[:1], memory=share)

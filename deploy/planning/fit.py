@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS, kind_of
 from deploy.catalog.runtimes import TRITON, rows_of
 from deploy.inventory.fleet import Fleet
 from deploy.models import memory
@@ -175,7 +175,7 @@ def model_named(name: str) -> Model:
     known = CHECKPOINTS.get(name) or CHECKPOINTS.get(name.lower())
     if known is None:
         return model_of_kind("llm", name, name, 8192, Weights.hub("unknown/unknown", "0" * 40))
-    kind = ARCHITECTURES[known.shape.architecture].kind
+    kind = kind_of(known)
     weights = Weights.hub(known.repository, known.revision)
     return model_of_kind(kind, known.name, known.name, known.shape.positions, weights)
 

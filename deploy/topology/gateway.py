@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 
-from deploy.catalog import ARCHITECTURES, SYSTEMS
+from deploy.catalog import SYSTEMS, architecture_as
 from deploy.catalog.runtimes import SERVE, VLLM
 from deploy.catalog.versions import at_least
 from deploy.models.files import weights_path
@@ -160,7 +160,12 @@ def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSl
 
 def tasks_of(embedder: ModelSlice) -> tuple[str, ...]:
     """The tasks that an embedder has a prefix for; none where it was trained without."""
-    return tuple(json.loads(str(embedder.settings.get("prefixes", "{}")))) or ARCHITECTURES[embedder.architecture].tasks
+    return tuple(json.loads(str(embedder.settings.get("prefixes", "{}")))) or _tasks_of_family(embedder)
+
+
+def _tasks_of_family(embedder: ModelSlice) -> tuple[str, ...]:
+    row = architecture_as(embedder.architecture, embedder.kind)
+    return row.tasks if row else ()
 
 
 def task_aliases(models: Iterable[GatewayModelSlice]) -> list[GatewayAliasSlice]:

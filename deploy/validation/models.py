@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, kind_of
 from deploy.catalog.architectures import NOMIC_TASKS
 from deploy.catalog.names import offer
 from deploy.models.resolve import Served, serve, shape_of
@@ -14,6 +14,7 @@ from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.generation import llm_problems
+from deploy.validation.names import unknown_checkpoint
 from deploy.validation.published import published_problems
 from deploy.validation.runtimes import beside_problems, path_problems
 from deploy.validation.shapes import shape_problems
@@ -97,14 +98,7 @@ def _unknown(server: Server, model: Model) -> Iterator[Refusal]:
     shape = shape_of(model)
     place = model_at(server.name, model.name, "checkpoint")
     if shape is None:
-        yield refuse(
-            "unknown-checkpoint",
-            f"checkpoint {model.checkpoint} is not in the catalog",
-            where=place,
-            seen=repr(model.checkpoint),
-            wanted="a row of catalog.CHECKPOINTS, or a Checkpoint(…) with the numbers of its config.json",
-            attempt=offer(str(model.checkpoint), CHECKPOINTS),
-        )
+        yield unknown_checkpoint(model, place)
     else:
         kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
         served = [row.name for row in ARCHITECTURES.values() if row.kind == kind]
@@ -172,7 +166,7 @@ def _shown(model: Model) -> str:
 
 def _alternative(model: Model) -> str:
     kind = {"LLM": "llm", "Embedder": "embedder"}.get(type(model).__name__, "reranker")
-    rows = [row.name for row in CHECKPOINTS.values() if ARCHITECTURES[row.shape.architecture].kind == kind]
+    rows = [row.name for row in CHECKPOINTS.values() if kind_of(row) == kind]
     return f"a checkpoint that is one: {', '.join(rows)}"
 
 
@@ -232,8 +226,17 @@ def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder)
             wanted="float16",
             attempt='dtype="float16"',
         )
+    if model.dtype == "float16" and not served.architecture.halves:
+        yield refuse(
+            "states-beyond-float16",
+            f"{model.name}: float16 ends at 65,504, and states of {served.architecture.name} go beyond",
+            where=model_at(server.name, model.name, "dtype"),
+            seen="float16",
+            wanted="bfloat16, in which it was trained, or float32",
+            attempt='dtype="bfloat16"',
+        )
     if model.products == "fp8":
-        yield from _fp8_problems(host, server, model)
+        yield from _fp8_problems(host, server, served, model)
 
 
 def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[Refusal]:
@@ -259,10 +262,19 @@ def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[
             )
 
 
-def _fp8_problems(host: Host, server: Server, model: Encoder) -> Iterator[Refusal]:
+def _fp8_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
     gpu = GPUS.get(host.machine.gpu)
     place, attempt = model_at(server.name, model.name, "products"), "leave products out"
-    if model.device == "cpu" or model.dtype == "float32":
+    if served.architecture.mixes:
+        yield refuse(
+            "no-fp8-of-this-family",
+            f"{model.name}: the encoders here have no 8-bit products of {served.architecture.name}",
+            where=place,
+            seen='products="fp8"',
+            wanted="products of its dtype",
+            attempt=attempt,
+        )
+    elif model.device == "cpu" or model.dtype == "float32":
         yield refuse(
             "fp8-beside-float32",
             f"{model.name}: 8-bit products need a GPU and a 16-bit network around them",

@@ -14,9 +14,11 @@ from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.facts import HostFacts
 from roles.cards import not_ours_to_cut
+from roles.preflight import haproxy, origins
 from roles.preflight.defaults import Defaults
-from roles.preflight.docker import foreign_docker
+from roles.preflight.docker import flags_twice, foreign_docker
 from roles.preflight.network import ports, reachable
+from roles.preflight.origins import driver_origins, keep_line
 
 GPU_CLASSES = ("0x0300", "0x0302")
 SWITCH_CLASS = "0x0680"
@@ -30,9 +32,16 @@ def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: floa
         *room(facts, mine, chosen),
         *clock(facts, mine, chosen, control_seconds),
         *driver(facts, mine),
+        *driver_origins(facts, mine),
         *cut(facts, mine),
         *confinement(facts, mine),
         *foreign_docker(facts, mine),
+        *flags_twice(facts, mine),
+        *(
+            problem
+            for unit in haproxy.units_of(mine)[:1]
+            for problem in haproxy.foreign_haproxy(facts, mine.host, unit)
+        ),
         *ports(facts, mine),
         *(reachable(facts, mine) if chosen.check_network else ()),
     ]
@@ -44,6 +53,9 @@ def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
         yield "nouveau drives the GPU; it will be kept away, and the host reboots once"
     if facts.value("secure-boot") and mine.driver.source == "canonical":
         yield "Secure Boot is on; Canonical's modules are signed for it"
+    if facts.value("secure-boot") and mine.driver.source == "nvidia" and facts.value("enrolled"):
+        yield "Secure Boot is on; modules built on this host are signed with its enrolled key"
+    yield from origins.notes(facts, mine)
 
 
 def refusal(
@@ -165,7 +177,8 @@ def driver(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
         attempt = "let the role manage it: driver = Driver(manage=True)"
         yield refusal(mine, problem, loaded, f"{mine.driver.floor} or newer", attempt, "driver-floor")
     if manage and facts.value("runfile"):
-        attempt = "nvidia-uninstall and reboot; or driver = Driver(manage=False) to use it as it is"
+        keeps = keep_line(facts, mine)
+        attempt = f"{keeps}; or nvidia-uninstall and reboot" if keeps else "nvidia-uninstall on the host, and reboot"
         actual = facts.value("runfile").splitlines()[0]
         yield refusal(mine, "the driver came from NVIDIA's runfile", actual, "packages", attempt, "runfile-driver")
     unsigned = manage and not loaded and mine.driver.source == "nvidia" and not facts.value("enrolled")

@@ -65,8 +65,8 @@ ALL = {
     "MiniMax is offered as nobody else": published(
         "minimax-m2", "unknown-architecture", field="checkpoint.architecture"
     ),
-    "ModernBERT is offered as no BERT": published(
-        "gte-modernbert-base", "unknown-architecture", Embedder, "checkpoint.architecture"
+    "DeBERTa is offered as no BERT": published(
+        "mxbai-rerank-large-v1", "unknown-architecture", Reranker, "checkpoint.architecture"
     ),
     "states beside a cache are not counted as a cache": published("qwen3-next-80b", "unknown-cache"),
     "Nemotron's blocks are code of its repository": published("nemotron-super-49b", "unknown-cache"),
@@ -77,9 +77,6 @@ ALL = {
     "compressed-tensors waits for a release": published("llama-3.3-70b-redhat-fp8", "format-not-read"),
     "bitsandbytes is not read": published("llama-8b-bnb-4bit", "format-not-read"),
     "a decoder that embeds does not chat": published("qwen3-embedding-0.6b", "encoder-as-llm", field="source"),
-    "a decoder that reranks is no network of ours": published(
-        "qwen3-reranker-0.6b", "encoder-as-llm", Reranker, "source"
-    ),
     "a decoder that embeds does not chat by typed numbers either": Wrong(
         main(
             LLM(name="mine", checkpoint=own("Qwen3ForCausalLM"), weights=Weights.hub("me/Qwen3-Embedding-8B", COMMIT))
@@ -89,9 +86,6 @@ ALL = {
     ),
     "code of a repository is not run for an encoder": published(
         "jina-reranker-v2", "code-of-a-repository", Reranker, "source"
-    ),
-    "NomicBert without experts is another network": published(
-        "nomic-embed-text-v1.5", "another-network", Embedder, "source"
     ),
     "typed numbers are those of the locked files": typed(own("Qwen3ForCausalLM"), "x/qwen3-32b", "qwen3-32b"),
     "GLM is no Llama when its files are known": typed(
