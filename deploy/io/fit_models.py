@@ -12,6 +12,7 @@ from pathlib import Path
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
 from deploy.inventory.first_models import Named
 from deploy.io.hub import resolve
+from deploy.io.local_paths import is_directory, local_path
 from deploy.io.local_weights import read_local
 from deploy.io.model_lock import NAME, read_lock
 from deploy.io.pin_models import access_from_environment
@@ -35,8 +36,8 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
     models, local = [], dict(surroundings.local)
     locked = {**read_lock(root / "inventories" / NAME), **read_lock(root / NAME)}
     for word in words:
-        directory = root / Path(word).expanduser()
-        if directory.is_dir():
+        directory = local_path(word, root)
+        if is_directory(directory):
             model, headers = _of_directory(word, directory)
             local[model.weights.directory] = headers
         elif DIRECTORY.fullmatch(word):
