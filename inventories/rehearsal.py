@@ -175,7 +175,11 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
         "registry": Registry(
             key=Secret.command("cat", str(_state / "secrets/ngc_key")), ca_file=_services["registry_ca_file"]
         ),
-        "hub": Hub(endpoint=_services["hub_url"], token=Secret.command("cat", str(_state / "secrets/hub_token"))),
+        "hub": Hub(
+            endpoint=_services["hub_tls_url"],
+            token=Secret.command("cat", str(_state / "secrets/hub_token")),
+            ca_file=_services["registry_ca_file"],
+        ),
         "mirrors": Mirrors(
             nvidia=_mirror("compute/cuda/repos"),
             docker=_mirror("linux"),
@@ -198,7 +202,7 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
         "firewall": Firewall(allow=(_network(machine["address"]),)),
         "engine_trust": EngineTrust(key=str(_state / "secrets/engine_key")),
         "engines_settings": {"ledger": str(_state / "engines")},
-        "rollout": Rollout(canary_hosts=2, wave_percent=100),
+        "rollout": Rollout(canary_hosts=min(2, len(_machines)), wave_percent=100),
         "own_random_weights": ("nomic-moe",),
     }
 

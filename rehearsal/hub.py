@@ -5,6 +5,8 @@ files behind a redirect to a signed address on another host that must not be sen
 a client tells apart. It is not huggingface.co.
 
     python -m rehearsal.hub --address 10.213.0.1 --port 8481 --state FOLDER CHECKPOINTS
+
+It answers over TLS too, at ports of its own, with the certificate of the rehearsal's services.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import hmac
 import json
 import re
 import secrets
+import ssl
 import threading
 import time
 from dataclasses import dataclass, field
@@ -27,6 +30,7 @@ from rehearsal.web import Server
 
 PORT = 8481
 CDN_PORT = 8482
+TLS_PORT, TLS_CDN_PORT = 8483, 8484
 # A hub is far away and image registries are near: with both at the speed of a bridge nobody would see that the fetch of
 # weights and the pull of the image run side by side.
 LARGE_BYTES_PER_SECOND = 3 << 20
@@ -233,10 +237,21 @@ def main() -> None:
     token, without_access = (
         (chosen.state / name).read_text().strip() for name in ("hub_token", "hub_token_without_access")
     )
-    # Another port is another host to a client, so it has to drop the token there.
-    hub = Hub(known, token, without_access, f"http://{chosen.address}:{CDN_PORT}", chosen.state)
-    threading.Thread(target=serve(hub, chosen.address, CDN_PORT).serve_forever, daemon=True).start()
-    serve(hub, chosen.address, chosen.port).serve_forever()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chosen.state / "server.crt", chosen.state / "server.key")
+
+    def begin(cdn: str, *ports: int, tls: ssl.SSLContext | None = None) -> None:
+        """Serves the hub at the first port, and large files at the second."""
+        # Another port is another host to a client, so it has to drop the token there.
+        hub = Hub(known, token, without_access, cdn, chosen.state)
+        for port in ports:
+            server = serve(hub, chosen.address, port)
+            if tls:  # the handshake happens in the connection's own thread
+                server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+            threading.Thread(target=server.serve_forever).start()
+
+    begin(f"http://{chosen.address}:{CDN_PORT}", chosen.port, CDN_PORT)
+    begin(f"https://{chosen.address}:{TLS_CDN_PORT}", TLS_PORT, TLS_CDN_PORT, tls=context)
 
 
 if __name__ == "__main__":

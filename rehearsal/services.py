@@ -53,6 +53,8 @@ class Services:
     hub_token: str
     checkpoints: Path
     revisions: dict[str, str]
+    hub_tls_url: str = ""
+    """The same hub over TLS, by the certificate of `registry_ca_file`: inventories send it a token."""
 
     def to_json(self) -> str:
         """As kept in services.json."""
@@ -178,6 +180,7 @@ def _describe(places: Places, address: str, served: Artefacts) -> Services:
         hub_token=_secret(places, "hub_token"),
         checkpoints=served.checkpoints,
         revisions={name: repository.commit for name, repository in known.items()},
+        hub_tls_url=f"https://{address}:{hub.TLS_PORT}",
     )
 
 

@@ -9,7 +9,7 @@ from deploy.planning.plan import Plan
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles import cleanup, exporters, gateway, mutual
+from roles import cleanup, exporters, gateway, https, mutual
 from roles import support as edges
 from roles._pyinfra import quiet
 
@@ -20,6 +20,8 @@ def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: P
         mutual.apply(mine)
     if mine:
         gateway.apply(mine)
+    if mine and not plan.gateway_only:
+        https.apply(mine)
     if edge and plan.gateway_only:
         edges.send_keys(edge)
     elif edge:

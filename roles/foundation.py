@@ -19,7 +19,7 @@ from roles._pyinfra.steps import ask
 
 
 class Serving(FactBase[list[str]]):
-    """The `triton@` units of this host that serve, or are about to.
+    """The `triton@` and `llm@` units of this host that serve, or are about to.
 
     One that keeps trying to start while Docker is down is not about to: were it counted, what mends Docker
     would wait for a drained host, and the run would end before that, at the image it cannot ask Docker for.
@@ -31,7 +31,8 @@ class Serving(FactBase[list[str]]):
         """Empty where systemd knows none."""
         return (
             "states=active,reloading; systemctl is-active --quiet docker.service && states=$states,activating; "
-            "systemctl list-units --plain --no-legend --state=$states 'triton@*.service' 2>/dev/null | cut -d' ' -f1"
+            "systemctl list-units --plain --no-legend --state=$states 'triton@*.service' 'llm@*.service' 2>/dev/null "
+            "| cut -d' ' -f1"
         )
 
     def process(self, output: list[str]) -> list[str]:

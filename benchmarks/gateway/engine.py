@@ -26,7 +26,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-from benchmarks.gateway.processes import Process, begun, free_ports, heard, listens, litellm, start_gateway
+from benchmarks.gateway.processes import ROOT, Process, begun, free_ports, heard, listens, litellm, start_gateway
 
 VOCABULARY, CONTEXT = 128_256, 4_096
 SHAPE: dict[str, Any] = {
@@ -159,7 +159,7 @@ def ask(client: Process, listed: list[str]) -> dict[str, Any]:
 @contextlib.contextmanager
 def bench(site: str) -> Iterator[Process]:
     """A process that has imported vLLM's benchmark; it runs each list of words that it is sent."""
-    with begun([sys.executable, "-m", "benchmarks.gateway.engine_client", site], says=True) as process:
+    with begun([sys.executable, "-m", "benchmarks.gateway.engine_client"], path=f"{site}:{ROOT}", says=True) as process:
         yield process
 
 

@@ -1,6 +1,6 @@
 """A client process of the engine's benchmark: vLLM's own, imported once. Each line of input is a list of its words.
 
-PYTHONPATH=DIR python -m benchmarks.gateway.engine_client DIR
+PYTHONPATH=DIR python -m benchmarks.gateway.engine_client
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ import json
 import os
 import sys
 
-from benchmarks.gateway.clients import KEY
-
 KEPT = ("request_throughput", "output_throughput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "completed")
 
 
 def main() -> None:
     """Prints a JSON object for each line, with the figures of the run."""
-    sys.path.insert(0, sys.argv[1])
-    os.environ["OPENAI_API_KEY"] = KEY
+    os.environ["OPENAI_API_KEY"] = "sk-benchmark"
     serve = importlib.import_module("vllm.benchmarks.serve")
     arguments = importlib.import_module("vllm.utils.argparse_utils")
     for line in sys.stdin:

@@ -4,8 +4,8 @@ Every row says where it was read; a row nobody could source is not here, and the
 (`Checkpoint(...)`, `Release(...)`). Rows were read on `READ_ON` unless they say otherwise.
 """
 
-from deploy.catalog.architectures import ARCHITECTURES, ENGINE_ENDS_WITH, Architecture
-from deploy.catalog.checkpoints import CHECKPOINTS
+from deploy.catalog.architectures import ARCHITECTURES, ENGINE_ENDS_WITH, Architecture, architecture_as
+from deploy.catalog.checkpoints import CHECKPOINTS, kind_of
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES, DriverBranch
 from deploy.catalog.gpus import GPU, GPUS
 from deploy.catalog.known import KnownCheckpoint
@@ -44,5 +44,7 @@ __all__ = [
     "PrecisionRow",
     "ReleaseRow",
     "System",
+    "architecture_as",
+    "kind_of",
     "nearest",
 ]

@@ -16,7 +16,7 @@ root.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM
 
@@ -31,6 +31,7 @@ LLM_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    "hf_quant_config.json",  # the format of ModelOpt's weights: without it they are taken for plain numbers
     "chat_template.jinja",  # where newer checkpoints keep it; older ones have it in tokenizer_config.json
 )
 GPT_OSS_FILES = (
@@ -85,17 +86,27 @@ class Architecture:
     chunked_prefill: bool = True
     reserved_positions: int = 0
     """Rows of the position table that no token can have (RoBERTa starts counting at padding index + 1)."""
+    experts: bool = False
+    """True for an LLM with a mixture of experts."""
+    gated: bool = False
+    """An encoder whose feed-forward has a gate; of NomicBert only without experts."""
+    mixes: bool = False
+    """An encoder that adds its states up in float32, and attends causally, in windows, or with shared heads."""
+    halves: bool = True
+    """Whether float16 holds an encoder's states."""
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
     note: str = ""
 
 
+SEARCH_TASKS = ("search_query", "search_document")
 NOMIC_TASKS = ("search_query", "search_document", "classification", "clustering")
 
 _LLMS = (
     Architecture(
         name="GptOssForCausalLM",
         kind="llm",
+        experts=True,
         pytorch_since="1.1.0",
         files=GPT_OSS_FILES,
         block_reuse=False,  # both "No" for GPT-OSS in the 1.1-era feature matrix
@@ -104,14 +115,16 @@ _LLMS = (
     ),
     Architecture(name="LlamaForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
     Architecture(name="MistralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
-    Architecture(name="MixtralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture(name="MixtralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, experts=True),
     Architecture(name="Qwen2ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
     # both are in MODEL_MAP of the 1.0 era (02267d3d4f, release notes 1.0) and in none before
     Architecture(name="Qwen3ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0"),
-    Architecture(name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0"),
+    Architecture(
+        name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0", experts=True
+    ),
     Architecture(name="Phi3ForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
     Architecture(name="NemotronForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
-    Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0", latent_cache=True),
+    Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0", experts=True, latent_cache=True),
     Architecture(
         name="Gemma3ForCausalLM",
         kind="llm",
@@ -123,20 +136,43 @@ _LLMS = (
     Architecture(
         name="Exaone4ForCausalLM", kind="llm", pytorch_since="1.1.0", block_reuse=False, chunked_prefill=False
     ),
-    Architecture(name="Glm4MoeForCausalLM", kind="llm", pytorch_since="1.2.0", block_reuse=False),
+    Architecture(name="Glm4MoeForCausalLM", kind="llm", pytorch_since="1.2.0", experts=True, block_reuse=False),
     Architecture(name="GemmaForCausalLM", kind="llm", engine=True),
     Architecture(name="Gemma2ForCausalLM", kind="llm", engine=True),
     Architecture(name="GPT2LMHeadModel", kind="llm", engine=True),
     Architecture(name="FalconForCausalLM", kind="llm", engine=True),
 )
 
+
+class _Decoder(TypedDict):
+    python: bool
+    files: tuple[str, ...]
+    gated: bool
+    mixes: bool
+    halves: bool
+
+
+_DECODER = _Decoder(python=True, files=ENCODER_FILES, gated=True, mixes=True, halves=False)
 _ENCODERS = (
     Architecture(name="BertModel", kind="embedder", python=True, files=ENCODER_FILES),
     *(
         Architecture(name=name, kind="embedder", python=True, files=ENCODER_FILES, reserved_positions=2)
         for name in ("XLMRobertaModel", "RobertaModel", "CamembertModel")
     ),
-    Architecture(name="NomicBertModel", kind="embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS),
+    Architecture(
+        name="NomicBertModel", kind="embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS, gated=True
+    ),
+    Architecture(name="ModernBertModel", kind="embedder", python=True, files=ENCODER_FILES, gated=True, mixes=True),
+    Architecture(name="Gemma3TextModel", kind="embedder", tasks=NOMIC_TASKS, **_DECODER),
+    Architecture(name="Qwen3Model", kind="embedder", tasks=SEARCH_TASKS, **_DECODER),
+    Architecture(
+        name="ModernBertForSequenceClassification",
+        kind="reranker",
+        python=True,
+        files=ENCODER_FILES,
+        gated=True,
+        mixes=True,
+    ),
     Architecture(name="BertForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES),
     *(
         Architecture(name=name, kind="reranker", python=True, files=ENCODER_FILES, reserved_positions=2)
@@ -144,6 +180,14 @@ _ENCODERS = (
     ),
 )
 """A test holds them against the families of files/encoders, which enter themselves there."""
+
+ALSO_ENCODERS = {
+    ("Qwen3ForCausalLM", "embedder"): Architecture(
+        name="Qwen3ForCausalLM", kind="embedder", tasks=SEARCH_TASKS, **_DECODER
+    ),
+    ("Qwen3ForCausalLM", "reranker"): Architecture(name="Qwen3ForCausalLM", kind="reranker", **_DECODER),
+}
+"""Architectures of LLMs that are embedders or rerankers too, by the kind that an inventory declares."""
 
 _MULTI_MODAL = (
     "CLIPModel",
@@ -205,3 +249,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         *(Architecture(name=name, kind="unserved", note=note) for name, note in _UNCOUNTED.items()),
     )
 }
+
+
+def architecture_as(name: str, kind: str) -> Architecture | None:
+    """The row of an architecture for a model declared as this kind; None for an unknown name."""
+    return ALSO_ENCODERS.get((name, kind)) or ARCHITECTURES.get(name)

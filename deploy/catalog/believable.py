@@ -117,6 +117,11 @@ RANGES: dict[str, dict[str, Believable]] = {
         "inputs": Believable("texts", 1, 100_000, "a request of more is a file"),
         "documents": Believable("texts", 1, 100_000, "a request of more is a file"),
     },
+    "Https": {
+        "port": _PORT,
+        "address_connections": Believable("connections", 0, 1_000_000, "HAProxy has 32,000 for all"),
+        "address_requests": Believable("requests", 0, 1_000_000_000, "a minute has no more of one address"),
+    },
     "KVCache": {
         "tokens": Believable("tokens", 1, 1_000_000_000, "eight H200 hold fewer of any model"),
         "host_mib": _HOST_CACHE,
@@ -127,6 +132,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "max_num_tokens": _CONTEXT,
         "cancellation_check_period_ms": Believable("ms", 1, 10_000, "a client that has gone costs until then"),
         "max_queue_size": _QUEUE,
+        "port": _LISTEN,
     },
     "LoRA": {
         "max_rank": Believable("", 1, 1024, "published adapters have 8 to 256"),

@@ -9,6 +9,7 @@ counts are derived in `tests/unit/test_catalog.py`, term by term.
 
 from __future__ import annotations
 
+from deploy.catalog.architectures import ARCHITECTURES
 from deploy.catalog.encoder_checkpoints import ENCODERS
 from deploy.catalog.known import KnownCheckpoint, Shape
 from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
@@ -160,3 +161,8 @@ _ROWS = (
 )
 
 CHECKPOINTS: dict[str, KnownCheckpoint] = {row.name: row for row in _ROWS}
+
+
+def kind_of(known: KnownCheckpoint) -> str:
+    """The kind of a row: llm, embedder or reranker."""
+    return known.kind or ARCHITECTURES[known.shape.architecture].kind

@@ -46,6 +46,19 @@ _BERT_SMALL = Shape(
     positions=512,
 )
 
+_QWEN3_SMALL = Checkpoint(
+    architecture="Qwen3ForCausalLM",
+    parameters=595_776_512,
+    layers=28,
+    hidden=1024,
+    heads=16,
+    kv_heads=8,
+    head_dim=128,
+    intermediate=3072,
+    vocabulary=151_669,
+    positions=32_768,
+)
+
 ENCODERS = (
     KnownCheckpoint(
         name="bge-reranker-large",
@@ -170,5 +183,56 @@ ENCODERS = (
         published_bytes=4 * 22_713_601,
         max_tokens=512,
         shape=Checkpoint(architecture="BertForSequenceClassification", **_BERT_SMALL | {"parameters": 22_713_601}),
+    ),
+    KnownCheckpoint(
+        name="nomic-embed-text-v1.5",
+        repository="nomic-ai/nomic-embed-text-v1.5",
+        revision="e9b6763023c676ca8431644204f50c2b100d9aab",
+        published_bytes=4 * 136_731_648,
+        dimensions=768,
+        max_tokens=2048,
+        shape=Checkpoint(
+            architecture="NomicBertModel",
+            **_BERT_BASE | {"parameters": 136_731_648, "vocabulary": 30_528, "positions": 2048},
+        ),
+    ),
+    KnownCheckpoint(
+        name="gte-modernbert-base",
+        repository="Alibaba-NLP/gte-modernbert-base",
+        revision="e7f32e3c00f91d699e8c43b53106206bcc72bb22",
+        published_bytes=2 * 149_014_272,
+        dimensions=768,
+        max_tokens=8192,
+        shape=Checkpoint(
+            architecture="ModernBertModel",
+            parameters=149_014_272,
+            layers=22,
+            hidden=768,
+            heads=12,
+            kv_heads=12,
+            head_dim=64,
+            intermediate=1152,
+            vocabulary=50_368,
+            positions=8192,
+        ),
+    ),
+    KnownCheckpoint(
+        name="qwen3-embedding-0.6b",
+        kind="embedder",
+        repository="Qwen/Qwen3-Embedding-0.6B",
+        revision="97b0c614be4d77ee51c0cef4e5f07c00f9eb65b3",
+        published_bytes=2 * 595_776_512,
+        dimensions=1024,
+        max_tokens=32_768,
+        shape=_QWEN3_SMALL,
+    ),
+    KnownCheckpoint(
+        name="qwen3-reranker-0.6b",
+        kind="reranker",
+        repository="Qwen/Qwen3-Reranker-0.6B",
+        revision="e61197ed45024b0ed8a2d74b80b4d909f1255473",
+        published_bytes=2 * 595_776_512,
+        max_tokens=32_768,
+        shape=_QWEN3_SMALL,
     ),
 )

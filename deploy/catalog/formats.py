@@ -34,7 +34,8 @@ class Format:
     quantisation: str = ""
     pytorch_since: str = ""
     engine: bool = False
-    experts: bool = True
+    vllm: bool = True
+    """True if vLLM 0.26.0 reads it: its wheel's list of quantisation methods."""
     why: str = ""
 
 
@@ -54,6 +55,7 @@ _ROWS = (
     Format(name="fp8-tensor", title="FP8 per tensor without ModelOpt", quantisation="fp8", why=_NO_BRANCH),
     Format(
         name="fp8-other-blocks",
+        vllm=False,
         title="FP8 in blocks of another size",
         quantisation="fp8",
         why=f"its loader asserts blocks of {FP8_BLOCK} x {FP8_BLOCK}",
@@ -64,13 +66,12 @@ _ROWS = (
         quantisation="fp8",
         why="its loader reads ModelOpt's formats from hf_quant_config.json, which the repository lacks",
     ),
-    Format(name="modelopt-other", title="another format of ModelOpt", why="nobody here has counted it"),
+    Format(name="modelopt-other", vllm=False, title="another format of ModelOpt", why="nobody here has counted it"),
     Format(
         name="compressed-channels",
         title="compressed-tensors, FP8 per channel",
         quantisation="fp8",
         pytorch_since="1.3.0",
-        experts=False,
         why=_CANDIDATES,
     ),
     Format(
@@ -93,8 +94,20 @@ _ROWS = (
     ),
     Format(name="awq", title="AWQ", why=_NO_BRANCH),
     Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
-    Format(name="bitsandbytes", title="bitsandbytes", why=_NO_BRANCH),
-    Format(name="unknown", title="a format that nobody here has read about", why=_NO_BRANCH),
+    Format(name="bitsandbytes", title="bitsandbytes", vllm=False, why=_NO_BRANCH),
+    Format(name="unknown", title="a format that nobody here has read about", vllm=False, why=_NO_BRANCH),
 )
+
+NAMED = (
+    ("awq", "awq"),
+    ("gptq", "gptq"),
+    ("bnb-4bit", "bitsandbytes"),
+    ("bnb-8bit", "bitsandbytes"),
+    ("fp8-dynamic", "compressed-channels"),
+    ("quantized.w8a8", "compressed-other"),
+    ("quantized.w4a16", "compressed-other"),
+    ("w4a16", "compressed-other"),
+)
+"""Words at the end of repositories' names, and the format that their publishers mean by them."""
 
 FORMATS: dict[str, Format] = {row.name: row for row in _ROWS}

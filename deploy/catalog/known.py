@@ -25,6 +25,8 @@ class KnownCheckpoint:
     max_tokens: int = 0
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """The words an embedder was trained to see before the texts of a task, where its architecture does not say."""
+    kind: str = ""
+    """embedder or reranker, where the architecture is that of LLMs too."""
     gated: bool = False
     tool_parser: str = ""
     reasoning_parser: str = ""

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
+from deploy.catalog.runtimes import SERVE, TRITON, VLLM
 from deploy.cli.ranges import GPUS, TOKENS
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_weights import look_around
@@ -24,6 +25,7 @@ CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 @click.argument("models", nargs=-1, required=True)
 @click.option("--release", default=DEFAULT_RELEASE, show_default=True)
 @click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
+@click.option("--runtime", type=click.Choice([TRITON, SERVE, VLLM]), default=None, help="The program of the LLM.")
 @click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
 @click.option("--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Of the LLM's weights.")
 @click.option("--cache", type=click.Choice(CACHES), default=None, help="Precision of the LLM's key/value cache.")
@@ -36,6 +38,7 @@ def fit(
     models: tuple[str, ...],
     release: str,
     tp: int,
+    runtime: str | None,
     path: str | None,
     precision: str | None,
     cache: str | None,
@@ -58,6 +61,7 @@ def fit(
         wish = Wish(
             gpus=tp,
             path=path or "",
+            runtime=runtime or "",
             precision=precision or "",
             cache=cache or "",
             max_seq_len=max_seq_len or 0,

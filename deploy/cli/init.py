@@ -16,15 +16,24 @@ from deploy.io.shown import refusals_shown, say
 @click.argument("targets", metavar="USER@HOST[:PORT]...", nargs=-1, required=True)
 @click.option("--balancer", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run HAProxy.")
 @click.option("--monitor", multiple=True, metavar="USER@HOST", help="A machine without GPU that is to run Prometheus.")
-def init(targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...]) -> None:
-    """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group."""
+@click.option("--model", "models", multiple=True, metavar="OWNER/NAME", help="A model to serve; may be repeated.")
+def init(
+    targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...], models: tuple[str, ...]
+) -> None:
+    """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group.
+
+    A model is a name of the hub or of the catalog, or a directory; the hub is asked which kind each one is.
+    """
     from deploy.inventory.first_inventory import inventory_text
     from deploy.inventory.targets import Target
     from deploy.io.ask import ask_all, write_inventory
+    from deploy.io.fit_models import named_models
 
     with refusals_shown("", False):
         serving, *apart = ([Target.of(text) for text in dict.fromkeys(texts)] for texts in (targets, balancer, monitor))
+        named = named_models(models)
         machines, outside = ask_all(serving, [*apart[0], *apart[1]])
-        text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :])
+        text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :], named)
         file = write_inventory(Path("inventories"), [*serving, *apart[0], *apart[1]], text)
-        say(f"wrote {file}; read it, then: enginehouse plan {file}")
+        pin = f"enginehouse pin {file}, and " if models else ""
+        say(f"wrote {file}; read it, then: {pin}enginehouse plan {file}")

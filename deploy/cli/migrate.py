@@ -16,20 +16,20 @@ LEFT_OUT = 2
 
 
 @click.command(
-    short_help="Turn a vLLM command line into an inventory.",
+    short_help="Turn a command of vLLM, SGLang, TGI, TEI or NIM into an inventory.",
     epilog="Example: enginehouse migrate 'vllm serve Qwen/Qwen3-8B --max-model-len 32k'",
 )
 @click.argument("pasted", metavar="TEXT_OR_FILE")
 @click.option("--to", type=click.Path(path_type=Path), help="Write the inventory to this file, if it is not there.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
-    """Say what of a `vllm serve` has its place in an inventory, what has none and why, and print the inventory.
+    """Say which words of another server's command have a place in an inventory, and print the inventory.
 
-    Takes a command line, docker run, a compose file or a Kubernetes manifest. Ends with 0 where every word has a
-    place, and with 2 where one has none. Nothing is run.
+    Takes a line, a script, docker run, a compose file or a Kubernetes manifest with vLLM, SGLang, TGI, TEI or NIM in
+    it. Ends with 0 if every word has a place, and with 2 if a word has none. Nothing is run.
     """
     from deploy.io.given_text import text_of
-    from deploy.migrate.vllm import migrate as migrated
+    from deploy.migrate.migration import migrate as migrated
 
     with refusals_shown("", as_json):
         migration = migrated(text_of(pasted))

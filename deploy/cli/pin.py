@@ -1,4 +1,4 @@
-"""The verb `enginehouse pin`: locks the models of an inventory and writes the digest of its image."""
+"""The verb `enginehouse pin`: locks the models of an inventory and writes the digests of its images."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from deploy.io.shown import refusals_shown, say
 @click.option("--models", "models_only", is_flag=True, help="Lock the models alone; ask no registry.")
 @click.option("--update", is_flag=True, help="Move locked models to what the hub has now.")
 def pin(inventory: str, data: tuple[str, ...], models_only: bool, update: bool) -> None:
-    """Lock the models that INVENTORY names in models.lock.json beside it, and write its image's digest into it.
+    """Lock the models that INVENTORY names in models.lock.json beside it, and write its images' digests into it.
 
-    The hub is asked for commits, files, sizes and the headers of weights, never for weights; the registry for a digest.
+    The hub is asked for commits, files, sizes and the headers of weights, never for weights; registries for digests.
     """
     from deploy.inventory.fleet import Fleet
     from deploy.io.inventory import load_inventory, override_data
-    from deploy.io.pin import pinned, write_digest
+    from deploy.io.pin import pinned, pinned_runtimes, write_digest, write_runtimes
     from deploy.io.pin_models import lock_models
 
     with refusals_shown(inventory, False):
@@ -36,6 +36,7 @@ def pin(inventory: str, data: tuple[str, ...], models_only: bool, update: bool) 
             say(sentence)
         if not models_only:
             loaded_plan = load_plan(inventory, data, knobs=knobs())
+            say(write_runtimes(Path(inventory), pinned_runtimes(loaded_plan)), nl=False)
             say(write_digest(Path(inventory), pinned(loaded_plan)), nl=False)
         elif not sentences:
             say(f"{inventory} names no model that is not locked")

@@ -19,6 +19,7 @@ from deploy.doctor.remedies import BOOT, DEPLOY, VENDOR
 NEW_AUTHORITY = "move ~/.config/enginehouse/authority/authority.key away on the control machine"
 MENDED = "python3 -B /usr/local/lib/enginehouse/host gpu-state mended"
 RESET = "systemctl stop triton@SERVER && nvidia-smi --gpu-reset -i {gpu} && " + MENDED + ", then " + DEPLOY
+RENEW = "journalctl -u enginehouse-certificate on the host says why; then systemctl start enginehouse-certificate"
 CLOCKS = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; ask the provider about cooling and power of this host"
 
 _ROWS = (
@@ -487,6 +488,20 @@ _ROWS = (
         "warning",
         "the certificate between a gateway and the hosts that it sends to expires soon, and no run has renewed it",
         f"renew it: {DEPLOY}",
+        True,
+    ),
+    Kind(
+        "ordered-certificate-ended",
+        "broken",
+        "the certificate of an ACME authority has expired: clients refuse it",
+        RENEW,
+        True,
+    ),
+    Kind(
+        "ordered-certificate-ends",
+        "warning",
+        "the certificate of an ACME authority expires soon, and the host's timer has not renewed it",
+        RENEW,
         True,
     ),
     Kind(

@@ -20,11 +20,13 @@ CERTIFICATE_DAYS = 21
 """Days before the end of a certificate; the plan warns as early (deploy/validation/certificates.py)."""
 AUTHORITY_DAYS = 180
 """Days before the end of the fleet's authority: certificates that it signs end with it."""
-FLEETS = (
+SPECIAL = (
     ("fleet-authority", re.compile(r"/(mutual|gateway)/authority\.pem$"), AUTHORITY_DAYS),
     ("fleet-certificate", re.compile(r"/(mutual/host|gateway/mutual)\.pem$"), CERTIFICATE_DAYS),
+    ("ordered-certificate", re.compile(r"/https/acme\.pem$"), CERTIFICATE_DAYS),
 )
-"""Files by which hosts of the fleet know each other: the finding's kind, and the days of its warning."""
+"""Files by which hosts of the fleet know each other, and the one that a timer renews: the finding's kind, and the days
+of its warning."""
 WATCHED_SECONDS = 2 * 3600
 CACHE_SHARE = 0.95
 """Share of the KV cache at which the alert CacheNearlyFull fires (deploy/monitoring/causes.py)."""
@@ -112,7 +114,8 @@ def answer_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
         for model in server.models:
             status = answers.get((server.name, model), "200")
             if status != "200":
-                evidence = f"/v2/models/{model}/ready answers {status or 'nothing'}"
+                page = "/health" if model == server.llm else f"/v2/models/{model}/ready"
+                evidence = f"{page} answers {status or 'nothing'}"
                 yield finding_of("model-not-ready", evidence, f"{server.name}/{model}", server=server.name)
 
 
@@ -194,8 +197,8 @@ def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding
         except ValueError:
             continue
         left = (ends.timestamp() - now) / 86_400
-        fleets = ((kind, days) for kind, pattern, days in FLEETS if pattern.search(path))
-        kind, days = next(fleets, ("certificate", CERTIFICATE_DAYS))
+        kinds = ((kind, days) for kind, pattern, days in SPECIAL if pattern.search(path))
+        kind, days = next(kinds, ("certificate", CERTIFICATE_DAYS))
         if now and left < days:
             is_over = left <= 0
             when = f"{math.floor(-left)} days ago" if is_over else f"in {math.floor(left)} days"

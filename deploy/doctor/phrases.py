@@ -19,7 +19,8 @@ _CALL = r"\([A-Za-z0-9_:.,&()*=-? -]{0,120}\)"
 WITHOUT_CUDA = r"(pinned_memory_manager|ensemble_scheduler)\.cc"
 """Lines of a Triton that serves on without CUDA, as on a host of embedders that has no GPU; models that need it say so.
 
-Seen on 2026-11-27 in the journal of a server on a CPU, and in no log of one with a driver that works.
+Seen on 2026-11-27 in the journal of a server on a CPU, and in no log of one with a driver that works. DCGM,
+inside such a Triton, says "Failed to initialize NVML" without the colon that nvidia-smi puts before its reason.
 """
 
 PHRASES: Mapping[str, tuple[str, ...]] = {
@@ -150,7 +151,7 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "could not select device driver",
         "unknown or invalid runtime name",
         "unresolvable CDI devices",
-        "Failed to initialize NVML",
+        "Failed to initialize NVML: ",
         "no CUDA-capable device is detected",
         "CUDA_ERROR_NO_DEVICE",
         "NVIDIA Driver was not detected",

@@ -11,10 +11,12 @@ from deploy.doctor.wanted import Wanted
 
 SERVES = (
     "triton@",
+    "llm@",
     "enginehouse-traffic",
     "enginehouse-balancer",
     "enginehouse-gateway",
     "enginehouse-mutual",
+    "enginehouse-https",
     "docker.service",
 )
 GPU_TIMER, DOCKER = "enginehouse-gpu-state.timer", "docker.service"
@@ -39,8 +41,11 @@ def unit_findings(readings: Readings, wanted: Wanted, placed: frozenset[str]) ->
         return
     for name, unit in sorted(units.items()):
         yield from _state(name, unit)
+    beside = {server.name for server in wanted.servers if server.llm}
     for server in sorted(placed & {server.name for server in wanted.servers}):
         yield from _server(f"triton@{server}.service", units.get(f"triton@{server}.service", {}))
+        if server in beside:
+            yield from _server(f"llm@{server}.service", units.get(f"llm@{server}.service", {}))
         timer = f"enginehouse-watch@{server}.timer"
         yield from _timer(timer, units.get(timer, {}))
     if placed:

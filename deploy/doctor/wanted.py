@@ -24,6 +24,8 @@ class WantedServer:
     models: tuple[str, ...] = ()
     accepted_holes: tuple[str, ...] = ()
     """CVE ids that stay open by the operator's decision."""
+    llm: str = ""
+    """The LLM that a program beside Triton serves."""
 
     @property
     def is_local(self) -> bool:
@@ -69,6 +71,7 @@ def wanted_of(
             (server.grpc_port, server.metrics_port),
             tuple(model.name for model in server.models),
             server.accepted_holes,
+            server.beside[0].name if server.beside else "",
         )
         for server in mine.servers
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS, SYSTEMS
+from deploy.inventory.first_models import SHIPPED, SHIPPED_VARIABLES, Named, declared_models, variables_of
 from deploy.inventory.targets import SSH_PORT, Target
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.quoting import inside_quotes, shortened, source
@@ -126,18 +127,32 @@ def kernel_flavour(system: str, kernel: str) -> str:
 
 
 def inventory_text(
-    serving: Sequence[Answered], balancers: Sequence[Answered] = (), monitors: Sequence[Answered] = ()
+    serving: Sequence[Answered],
+    balancers: Sequence[Answered] = (),
+    monitors: Sequence[Answered] = (),
+    models: Sequence[Named] = (),
 ) -> str:
-    """An inventory in Python: a group for each kind of serving machine, and one each for balancers and monitors."""
+    """An inventory in Python: a group for each kind of serving machine, and one each for balancers and monitors.
+
+    They serve `models`, or those of the shipped inventory if none are named.
+    """
     is_fleet, groups = bool(balancers or monitors), _groups(serving)
-    words = ["Embedder", "Machine", "Reranker", "Server", "Weights"]
+    classes = {model.kind for model in models} or {"Embedder", "LLM", "Reranker", "Weights"}
+    words = ["Machine", "Server", *sorted(classes - {"LLM"})]
     words += [*(["Balancer", "Route", "Secret"] if balancers else []), *(["Monitor"] if monitors else [])]
+    variables = variables_of(models) if models else SHIPPED_VARIABLES
+    declared = declared_models(models, variables) if models else SHIPPED
     first, *more = [machine.target.host for machine in (*serving, *balancers, *monitors)]
     title = (
         f"{first} and {len(more)} more, as they described themselves" if more else f"{first}, as it described itself"
     )
-    parts = [HEAD.format(title=inside_quotes(title), words=", ".join(["LLM", *sorted(words)]))]
-    parts += [_serving(name, machines, is_fleet, bool(balancers)) for name, machines in groups.items()]
+    head = HEAD.format(
+        title=inside_quotes(title),
+        advice="Change the models, then read the plan" if not models else "Read the plan",
+        words=", ".join([*(["LLM"] if "LLM" in classes else []), *sorted(words)]),
+    )
+    parts = [head + declared]
+    parts += [_serving(name, machines, is_fleet, bool(balancers), variables) for name, machines in groups.items()]
     if balancers:
         parts += [_routes(groups), _outside("balancers", balancers, "Balancer", ", routes=_routes, **_asks")]
     parts += [_outside("monitors", monitors, "Monitor")] if monitors else []
@@ -156,8 +171,11 @@ def _groups(serving: Iterable[Answered]) -> dict[str, list[Answered]]:
     return groups
 
 
-def _serving(name: str, machines: Sequence[Answered], is_fleet: bool, is_balanced: bool) -> str:
+def _serving(
+    name: str, machines: Sequence[Answered], is_fleet: bool, is_balanced: bool, variables: Sequence[str]
+) -> str:
     kind = machines[0].kind
+    served = f"({', '.join(variables)}{',' if len(variables) == 1 else ''})"
     return GROUP.format(
         name=name,
         hosts="".join(_host(machine, is_fleet) for machine in machines),
@@ -173,7 +191,7 @@ def _serving(name: str, machines: Sequence[Answered], is_fleet: bool, is_balance
         secure_boot=source(kind.secure_boot),
         nvswitch=source(kind.nvswitch),
         release=source(DEFAULT_RELEASE),
-        server=BALANCED if is_balanced else ALONE,
+        server=(BALANCED if is_balanced else ALONE).format(models=served),
     )
 
 
@@ -210,33 +228,18 @@ def _login(target: Target) -> list[str]:
     return user + ([f'"ssh_port": {target.port}'] if target.port != SSH_PORT else [])
 
 
-HEAD = '''"""{title}. Change the models, then read the plan."""
+HEAD = '''"""{title}. {advice}."""
 
 from deploy.spec import {words}
 
-gpt_oss = LLM(
-    name="gpt-oss-20b",
-    checkpoint="gpt-oss-20b",
-    weights=Weights.hub("openai/gpt-oss-20b", "6cee5e81ee83917806bbde320786a8fb61efebee"),
-)
-reranker = Reranker(
-    name="bge-reranker-large",
-    checkpoint="bge-reranker-large",
-    weights=Weights.hub("BAAI/bge-reranker-large", "55611d7bca2a7133960a6d3b71e083071bbfc312"),
-)
-embedder = Embedder(
-    name="nomic-embed-text-v2-moe",
-    checkpoint="nomic-embed-text-v2-moe",
-    weights=Weights.hub("nomic-ai/nomic-embed-text-v2-moe", "1066b6599d099fbb93dfcb64f9c37a7c9e503e85"),
-)
 '''
 
-ALONE = 'Server(name="main", models=(reranker, embedder, gpt_oss)),'
+ALONE = 'Server(name="main", models={models}),'
 ASKS = """# Each client shows a key of `enginehouse key new`, over TLS. Or open_to_all=True, and none of these.
 _asks = {"keys": "file", "certificate": "keys/edge.pem", "certificate_key": Secret.command("cat", "keys/edge.key")}
 """
 BALANCED = """
-            Server(name="main", address="0.0.0.0", protection="balancer", models=(reranker, embedder, gpt_oss)),
+            Server(name="main", address="0.0.0.0", protection="balancer", models={models}),
         """
 
 GROUP = """{name} = (

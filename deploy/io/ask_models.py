@@ -17,7 +17,7 @@ from typing import Any
 from deploy.catalog.names import nearest, offer
 from deploy.inventory.ssh_config import ssh_words
 from deploy.io.asked import Exchange, Request
-from deploy.io.gateway_key import VARIABLE, GivenKey
+from deploy.io.gateway_key import VARIABLE, GivenKey, key_wanted
 from deploy.io.reach import ASKING, address_of
 from deploy.models.answers import UnreadableReply, answer, gateway_answer
 from deploy.models.questions import (
@@ -59,6 +59,8 @@ def requests(
         (slice_, server, served_model) for slice_ in plan.slices for server, served_model in _targets(slice_, key)
     ]
     wanted = [row for row in served if model in ("", row[2].name)]
+    if not wanted and model in beside_triton(plan):
+        raise key_wanted(model)
     if not wanted:
         raise _no_such_model(model, sorted({served_model.name for _, _, served_model in served}), texts)
     return [
@@ -79,15 +81,22 @@ def unopened(plan: Plan, key: GivenKey | None) -> str:
     gateways = [slice_.gateway for slice_ in plan.slices if slice_.gateway]
     if not gateways or any(opens(gateway, key) for gateway in gateways):
         return ""
-    return f"asked Triton itself; with a key in {VARIABLE} or --key-file, the gateway is asked"
+    only_there = "".join(f", and {name} too" for name in beside_triton(plan))
+    return f"asked Triton itself; with a key in {VARIABLE} or --key-file, the gateway is asked{only_there}"
+
+
+def beside_triton(plan: Plan) -> list[str]:
+    """Names of LLMs beside Triton, which the gateway alone reaches."""
+    return [server.beside[0].name for slice_ in plan.slices for server in slice_.servers if server.beside]
 
 
 def _targets(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice, ModelSlice]]:
     """Every model of every server; through a gateway each name once, whichever server answers."""
     answered_names = set[str]()
     for server in slice_.servers:
-        for model in server.models:
-            if slice_.gateway and opens(slice_.gateway, key) and model.name in answered_names:
+        is_open = bool(slice_.gateway and opens(slice_.gateway, key))
+        for model in server.models if is_open else server.in_triton:
+            if is_open and model.name in answered_names:
                 continue
             answered_names.add(model.name)
             yield server, model

@@ -1,36 +1,56 @@
-"""Reads certificates of balancers, and compares private keys with them just before a deploy. No key is kept."""
+"""Reads certificates of balancers and hosts; just before a deploy, compares private keys with them. No key is kept."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from deploy.inventory.fleet import Fleet
+from deploy.io.local_paths import is_file, local_path
 from deploy.io.secrets import described, read
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together
+from deploy.slices.host import Slice
 from deploy.slices.traffic import BalancerSlice
+from deploy.spec import Secret
 from deploy.spec.surroundings import CertificateFile, Surroundings
 from deploy.validation.certificates import foreign_key, missing_certificate, no_key
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Files of one host that speaks TLS with clients; an empty path names no file. `place` is their inventory object.
+
+    `trusted` are further PEM files with certificates, by their field.
+    """
+
+    host: str
+    place: str
+    certificate: str = ""
+    key: Secret | None = None
+    trusted: tuple[tuple[str, str], ...] = ()
+
+
 def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroundings:
-    """The surroundings with every certificate that balancers name and this machine has."""
+    """The surroundings with every certificate that balancers and hosts name and this machine has."""
     balancers = [balancer.balancer for balancer in fleet.balancers]
+    https = [host.gateway.https for host in fleet.hosts if host.gateway and host.gateway.https]
     named = {name for balancer in balancers for name in (balancer.certificate, balancer.clients)}
+    named |= {declared.certificate for declared in https}
+    named |= {declared.acme.authority for declared in https if declared.acme}
     named |= {name for host in fleet.hosts for name in (host.hub.ca_file, host.registry.ca_file)}
     paths = {name: place(name, root) for name in sorted(named - {""})}
-    return replace(around, certificates={name: certificate(path) for name, path in paths.items() if path.is_file()})
+    return replace(around, certificates={name: certificate(path) for name, path in paths.items() if is_file(path)})
 
 
 def place(name: str, root: Path) -> Path:
     """The path of a certificate that an inventory names."""
-    return root / Path(name).expanduser()
+    return local_path(name, root)
 
 
 def certificate(path: Path) -> CertificateFile:
@@ -61,20 +81,43 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return False
 
 
-def key_problems(balancers: Iterable[BalancerSlice], root: Path) -> list[Refusal]:
+def of_balancer(mine: BalancerSlice) -> Shown:
+    """The files of a balancer."""
+    trusted = (("balancer.clients", mine.clients),)
+    return Shown(
+        host=mine.host, place="balancer", certificate=mine.certificate, key=mine.certificate_key, trusted=trusted
+    )
+
+
+def of_host(mine: Slice) -> Iterator[Shown]:
+    """The files of a host that speaks TLS with clients itself; none without `https`."""
+    if https := mine.https:
+        trusted = (("gateway.https.acme.authority", https.acme.authority),) if https.acme else ()
+        yield Shown(
+            host=mine.host,
+            place="gateway.https",
+            certificate=https.certificate,
+            key=https.certificate_key,
+            trusted=trusted,
+        )
+
+
+def key_problems(balancers: Iterable[BalancerSlice], root: Path, hosts: Iterable[Slice] = ()) -> list[Refusal]:
     """A refusal for each certificate or key that a deploy needs and cannot use; for the same of several hosts once."""
-    return together((balancer.host, problem) for balancer in balancers for problem in _of_balancer(balancer, root))
+    shown = [*map(of_balancer, balancers), *(files for mine in hosts for files in of_host(mine))]
+    return together((files.host, problem) for files in shown for problem in _of(files, root))
 
 
-def _of_balancer(balancer: BalancerSlice, root: Path) -> Iterator[Refusal]:
-    if balancer.clients and not place(balancer.clients, root).is_file():
-        yield missing_certificate(balancer.clients, "clients")
-    secret = balancer.certificate_key
+def _of(files: Shown, root: Path) -> Iterator[Refusal]:
+    for where, name in files.trusted:
+        if name and not is_file(place(name, root)):
+            yield missing_certificate(name, where)
+    secret, where = files.key, f"{files.place}.certificate_key"
     if secret is None:
         return
-    path = place(balancer.certificate, root)
-    if not path.is_file():
-        yield missing_certificate(balancer.certificate)
+    path = place(files.certificate, root)
+    if not is_file(path):
+        yield missing_certificate(files.certificate, f"{files.place}.certificate")
         return
     try:
         key = load_pem_private_key(read(secret, is_whole=True).encode(), password=None)
@@ -82,11 +125,11 @@ def _of_balancer(balancer: BalancerSlice, root: Path) -> Iterator[Refusal]:
         yield problem
         return
     except (ValueError, TypeError) as error:
-        yield no_key(described(secret), type(error).__name__)
+        yield no_key(described(secret), type(error).__name__, where)
         return
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if _digest(public) != certificate(path).public_key:
-        yield foreign_key(balancer.certificate, described(secret))
+        yield foreign_key(files.certificate, described(secret), where)
 
 
 def _digest(content: bytes) -> str:

@@ -6,10 +6,13 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
+from deploy.inventory.first_models import Named
 from deploy.io.hub import resolve
+from deploy.io.local_paths import is_directory, local_path
 from deploy.io.local_weights import read_local
 from deploy.io.model_lock import NAME, read_lock
 from deploy.io.pin_models import access_from_environment
@@ -20,7 +23,7 @@ from deploy.planning.fit import model_named, model_of_kind
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Checkpoint, Model, Weights
-from deploy.spec.sources import HUB_NAME
+from deploy.spec.sources import DIRECTORY, HUB_NAME
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
 
@@ -33,16 +36,37 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
     models, local = [], dict(surroundings.local)
     locked = {**read_lock(root / "inventories" / NAME), **read_lock(root / NAME)}
     for word in words:
-        directory = root / Path(word).expanduser()
-        if directory.is_dir():
+        directory = local_path(word, root)
+        if is_directory(directory):
             model, headers = _of_directory(word, directory)
             local[model.weights.directory] = headers
+        elif DIRECTORY.fullmatch(word):
+            raise _no_directory(word, root)
         elif HUB_NAME.fullmatch(word):
             model = _of_hub(word, locked)
         else:
             model = model_named(word)
         models.append(model)
     return tuple(models), replace(surroundings, local=local, locked=locked)
+
+
+def named_models(words: Iterable[str]) -> tuple[Named, ...]:
+    """Each model as an inventory declares it by its source, of the kind its files say.
+
+    Raises: a Refusal for a name that neither the hub nor the catalog has, or a directory that is no checkpoint.
+    """
+    words = tuple(words)
+    models, _around = models_of(words, Surroundings(today=date.today()), Path.cwd())
+    return tuple(
+        Named(type(model).__name__, _source_of(word, model)) for word, model in zip(words, models, strict=True)
+    )
+
+
+def _source_of(word: str, model: Model) -> str:
+    """The word as a model's source: a directory begins with a dot or a slash, a name of the catalog is a repository."""
+    if model.weights.directory:
+        return word if DIRECTORY.fullmatch(word) else f"./{word}"
+    return word if HUB_NAME.fullmatch(word) else model.weights.repository
 
 
 def _of_hub(word: str, locked: dict[str, LocalWeights]) -> Model:
@@ -91,4 +115,15 @@ def _no_checkpoint(word: str, seen: str) -> Refusal:
         seen=seen,
         wanted="config.json, and the safetensors files whose headers say how large the model is",
         attempt=f"hf download REPOSITORY --local-dir {word}",
+    )
+
+
+def _no_directory(word: str, root: Path) -> Refusal:
+    return refuse(
+        "no-checkpoint",
+        f"{word} is no directory here",
+        where=word,
+        seen=f"no {word} in {root}",
+        wanted="a directory with config.json and safetensors files, a name of the catalog, or a hub name",
+        attempt=f"hf download OWNER/NAME --local-dir {word}; or OWNER/NAME itself",
     )

@@ -45,6 +45,17 @@ def _checked(told: str, where: str) -> str:
     return told
 
 
+def key_wanted(model: str) -> Refusal:
+    """The refusal to ask an LLM beside Triton without a key."""
+    return Refusal(
+        f"{model} is asked through the gateway alone, and no key was given",
+        facts={"seen": f"{VARIABLE} is empty, and no --key-file", "wanted": "a key, as enginehouse key new printed it"},
+        attempt=f"write the key into a file of mode 0600 and name it with --key-file, or export {VARIABLE}",
+        state=ASKING,
+        kind="no-key",
+    )
+
+
 def _no_key(where: str, seen: str) -> Refusal:
     return Refusal(
         f"{where} has no key of a gateway",

@@ -7,6 +7,7 @@ gated repository; 429 with Retry-After (from the hub client's own source and reh
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import math
@@ -68,6 +69,7 @@ def resolve(source: str, access: Access) -> Resolved:
 
     Raises: a Refusal for a repository that is not there, is gated, or holds no checkpoint, and for a silent hub.
     """
+    _confirm_access(access)
     repository, _, revision = source.partition("@")
     quoted = urllib.parse.quote(revision or "main", safe="")
     answer = _json(access, f"/api/models/{repository}/revision/{quoted}?blobs=true", source)
@@ -162,6 +164,37 @@ def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = 
     raise AssertionError("the loop ends with an answer or a refusal")
 
 
+@functools.cache
+def _opener(ca_file: str) -> urllib.request.OpenerDirector:
+    """The client of all requests that trust this CA, or the system's. Raises: OSError for a file that holds none."""
+    context = ssl.create_default_context(cafile=ca_file or None)
+    return urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
+
+
+def _confirm_access(access: Access) -> None:
+    """Confirms what the inventory or the environment says of the hub. Raises: a Refusal; no token is repeated."""
+    try:
+        _opener(access.ca_file)
+    except OSError as error:
+        raise _unusable("ca_file", access.ca_file, str(error), "a file of certificates in PEM") from None
+    parts = urllib.parse.urlsplit(access.endpoint)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise _unusable("endpoint", access.endpoint, repr(access.endpoint), "an address that begins with https://")
+    if access.token and not re.fullmatch(r"[!-~]+", access.token):
+        raise _unusable("token", access.endpoint, "spaces, line ends or letters beyond ASCII in it", "one word")
+
+
+def _unusable(name: str, where: str, seen: str, wanted: str) -> Refusal:
+    return refuse(
+        "hub-access",
+        f"the hub's {name} cannot be used",
+        where=where,
+        seen=seen,
+        wanted=wanted,
+        attempt="Hub(endpoint=…, token=…, ca_file=…); for fit and size HF_ENDPOINT, HF_TOKEN, SSL_CERT_FILE",
+    )
+
+
 def _once(access: Access, path: str, span: tuple[int, int] | None) -> bytes:
     """Send a single request. A cut answer to a range is what came: the caller asks for the rest."""
     headers = {"User-Agent": "enginehouse", "Accept-Encoding": "identity"}
@@ -169,11 +202,9 @@ def _once(access: Access, path: str, span: tuple[int, int] | None) -> bytes:
         headers["Authorization"] = f"Bearer {access.token}"
     if span:
         headers["Range"] = f"bytes={span[0]}-{span[1] - 1}"
-    context = ssl.create_default_context(cafile=access.ca_file or None)
-    opener = urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
     request = urllib.request.Request(access.endpoint.rstrip("/") + path, headers=headers)
     most = span[1] - span[0] if span else MOST_BYTES
-    with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+    with _opener(access.ca_file).open(request, timeout=TIMEOUT_SECONDS) as answer:
         if span and span[0] and answer.status != 206:
             raise urllib.error.URLError("the whole file in answer to a range of it")
         try:

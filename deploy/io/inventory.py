@@ -46,7 +46,7 @@ def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
         plan = _plan_of(real, knobs)
-        refuse_all([*input_problems(plan.slices, Path.cwd()), *key_problems(plan.balancers, Path.cwd())])
+        refuse_all([*input_problems(plan.slices, Path.cwd()), *key_problems(plan.balancers, Path.cwd(), plan.slices)])
         _plans[real] = plan
     limited = getattr(getattr(real, "state", None), "limit_hosts", None)
     return _plans[real].only(host.name for host in limited) if isinstance(limited, list) else _plans[real]

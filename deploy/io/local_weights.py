@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from deploy.inventory.fleet import Fleet
-from deploy.models.config_json import kept
+from deploy.io.local_paths import is_directory, local_path
+from deploy.models.config_json import architecture_of, kept
+from deploy.models.kinds import weights_files
 from deploy.models.resolve import sources_of
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
@@ -31,10 +33,12 @@ def look_around(fleet: Fleet, root: Path) -> Surroundings:
 
 
 def read_local(directory: Path) -> LocalWeights:
-    """The files of one directory, and what the tensors in them add up to."""
+    """The files of one directory, and the sums of the tensors in those that its architecture loads."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
+    config, names = _config(directory), tuple(str(path.relative_to(directory)) for path in files)
+    counted = weights_files(names, architecture_of(config)) or names
     fingerprint, stored_bytes, parameters = hashlib.sha256(), 0, 0
-    for path in files:
+    for path, name in zip(files, names, strict=True):
         head = (
             _header(path)
             if path.suffix == ".safetensors"
@@ -42,23 +46,23 @@ def read_local(directory: Path) -> LocalWeights:
             if path.stat().st_size < 2**24
             else b""
         )
-        fingerprint.update(f"{path.relative_to(directory)}\0{path.stat().st_size}\0".encode() + head)
-        for shape, kind in tensors(head) if path.suffix == ".safetensors" else ():
+        fingerprint.update(f"{name}\0{path.stat().st_size}\0".encode() + head)
+        for shape, kind in tensors(head) if path.suffix == ".safetensors" and name in counted else ():
             stored_bytes += math.prod(shape) * BITS.get(kind, 8) // 8
             parameters += math.prod(shape)
     return LocalWeights(
         revision=f"local-{fingerprint.hexdigest()[:16]}",
         stored_bytes=stored_bytes,
         parameters=parameters,
-        files=tuple(str(path.relative_to(directory)) for path in files),
-        config=_config(directory),
+        files=names,
+        config=config,
     )
 
 
 def _existing(names: Iterable[str], root: Path) -> Iterable[tuple[str, LocalWeights]]:
     for name in names:
-        directory = root / Path(name).expanduser()
-        if directory.is_dir() and any(directory.glob("*.safetensors")):
+        directory = local_path(name, root)
+        if is_directory(directory) and any(directory.glob("*.safetensors")):
             yield name, read_local(directory)
 
 

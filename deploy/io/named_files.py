@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from deploy.inventory.fleet import Fleet
+from deploy.io.local_paths import beside, is_directory, is_file, local_path
 from deploy.refusals.refuse import model_at
-from deploy.spec import LLM, BalancerHost, Host, MonitorHost, Secret, Server
+from deploy.spec import LLM, BalancerHost, Host, Https, MonitorHost, Secret, Server
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class NamedFile:
 
     def is_missing(self, root: Path) -> bool:
         """True if there is no such file, or directory, on this machine."""
-        path = root / Path(self.path).expanduser()
-        return not (path.is_dir() if self.is_directory else path.is_file())
+        path = local_path(self.path, root)
+        return not (is_directory(path) if self.is_directory else is_file(path))
 
     def note(self, hosts: list[str]) -> str:
         """A sentence for the plan: which file is missing, and which hosts name it."""
@@ -73,6 +74,17 @@ def files_of(host: Host, root: Path) -> Iterator[NamedFile]:
             yield NamedFile("the vault of a secret", secret.source[0], place)
     for server in host.servers:
         yield from _files_of_server(server)
+    if host.gateway and host.gateway.https:
+        yield from _files_of_https(host.gateway.https)
+
+
+def _files_of_https(https: Https) -> Iterator[NamedFile]:
+    if https.certificate:
+        yield NamedFile("the certificate of the host", https.certificate, "gateway.https.certificate")
+    if https.acme and https.acme.authority:
+        yield NamedFile("the issuer of the ACME directory", https.acme.authority, "gateway.https.acme.authority")
+    if https.certificate_key and https.certificate_key.kind == "vault":
+        yield NamedFile("the vault of a secret", https.certificate_key.source[0], "gateway.https.certificate_key")
 
 
 def files_of_balancer(balancer: BalancerHost) -> Iterator[NamedFile]:
@@ -95,8 +107,8 @@ def files_of_monitor(monitor: MonitorHost) -> Iterator[NamedFile]:
 
 def _has_public_half(key: str, root: Path) -> bool:
     """True if the .pub file of a key is there: the private half may live in an agent."""
-    path = root / Path(key).expanduser()
-    return path.with_name(f"{path.name}.pub").is_file()
+    path = local_path(key, root)
+    return is_file(beside(path, ".pub"))
 
 
 def _files_of_server(server: Server) -> Iterator[NamedFile]:

@@ -1,9 +1,10 @@
-"""Pins the image of an inventory: asks the registry for the digest and writes it into the inventory's own file."""
+"""Pins the images of an inventory: asks registries for digests and writes them into the inventory's own file."""
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.io.registry import Login, digest_of
@@ -11,6 +12,7 @@ from deploy.io.secrets import read
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
+from deploy.slices.host import Slice
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 LINE = re.compile(r"""(["']image_digest["']\s*:\s*|\bimage_digest\s*=\s*)(["'])([^"']*)\2""")
@@ -22,9 +24,35 @@ def pinned(plan: Plan) -> str:
     if len(images) > 1:
         raise _several_images(sorted(images))
     slice_ = next(iter(images.values()))
-    key = read(slice_.registry.key) if slice_.registry.key else ""
-    login = Login(username=slice_.registry.username, key=key, ca_file=slice_.registry.ca_file)
-    return digest_of(slice_.image.reference, login)
+    return digest_of(slice_.image.reference, _login(slice_, slice_.image.reference))
+
+
+def pinned_runtimes(plan: Plan) -> dict[str, str]:
+    """The digests that registries have for images of LLMs beside Triton, by `name:tag`."""
+    images = {image.reference: slice_ for slice_ in plan.slices for image in slice_.runtime_images}
+    return {reference: digest_of(reference, _login(slice_, reference)) for reference, slice_ in sorted(images.items())}
+
+
+def _login(slice_: Slice, reference: str) -> Login:
+    """The host's login where the image is of the registry that the login is for; else nobody's."""
+    registry = slice_.registry_of(reference)
+    key = read(registry.key) if registry.key else ""
+    return Login(username=registry.username, key=key, ca_file=registry.ca_file)
+
+
+def write_runtimes(inventory: Path, digests: Mapping[str, str]) -> str:
+    """The change as a diff, already written: each image's text in quotes gets its digest."""
+    before = after = inventory.read_text("utf-8")
+    for reference, digest in digests.items():
+        assert DIGEST.fullmatch(digest), "what goes into a file that Python runs is a digest and nothing else"
+        place = re.compile(rf"""(["']){re.escape(reference)}(?:@sha256:[0-9a-f]{{64}})?\1""")
+        if not place.search(after):
+            raise _no_text(inventory, reference, digest)
+        after = place.sub(rf"\g<1>{reference}@{digest}\g<1>", after)
+    if after == before:
+        return "".join(f"{reference} is pinned to {digest} already\n" for reference, digest in digests.items())
+    inventory.write_text(after, "utf-8")
+    return _diff(inventory, before, after)
 
 
 def write_digest(inventory: Path, digest: str) -> str:
@@ -37,8 +65,23 @@ def write_digest(inventory: Path, digest: str) -> str:
     if after == before:
         return f"{inventory} is pinned to {digest} already\n"
     inventory.write_text(after, "utf-8")
+    return _diff(inventory, before, after)
+
+
+def _diff(inventory: Path, before: str, after: str) -> str:
     changes = difflib.unified_diff(before.splitlines(True), after.splitlines(True), str(inventory), str(inventory))
     return "".join(changes)
+
+
+def _no_text(inventory: Path, reference: str, digest: str) -> Refusal:
+    return refuse(
+        "no-place-for-digest",
+        f"{inventory} does not have the image {reference} as a text of its own",
+        where=str(inventory),
+        seen="no such text in quotes",
+        wanted="the whole image in quotes, where the digest is put behind it",
+        attempt=f'image="{reference}@{digest}"',
+    )
 
 
 def _several_images(references: list[str]) -> Refusal:

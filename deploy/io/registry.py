@@ -22,6 +22,7 @@ from typing import Any
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
+from deploy.slices.image import DOCKER_HUB, registry_host, registry_of
 
 TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -75,10 +76,13 @@ def digest_of(reference: str, login: Login) -> str:
 
 
 def split(reference: str) -> tuple[str, str, str]:
-    """Registry host, repository path and tag of an image reference."""
+    """Registry host, repository path and tag of an image reference, as Docker reads it."""
     name, _, tag = reference.partition("@")[0].rpartition(":")
-    host, _, path = name.partition("/")
-    return host, path, tag
+    host = registry_host(name)
+    if registry_of(name) != DOCKER_HUB:
+        return host, name.partition("/")[2], tag
+    path = name.removeprefix(f"{DOCKER_HUB}/")
+    return host, path if "/" in path else f"library/{path}", tag
 
 
 def _manifest(url: str, login: Login) -> bytes:

@@ -1,27 +1,33 @@
-"""The text of an inventory that says what a vLLM command line said."""
+"""The text of an inventory that says what a pasted command said."""
 
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 from deploy.catalog.known import KnownCheckpoint
-from deploy.migrate.places import Given
-from deploy.refusals.quoting import source
+from deploy.migrate.places import Given, gateway_port
+from deploy.migrate.weights import Source
+from deploy.refusals.quoting import source as quoted
 
 CLASSES = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
-UNKNOWN = "0" * 40
 
 
-def inventory_text(call: Given, known: KnownCheckpoint | None, kind: str, release: str) -> str:
+def inventory_text(call: Given, source: Source, known: KnownCheckpoint | None, kind: str, release: str) -> str:
     """Python text that `enginehouse plan` reads; what only the operator knows is marked."""
-    tail = call.repository.rsplit("/", 1)[-1]
-    name = call.names[0] if call.names else known.name if known else tail
+    name = call.names[0] if call.names else known.name if known else source.tail
     name = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.") or "model"
-    revision = call.revision or (known.revision if known else UNKNOWN)
-    arguments = [f"name={source(name)}", f"checkpoint={source(known.name if known else tail.lower())}"]
-    repository = source(known.repository if known else call.repository)
-    arguments.append(f"weights=Weights.hub({repository}, {source(revision)})")
-    imports = {CLASSES[kind], "Gateway", "Machine", "Server", "Weights"}
+    revision = next(filter(None, (call.revision, source.revision)), known.revision if known else "")
+    imports = {CLASSES[kind], "Gateway", "Machine", "Server"}
+    if known:
+        imports.add("Weights")
+        arguments = [f"name={quoted(name)}", f"checkpoint={quoted(known.name)}"]
+        arguments.append(f"weights=Weights.hub({quoted(known.repository)}, {quoted(revision)})")
+    elif source.directory:
+        arguments = [quoted(source.directory), f"name={quoted(name)}"]
+    else:
+        place = f"{source.repository}@{revision}" if revision else source.repository
+        arguments = [quoted(place), f"name={quoted(name)}"]
     if kind == "llm":
         arguments += [f"{key}={value}" for key, value in call.model.items()]
         tensor = call.parallel.get("tensor", "1")
@@ -30,10 +36,13 @@ def inventory_text(call: Given, known: KnownCheckpoint | None, kind: str, releas
             if values:
                 imports.add(cls)
                 arguments.append(f"{key}={cls}({', '.join(f'{name}={value}' for name, value in values.items())})")
-    elif length := call.model.get("max_seq_len"):
-        arguments.append(f"max_tokens={length}")
+    else:
+        lengths = {"max_tokens": call.model["max_seq_len"]} if "max_seq_len" in call.model else {}
+        arguments += [f"{key}={value}" for key, value in (lengths | call.encoder).items()]
     gpus, total = call.gpus, call.gpus * call.replicas
-    server = f'Server(name="main", models=(model,), gpus={tuple(range(gpus))!r})'
+    own = call.devices[:gpus] if len(call.devices) >= total else tuple(range(gpus))
+    server = f'Server(name="main", models=(model,), gpus={own!r})'
+    total = max(total, call.host_gpus, *(device + 1 for device in call.devices))
     servers = f"({server},)"
     if call.replicas > 1 and gpus == 1:
         imports.add("one_per_gpu")
@@ -41,25 +50,28 @@ def inventory_text(call: Given, known: KnownCheckpoint | None, kind: str, releas
     elif call.replicas > 1:
         servers = "(\n" + "".join(_replica(place, gpus) for place in range(call.replicas)) + "        )"
     aliases = {alias: name for alias in call.names if alias != name}
-    gateway = f"Gateway(ports=({call.port if call.port not in (8000, 8001, 8002) else 8080},)"
-    pairs = ", ".join(f"{source(alias)}: {source(model)}" for alias, model in aliases.items())
+    gateway = f"Gateway(ports=({gateway_port(call.port)},)"
+    pairs = ", ".join(f"{quoted(alias)}: {quoted(model)}" for alias, model in aliases.items())
     gateway += f", aliases={{{pairs}}})" if aliases else ")"
-    body = ",\n    ".join(arguments)
-    return f'''"""What a vLLM command line said. Marked lines are yours to fill in; then: enginehouse plan FILE."""
+    marks = ["  # yours: the directory on this machine" if source.directory and not known else ""]
+    body = "\n    ".join(f"{argument},{mark}" for argument, mark in zip_longest(arguments, marks, fillvalue=""))
+    then = "enginehouse plan FILE" if known or source.directory else "enginehouse pin FILE, and plan FILE"
+    hosts = ", ".join(f'"gpu-{number:02}.example.internal"' for number in range(1, call.hosts + 1))
+    return f'''"""What a pasted command said. Marked lines are yours to fill in; then: {then}."""
 
 from deploy.spec import {", ".join(sorted(imports, key=lambda word: (word.islower(), word)))}
 
 model = {CLASSES[kind]}(
-    {body},
+    {body}
 )
 
 hosts = (
-    ["gpu-01.example.internal"],  # yours
+    [{hosts}],  # yours
     {{
         "ssh_user": "ubuntu",
         "_sudo": True,
         "machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus={total}),  # yours
-        "release": {source(release)},
+        "release": {quoted(release)},
         "servers": {servers},
         "gateway": {gateway},
     }},

@@ -19,6 +19,12 @@ TOKENIZER = "tokenizer and template come with the weights, at their commit"
 ROPE = "positions are the checkpoint's own; another length wants another checkpoint"
 SCHEDULING = 'the scheduler is TensorRT-LLM\'s: scheduler="guaranteed_no_evict" or "max_utilization"'
 
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
 NO_PLACE: dict[str, str] = {
     **dict.fromkeys(
         (

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from deploy.linter.options import Option
-from deploy.migrate.options import MEMORY
+from deploy.migrate.weights import is_model
 
 HASH = re.compile(r"[0-9a-f]{40}")
 SHORT = {
@@ -48,6 +47,15 @@ class Given:
     has_key: bool = False
     adapters: dict[str, str] = field(default_factory=dict)
     max_rank: str = ""
+    encoder: dict[str, str] = field(default_factory=dict)
+    """Arguments that only embedders and rerankers have, as Python text."""
+    host_gpus: int = 0
+    """GPUs that the container is given, where their number is written out."""
+    devices: tuple[int, ...] = ()
+    """GPUs by number, where they are named."""
+    hosts: int = 1
+    mounts: dict[str, str] = field(default_factory=dict)
+    """Directories of the host, by those of the container."""
 
 
 Said = tuple[str, str]
@@ -55,7 +63,8 @@ Said = tuple[str, str]
 Place = Callable[[Given, Option], Said]
 
 
-def _number(arguments: dict[str, str], name: str, option: Option) -> Said:
+def number(arguments: dict[str, str], name: str, option: Option) -> Said:
+    """Keeps the number of an option as the argument `name`; its place, or why it is no number."""
     match = LENGTH.fullmatch(option.value)
     if not match:
         return "", f"{option.value or 'no value'} is no number"
@@ -64,7 +73,7 @@ def _number(arguments: dict[str, str], name: str, option: Option) -> Said:
 
 
 def _model(name: str) -> Place:
-    return lambda call, option: _number(call.model, name, option)
+    return lambda call, option: number(call.model, name, option)
 
 
 def _flag(name: str, value: bool) -> Place:
@@ -91,13 +100,15 @@ def _count(name: str) -> Place:
         if not COUNT.fullmatch(option.value):
             return "", f"{option.value or 'no value'} is no number of GPUs"
         count = int(option.value)
-        if call.gpus * call.replicas * count > MOST_GPUS:
-            return "", f"{call.gpus * call.replicas * count:,} GPUs are more than any machine has"
+        ranks = {key: int(call.parallel.get(key, 1)) for key in ("tensor", "pipeline")}
+        ranks |= {name: count} if name != "data" else {}
+        gpus, replicas = ranks["tensor"] * ranks["pipeline"], count if name == "data" else call.replicas
+        if gpus * replicas > MOST_GPUS:
+            return "", f"{gpus * replicas:,} GPUs are more than any machine has"
+        call.gpus, call.replicas = gpus, replicas
         if name == "data":
-            call.replicas = count
             return f"one_per_gpu(Server(…), {count}): a server for each replica", ""
         call.parallel[name] = str(count)
-        call.gpus *= count
         return f"parallel=Parallel({name}={count}), and as many GPUs of the server", ""
 
     return place
@@ -135,6 +146,8 @@ def _kv_dtype(call: Given, option: Option) -> Said:
 
 
 def _repository(call: Given, option: Option) -> Said:
+    if not is_model(option.value):
+        return "", f"{option.value or 'no value'} names no model"
     call.repository = option.value
     return "weights", ""
 
@@ -182,7 +195,21 @@ def _port(call: Given, option: Option) -> Said:
     if not PORT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is no port"
     call.port = int(option.value)
-    return f"Gateway(ports=({option.value},))", ""
+    return port_place(call.port), ""
+
+
+def gateway_port(port: int) -> int:
+    """The gateway's port for a server's: Triton has 8000 to 8002 itself, and ports below 1024 are a balancer's."""
+    return 8080 if port in (8000, 8001, 8002) or port < 1024 else port
+
+
+def port_place(port: int) -> str:
+    """The place of a port in the inventory, and the port that clients ask if it is another one."""
+    own = gateway_port(port)
+    if own == port:
+        return f"Gateway(ports=({port},))"
+    owner = "Triton's own" if port >= 1024 else "a balancer's"
+    return f"Gateway(ports=({own},)): {port} is {owner}, so clients ask {own}"
 
 
 def _key(call: Given, _option: Option) -> Said:
@@ -256,11 +283,4 @@ PLACES: Mapping[str, Place] = {
     "--max-lora-rank": _rank,
     "--speculative-config": _speculation,
     "--speculative-model": _speculation,
-}
-ENVIRONMENT: dict[str, Any] = {
-    "CUDA_VISIBLE_DEVICES": "Server(gpus=…) says which GPUs a server has",
-    "HF_TOKEN": 'a secret stands in no command line: Hub(token=Secret.env("HF_TOKEN")), or a vault',
-    "HUGGING_FACE_HUB_TOKEN": 'a secret stands in no command line: Hub(token=Secret.env("HF_TOKEN")), or a vault',
-    "VLLM_API_KEY": 'Gateway(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid',
-    "PYTORCH_CUDA_ALLOC_CONF": MEMORY,
 }

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deploy.catalog import ENGINE_ENDS_WITH, GPU
+from deploy.catalog.runtimes import TRITON, VLLM
 from deploy.catalog.versions import at_least
 from deploy.models import memory
 from deploy.models.paths import choose_path
@@ -98,14 +99,32 @@ def reuses_blocks(served: Served, trtllm: str = "") -> bool:
         return False
     if model.kv_cache.reuse is not None:
         return model.kv_cache.reuse
+    if model.runtime == VLLM:
+        return True
     return served.architecture.block_reuse and (not is_compiled(served, trtllm) or pages_context(served))
 
 
 def is_compiled(served: Served, trtllm: str) -> bool:
     """True if a model is served as a TensorRT engine under this TensorRT-LLM."""
+    if is_beside(served):
+        return False
     if served.model.path == "engine":
         return served.architecture.engine and at_least(ENGINE_ENDS_WITH, trtllm or ENGINE_ENDS_WITH)
     return bool(trtllm) and choose_path(served.model.path, served.architecture, trtllm).path == "engine"
+
+
+def is_beside(served: Served) -> bool:
+    """True if a program beside Triton serves the model."""
+    return isinstance(served.model, LLM) and served.model.runtime != TRITON
+
+
+def _processes(served: Served, model: LLM, compiled: bool) -> int:
+    """Processes of an LLM that hold a CUDA context on each of its GPUs."""
+    if model.runtime == VLLM:
+        return memory.VLLM_PROCESSES
+    processes = memory.ENGINE_PROCESSES if compiled else memory.LLM_PROCESSES
+    # the C++ runtime holds one engine: with a draft each has a worker of its own
+    return processes + (1 if compiled and served.draft else 0)
 
 
 def _share(served: Served, server: Server, trtllm: str) -> Share:
@@ -121,7 +140,14 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
     share = MemorySlice(
         weights_mib=memory.encoder_weights_mib(served.shape, model.dtype, parameters=parameters),
         context_mib=memory.ENCODER_CONTEXT_MIB,
-        workspace_mib=memory.encoder_workspace_mib(served.shape, model.dtype, model.max_batch_tokens, model.streams),
+        workspace_mib=memory.encoder_workspace_mib(
+            served.shape,
+            model.dtype,
+            model.max_batch_tokens,
+            model.streams,
+            gated=served.architecture.gated,
+            mixes=served.architecture.mixes,
+        ),
         kv_cache_mib=0,
     )
     return Share(model=model.name, gpus=server.gpus[:1], memory=share)
@@ -133,12 +159,9 @@ def _llm_share(served: Served, model: LLM, layout: Layout, server: Server, trtll
     per_token += speculation_kv_bytes(served, dtype, layout)
     tokens = model.kv_cache.tokens or 0
     compiled = is_compiled(served, trtllm)
-    processes = memory.ENGINE_PROCESSES if compiled else memory.LLM_PROCESSES
-    if compiled and served.draft:
-        processes += 1  # the C++ runtime holds one engine: with a draft each has a worker of its own
     share = MemorySlice(
         weights_mib=target_weights_mib(served, layout) + memory.mib(-(-speculation_bytes(served) // layout.tensor)),
-        context_mib=processes * memory.CONTEXT_MIB,
+        context_mib=_processes(served, model, compiled) * memory.CONTEXT_MIB,
         workspace_mib=_workspace_mib(served, model, layout) + (_draft_mib(served, model, layout) if compiled else 0),
         kv_cache_mib=memory.kv_cache_mib(tokens, per_token),
     )

@@ -107,15 +107,21 @@ def image_copies(image: ImageSlice) -> int:
     return IMAGE_UNPACK_FACTOR + bool(image.shared_port)
 
 
-def disk_needed_mib(image: ImageSlice, weights: Iterable[WeightsSlice], engines: Iterable[tuple[int, int]] = ()) -> int:
-    """MiB the data disk has to hold: the image while it unpacks, every model's files, engines, headroom.
+def disk_needed_mib(
+    image: ImageSlice,
+    weights: Iterable[WeightsSlice],
+    engines: Iterable[tuple[int, int]] = (),
+    more_images: Iterable[ImageSlice] = (),
+) -> int:
+    """MiB the data disk has to hold: images while they unpack, every model's files, engines, headroom.
 
     `engines` are (size, scratch space) of each. One is built at a time, so the largest scratch space counts, once.
     """
     built = tuple(engines)
     scratch = max((scratch for _size, scratch in built), default=0)
     files = sum(model_files.size_mib for model_files in weights) + sum(size for size, _scratch in built)
-    return image_copies(image) * image.size_mib + files + scratch + HEADROOM_MIB
+    images = sum(image_copies(pulled) * pulled.size_mib for pulled in (image, *more_images))
+    return images + files + scratch + HEADROOM_MIB
 
 
 def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from deploy.catalog.formats import FP8_BLOCK
+from deploy.catalog.formats import FP8_BLOCK, NAMED
 
+BITS = r"([-_.](int)?[48](bit)?)?"
 MODELOPT_FILE = "hf_quant_config.json"
 OF_MODELOPT = {
     "FP8": "fp8-modelopt",
@@ -30,6 +32,12 @@ def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> s
         return _of_compressed(quantization)
     known = {"mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq", "bitsandbytes": "bitsandbytes"}
     return known.get(method, "unknown")
+
+
+def format_by_name(repository: str) -> str:
+    """The row of catalog.FORMATS that a repository's name ends in; empty for a name that says none."""
+    name = repository.rpartition("/")[2].lower()
+    return next((row for word, row in NAMED if re.search(rf"[-_.]{re.escape(word)}{BITS}$", name)), "")
 
 
 def _of_modelopt(quantization: Mapping[str, Any], names: Collection[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
+from deploy.catalog.architectures import ENCODER_FILES
 from deploy.models.config_json import architecture_of
 from deploy.models.names import files_of
 from deploy.refusals.errors import Refusal
@@ -29,7 +30,8 @@ FOREIGN = (
 
 def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
     """The files of a repository that a host fetches for this architecture, sorted."""
-    patterns = (*files_of(architecture), *EXTRA)
+    around = ENCODER_FILES if "modules.json" in names else ()  # a decoder that embeds has its pooling beside it
+    patterns = (*files_of(architecture), *around, *EXTRA)
     matching = {name for name in names if any(_matches(name, pattern) for pattern in patterns)}
     safe = {_folder(name) for name in matching if name.endswith(".safetensors")}
     return tuple(sorted(name for name in matching if not (name.endswith(REWRITTEN) and _folder(name) in safe)))

@@ -42,6 +42,9 @@ SERVER_MIB = 592
 LLM_PROCESSES = 2
 """The stub that runs `model.py`, and the worker the LLM API starts. Not measured: counted as two full contexts."""
 
+VLLM_PROCESSES = 1
+"""vLLM's worker of each GPU; its API server and its engine core hold no context (0.26.0). Counted, not measured."""
+
 ENGINE_PROCESSES = 1
 """The engine path runs inside tritonserver, whose bare context SERVER_MIB has; kernels and cuBLAS still load."""
 
@@ -184,15 +187,21 @@ def attention_elements(shape: Checkpoint) -> int:
     return shape.heads * (3 * head_dim(shape) + 2 * shape.qk_rope_head_dim) + latent_elements(shape)
 
 
-def encoder_workspace_mib(shape: Checkpoint, dtype: DType, max_batch_tokens: int, streams: int) -> int:
+def encoder_workspace_mib(
+    shape: Checkpoint, dtype: DType, max_batch_tokens: int, streams: int, *, gated: bool = False, mixes: bool = False
+) -> int:
     """MiB an encoder's allocator holds besides the weights, for full passes in each of `streams`.
 
     Shape:   ENCODER_FIXED_MIB, and for each stream ENCODER_HELD_PERCENT of what a full pass keeps alive in a layer. Its
              experts are not gated and read tokens where they lie: 1 hidden and 2 intermediate each.
+             Not measured: a gated feed-forward holds its product too, 1 intermediate; a network that `mixes` turns its
+             heads in float32 and adds its states up in it: 2 hidden and 6 heads x head_dim, 4 bytes each.
     Source:  in bfloat16 the states are added up in float32 beside (files/encoders/plain.py): 2 hidden x 4 bytes.
     By hand: bge-reranker-large, 16,384 tokens: 448 x 0.93 = 417 a stream; 185 + 2 x 417 = 1,019; 740 measured.
     """
-    beside = 2 * shape.hidden * ELEMENT_BYTES["float32"] if dtype == "bfloat16" else 0
+    wide = 2 * shape.hidden if dtype == "bfloat16" or mixes else 0
+    beside = (wide + (6 * shape.heads * head_dim(shape) if mixes else 0)) * ELEMENT_BYTES["float32"]
+    beside += (shape.intermediate or 4 * shape.hidden) * ELEMENT_BYTES[dtype] if gated and not shape.experts else 0
     unused = shape.active_experts * (shape.hidden + (shape.intermediate or 4 * shape.hidden)) if shape.experts else 0
     live = ((layer_elements(shape) - unused) * ELEMENT_BYTES[dtype] + beside) * max_batch_tokens
     return ENCODER_FIXED_MIB + streams * mib(live * ENCODER_HELD_PERCENT // 100)

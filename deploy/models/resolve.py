@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from deploy.catalog import (
-    ARCHITECTURES,
     CHECKPOINTS,
     GPU,
     GPUS,
@@ -18,6 +17,7 @@ from deploy.catalog import (
     Architecture,
     KnownCheckpoint,
     ReleaseRow,
+    architecture_as,
 )
 from deploy.catalog.mig import PROFILES, rank
 from deploy.slices.host import WeightsSlice
@@ -177,10 +177,11 @@ def published_files(weights: Weights, surroundings: Surroundings) -> LocalWeight
 def serve(model: Model, surroundings: Surroundings) -> Served | None:
     """Everything known about a model, or None where its checkpoint or its architecture is unknown."""
     shape = shape_of(model)
-    architecture = ARCHITECTURES.get(shape.architecture) if shape else None
+    known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
+    kind = (known.kind if known else "") or type(model).__name__.lower()
+    architecture = architecture_as(shape.architecture, kind) if shape else None
     if shape is None or architecture is None:
         return None
-    known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
     local = published_files(model.weights, surroundings)
     beside = next((weights for place, weights in sources_of(model) if place == "speculative.weights"), None)
     return Served(

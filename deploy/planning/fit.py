@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS, kind_of
+from deploy.catalog.runtimes import TRITON, rows_of
 from deploy.inventory.fleet import Fleet
 from deploy.models import memory
 from deploy.models.budget import server_budget
 from deploy.models.names import resolved
 from deploy.models.resolve import Served, serve, shape_of
+from deploy.models.runtimes import image_for
 from deploy.planning.plan import Plan, make_plan
 from deploy.spec import (
     LLM,
@@ -22,6 +24,7 @@ from deploy.spec import (
     Checkpoint,
     Embedder,
     EngineTrust,
+    Gateway,
     Host,
     Machine,
     Model,
@@ -64,6 +67,8 @@ class Wish:
     cache: str = ""
     """A dtype of `KVCache`."""
     max_seq_len: int = 0
+    runtime: str = ""
+    """The program that serves the LLM, in the image that the catalog has for it."""
 
 
 AS_IT_COMES = Wish()
@@ -84,6 +89,9 @@ def wished(model: Model, wish: Wish) -> Model:
     architecture = ARCHITECTURES.get(shape.architecture) if shape else None
     if architecture and length > model.max_num_tokens:
         changes |= {"chunked_prefill": True} if architecture.chunked_prefill else {"max_num_tokens": length}
+    if wish.runtime and wish.runtime != TRITON:
+        image = image_for(wish.runtime, architecture) if architecture else rows_of(wish.runtime)[0].image
+        changes |= {"runtime": wish.runtime, "image": image, "replay": None}
     if wish.path:
         changes["path"] = wish.path
     if wish.precision:
@@ -126,6 +134,7 @@ def fit_of(
         servers=(server,),
         release=release,
         engine_trust=EngineTrust(key="keys/engines"),
+        gateway=Gateway() if server.beside else None,
     )
     plan = make_plan(Fleet((host,)), surroundings)
     served = [known for known in (serve(model, surroundings) for model in server.models) if known]
@@ -142,7 +151,7 @@ def fit_of(
 
 def _without_judging(model: Model) -> Model:
     """The model as an inventory declares it; where that says nothing of judging its engine, a fit builds none."""
-    if not isinstance(model, LLM) or model.replay:
+    if not isinstance(model, LLM) or model.replay or model.runtime != TRITON:
         return model
     return replace(model, replay=Replay.none(reason="a fit builds no engine"))
 
@@ -166,7 +175,7 @@ def model_named(name: str) -> Model:
     known = CHECKPOINTS.get(name) or CHECKPOINTS.get(name.lower())
     if known is None:
         return model_of_kind("llm", name, name, 8192, Weights.hub("unknown/unknown", "0" * 40))
-    kind = ARCHITECTURES[known.shape.architecture].kind
+    kind = kind_of(known)
     weights = Weights.hub(known.repository, known.revision)
     return model_of_kind(kind, known.name, known.name, known.shape.positions, weights)
 

@@ -19,7 +19,7 @@ from deploy.planning.digest import digest
 from deploy.planning.serving import served_by, server_slice
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.refuse import model_at, refuse, together
-from deploy.slices.host import DriverSlice, EngineSlice, Slice, WeightsSlice
+from deploy.slices.host import DriverSlice, EngineSlice, Slice, WeightsSlice, images_beside
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
@@ -123,8 +123,8 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     Refuses: everything `deploy.validation` finds, all of it in one report; then everything that only the finished
     plan shows.
     """
-    fleet = with_default_gateway(with_names(fleet, surroundings))
     refuse_all(judge(fleet, surroundings))
+    fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
     balancers = balancer_slices(fleet)
     monitors = monitor_slices(fleet.monitors, slices, balancers)
@@ -240,7 +240,12 @@ def host_slice(
         image=image,
         weights=weights,
         servers=servers,
-        disk_needed_mib=disk_needed_mib(image, weights, ((engine.size_mib, engine.scratch_mib) for engine in engines)),
+        disk_needed_mib=disk_needed_mib(
+            image,
+            weights,
+            ((engine.size_mib, engine.scratch_mib) for engine in engines),
+            images_beside(servers),
+        ),
         engines=engines,
         engine_store=host.engine_store,
         engine_trust=host.engine_trust,
@@ -250,6 +255,7 @@ def host_slice(
         pool=host.pool,
         traffic=traffic_slice(host, balancers),
         gateway=gateway_slice(host, servers),
+        https=host.gateway.https if host.gateway else None,
         exporters=exporters_of(host, monitors),
     )
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from deploy.engine.engines import engines_of
 from deploy.engine.runtime import runtime_settings
-from deploy.models.budget import Share, reuses_blocks, server_budget
+from deploy.models.budget import Share, is_beside, reuses_blocks, server_budget
 from deploy.models.devices import device_name
 from deploy.models.files import adapters_of, beside_of, shared_directories, weights_of, weights_path
 from deploy.models.memory import SERVER_MIB
-from deploy.models.paths import choose_path
-from deploy.models.resolve import Served, gpu_of, kv_dtype_of, precision_of, serve
+from deploy.models.resolve import Served, gpu_of, kv_dtype_of, layout_of, precision_of, serve
+from deploy.models.runtimes import path_of, runtime_slice
 from deploy.models.settings import settings_of
 from deploy.slices.host import EngineSlice, ModelSlice, ServerSlice
 from deploy.slices.image import ImageSlice
@@ -60,7 +60,7 @@ def model_slice(
 ) -> ModelSlice:
     """All that is decided for one model. An LLM has no queue delay in Triton: its engine batches what runs."""
     model, weights = served.model, weights_of(served)
-    choice = choose_path(model.path, served.architecture, image.trtllm)
+    choice, gpu = path_of(model, served.architecture, image.trtllm), gpu_of(host, server)
     generates, compiled = isinstance(model, LLM), choice.path == "engine"
     engines = engines_of(served, share, server, host, image, surroundings) if compiled else ()
     return ModelSlice(
@@ -85,6 +85,9 @@ def model_slice(
         engines=engines,
         adapters=adapters_of(served),
         drafts_with=None if compiled else beside_of(served),
+        runtime=runtime_slice(
+            served, share, layout_of(server, model), gpu.total_mib if gpu else 0, server.stop_seconds
+        ),
     )
 
 
@@ -97,6 +100,8 @@ def full_context_sequences(model: Model, kv_cache_tokens: int) -> int:
 
 def _settings(served: Served, share: Share, engines: tuple[EngineSlice, ...], image: ImageSlice) -> dict[str, object]:
     path = weights_path(weights_of(served))
+    if is_beside(served):
+        return {}  # its start line has them
     if not engines:
         return settings_of(served, share, path)
     draft = engines[1] if len(engines) > 1 else None

@@ -12,9 +12,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from deploy.catalog import GPU, GPUS
+from deploy.catalog import ARCHITECTURES, GPU, GPUS
 from deploy.catalog.mig import PROFILES
 from deploy.models import memory
+from deploy.models.runtimes import verdicts
 from deploy.planning.fit import Fit
 from deploy.planning.plan import Plan
 from deploy.reports.balancers import balancers_report
@@ -23,6 +24,8 @@ from deploy.reports.monitors import monitors_report
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 from deploy.slices.sharing import SharingSlice
+from deploy.spec import Https
+from deploy.topology.balancing import LOOPBACK
 
 BAR_WIDTH = 64
 PARTS = (
@@ -69,7 +72,8 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
     )
     yield _installed(slice_)
     for server in slice_.servers:
-        yield Text(f"server {server.name}  triton@{server.name}.service", style="bold")
+        units = f"triton@{server.name}.service" + (f", llm@{server.name}.service" if server.beside else "")
+        yield Text(f"server {server.name}  {units}", style="bold")
         yield _served(server)
         for gpu in server.gpus:
             yield memory_bar(server, gpu, slice_)
@@ -77,8 +81,12 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         llms = llm_table(server)
         if llms:
             yield llms
+        if server.beside:
+            yield runtimes_table(server.beside[0], server)
     if slice_.gateway:
         yield _gateway(slice_.gateway)
+    if slice_.https:
+        yield _https(slice_.https)
     if slice_.mutual and slice_.mutual.port:
         gateways = ", ".join(gateway.name for gateway in slice_.mutual.gateways)
         yield Text.assemble(
@@ -109,6 +117,14 @@ def _gateway(gateway: GatewaySlice) -> Text:
     return Text.assemble(("gateway ", "bold"), f"{urls}{behind}, {keys}: {names}{beside}{traced}")
 
 
+def _https(https: Https) -> Text:
+    """The port for clients from outside, whose certificate it shows, and who reaches it."""
+    address = f"[{https.address}]" if ":" in https.address else https.address
+    names = f"{', '.join(https.acme.names)}, ordered from {https.acme.directory}" if https.acme else https.certificate
+    who = f"from {', '.join(https.allow)}" if https.allow else "from everywhere"
+    return Text.assemble(("https ", "bold"), f"{address}:{https.port} {who}, certificate of {names}")
+
+
 def _installed(slice_: Slice) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
     driver, image = slice_.driver, slice_.image
@@ -121,6 +137,9 @@ def _installed(slice_: Slice) -> Table:
     versions = f"Triton {image.triton_core}, TensorRT-LLM {image.trtllm or 'none'}, CUDA {image.cuda}"
     repaired = f"; repaired on the host: {', '.join(image.repairs)}" if image.repairs else ""
     table.add_row("", versions + repaired)
+    for beside in slice_.runtime_images:
+        pinned = beside.digest[:19] + "…" if beside.digest else "by tag, not pinned"
+        table.add_row("", f"{beside.reference} ({pinned}), about {beside.size_mib:,} MiB to pull")
     for weights in slice_.weights:
         source = f"{weights.repository} @ {weights.revision[:12]}" if weights.repository else weights.directory
         table.add_row("weights", f"{source}, {weights.size_mib:,} MiB, fetched on the {weights.fetch_on}")
@@ -136,6 +155,10 @@ def _served(server: ServerSlice) -> Table:
         table.add_row(model.name, model.kind, model.path, model.reason)
     ports = f"http {server.http_port} · grpc {server.grpc_port} · metrics {server.metrics_port}"
     table.add_row("listens", server.address, "", f"{ports}; loads in this order")
+    if server.beside:
+        model, runtime = server.beside
+        port = f"http {runtime.port} · {runtime.name} {runtime.version}, which serves {model.name}"
+        table.add_row("listens", LOOPBACK, "", port)
     return table
 
 
@@ -202,6 +225,16 @@ def memory_table(server: ServerSlice, slice_: Slice) -> Table:
     return table
 
 
+def runtimes_table(model: ModelSlice, server: ServerSlice) -> Table:
+    """The programs that can serve an LLM, and why another one cannot."""
+    table = Table(box=None, pad_edge=False)
+    for title in (f"{model.name} by", "can", "why"):
+        table.add_column(title, overflow="fold")
+    for verdict in verdicts(ARCHITECTURES[model.architecture], server.image.trtllm):
+        table.add_row(verdict.runtime, "yes" if verdict.serves else "no", verdict.reason)
+    return table
+
+
 def _waves(plan: Plan) -> Text:
     """The declared pools, with the number of hosts that may be out; then the waves in order."""
     named = [pool for pool in plan.pools if pool.name]
@@ -226,7 +259,13 @@ def fit_report(fitted: Fit) -> Group:
     left = Text(
         f"{fitted.llm}: the cache can hold {fitted.cache_tokens:,} tokens" if fitted.llm else "no LLM, no cache"
     )
+    programs = [runtimes_table(model, server) for model in server.models if model.name == fitted.llm]
     split = [Text(f"split over {len(server.gpus)} GPUs; the figures are for each GPU")] if len(server.gpus) > 1 else []
     return Group(
-        *split, memory_bar(server, 0, slice_), memory_table(server, slice_), left, *([table] if fitted.llm else [])
+        *split,
+        memory_bar(server, 0, slice_),
+        memory_table(server, slice_),
+        left,
+        *([table] if fitted.llm else []),
+        *programs,
     )

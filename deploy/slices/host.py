@@ -6,14 +6,28 @@ Frozen and JSON-able: `to_json` is what the digest is computed over and what `en
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from deploy.slices.gateway import GatewaySlice, MutualSlice
-from deploy.slices.image import ImageSlice
+from deploy.slices.image import ImageSlice, registry_of
 from deploy.slices.monitor import ExportersSlice
+from deploy.slices.runtime import RuntimeSlice
 from deploy.slices.sharing import SharingSlice
 from deploy.slices.traffic import TrafficSlice
-from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Gateway, Hub, Machine, Mirrors, Registry
+from deploy.slices.trimming import trimmed
+from deploy.spec import (
+    DataDisk,
+    Docker,
+    EngineStore,
+    EngineTrust,
+    Firewall,
+    Https,
+    Hub,
+    Machine,
+    Mirrors,
+    Registry,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +186,8 @@ class ModelSlice:
     adapters: tuple[WeightsSlice, ...] = ()
     drafts_with: WeightsSlice | None = None
     """Files of the draft model or EAGLE head that this one reads while it is served; an engine holds its own."""
+    runtime: RuntimeSlice | None = None
+    """The program beside Triton that serves this LLM; None for a model of Triton."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +216,21 @@ class ServerSlice:
     """Requests that a gateway chose leave spans in the server's journal."""
     accepted_holes: tuple[str, ...] = ()
     """CVE ids that stay open by the operator's decision."""
+
+    @property
+    def in_triton(self) -> tuple[ModelSlice, ...]:
+        """The models that Triton itself loads."""
+        return tuple(model for model in self.models if model.runtime is None)
+
+    @property
+    def beside(self) -> tuple[ModelSlice, RuntimeSlice] | None:
+        """The LLM that a runtime beside Triton serves, and that runtime; validation lets one stand beside a server."""
+        return next(((model, model.runtime) for model in self.models if model.runtime), None)
+
+
+def images_beside(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
+    """The images of the programs beside Triton on these servers, each once."""
+    return tuple(dict.fromkeys(server.beside[1].image for server in servers if server.beside))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +265,8 @@ class Slice:
     """The pool this host's capacity counts in; empty: that of all hosts without one."""
     traffic: TrafficSlice | None = None
     gateway: GatewaySlice | None = None
+    https: Https | None = None
+    """None: no program of the host speaks TLS with the gateway's clients."""
     exporters: ExportersSlice | None = None
     """None: nobody watches this host."""
     mutual: MutualSlice | None = None
@@ -243,45 +276,16 @@ class Slice:
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
-        plain = asdict(self)
-        # What is not declared is not said: the digests of older inventories stay what they were.
-        if self.firewall is None:
-            del plain["firewall"]
-        if self.gateway is None:
-            del plain["gateway"]
-        else:
-            unsaid = {"others": (), "trace_one_in": 0, "prices": (), "usage_days": Gateway().usage_days}
-            unsaid |= {"unknown_fields": "ignore", "cors_origins": (), "default_embedder": "", "default_reranker": ""}
-            unsaid |= {"pages": True}
-            for name, default in unsaid.items():
-                if plain["gateway"][name] == default:
-                    del plain["gateway"][name]
-            for alias in plain["gateway"]["aliases"]:
-                for name in ("weights", "sticky", "fallback"):
-                    if not alias[name]:
-                        del alias[name]
-        if self.mutual is None:
-            del plain["mutual"]
-        if self.exporters is None:
-            del plain["exporters"]
-        if self.sharing is None:
-            del plain["sharing"]
-        if not self.pool:
-            del plain["pool"], plain["traffic"]
-        for image in (plain["image"], *(server["image"] for server in plain["servers"])):
-            if not image["shared_port"]:
-                del image["shared_port"]
-        for server in plain["servers"]:
-            if not server["traces"]:
-                del server["traces"]
-        models = [model for server in plain["servers"] for model in server["models"]]
-        for model in models:
-            if model["drafts_with"] is None:
-                del model["drafts_with"]
-        for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):
-            if not engine["unjudged"]:
-                del engine["unjudged"]
-        return plain
+        return trimmed(asdict(self))
+
+    @property
+    def runtime_images(self) -> tuple[ImageSlice, ...]:
+        """The images of runtimes beside Triton, each once."""
+        return images_beside(self.servers)
+
+    def registry_of(self, reference: str) -> Registry:
+        """The login and CA for an image: those declared, where it is of the registry of the host's own image."""
+        return self.registry if registry_of(reference) == registry_of(self.image.reference) else Registry()
 
     @property
     def drain_seconds(self) -> int:

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+DOCKER_HUB = "docker.io"
+
+
+def registry_of(reference: str) -> str:
+    """The registry's host (and port) in an image reference, as Docker reads it."""
+    first = reference.split("/", 1)[0]
+    is_host = "/" in reference and ("." in first or ":" in first or first == "localhost")
+    return first if is_host else DOCKER_HUB
+
+
+def registry_host(reference: str) -> str:
+    """The host that answers for the registry of an image reference."""
+    registry = registry_of(reference)
+    return "registry-1.docker.io" if registry == DOCKER_HUB else registry
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSlice:

@@ -9,6 +9,7 @@ from deploy.spec.encoders import DType, Embedder, Encoder, Path, Reranker
 from deploy.spec.engines import EngineStore, EngineTrust
 from deploy.spec.firewall import Firewall, Opening
 from deploy.spec.gateway import Alias, Gateway, GatewayLimits, Identity, Price
+from deploy.spec.https import Acme, Https
 from deploy.spec.llm import (
     LLM,
     Adapter,
@@ -47,6 +48,7 @@ from deploy.spec.sources import Checkpoint, Secret, Weights
 __all__ = [
     "LLM",
     "AcceptedHoles",
+    "Acme",
     "Adapter",
     "Alias",
     "AptMirror",
@@ -69,6 +71,7 @@ __all__ = [
     "Gateway",
     "GatewayLimits",
     "Host",
+    "Https",
     "Hub",
     "Identity",
     "KVCache",

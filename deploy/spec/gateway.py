@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from deploy.spec.https import Https
+
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayLimits:
@@ -67,7 +69,7 @@ class Identity:
     """
 
     header: str
-    """In small letters: x-auth-request-email of oauth2-proxy, x-forwarded-email of others."""
+    """In small letters: x-forwarded-email of oauth2-proxy, remote-email of Authelia."""
     proxies: tuple[str, ...] = ("127.0.0.1",)
     """Loopback addresses of the host."""
 
@@ -77,14 +79,16 @@ class Gateway:
     """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
 
     It speaks plain HTTP, so `address` is loopback, unless `protection="balancer"`: a `Balancer` with a `gateway_port`
-    speaks TLS with clients, nobody else is let in, and the network between the two is private by your word. `keys`:
-    "file" asks every client for a key of /etc/enginehouse/gateway/keys.json on the host; None asks nobody.
+    speaks TLS with clients, nobody else is let in, and the network between the two is private by your word. `https`
+    speaks TLS with clients on the host itself. `keys`: "file" asks every client for a key of
+    /etc/enginehouse/gateway/keys.json on the host; None asks nobody.
     """
 
     address: str = "127.0.0.1"
     protection: Literal["", "balancer"] = ""
     url: str = ""
-    """As clients type it, https://llm.example.com: the page at / shows it. Without it they read where it listens."""
+    """As clients type it, https://llm.example.com: the page at / shows it. Without it they read the first name of
+    `acme`, or where the gateway listens."""
     ports: tuple[int, ...] = (8080,)
     keys: Literal["file"] | None = "file"
     hold_seconds: int = 120
@@ -121,3 +125,5 @@ class Gateway:
     """The header of an OIDC proxy that names the person behind a request; None reads none. Names of persons are then in
     the counters of usage and in the journal. Not with `protection="balancer"`, which hands on what clients write."""
     limits: GatewayLimits = GatewayLimits()
+    https: Https | None = None
+    """None: the host itself speaks no TLS with clients."""

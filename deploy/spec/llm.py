@@ -191,7 +191,8 @@ class LLM:
     called chunked context. `guided_decoding` lets a request ask for JSON, a regular expression or a grammar.
     `max_batch_size` requests run at once and `max_queue_size` wait; what comes beyond is refused (UNAVAILABLE).
     `tool_parser` and `reasoning_parser` say, in vLLM's names, how a gateway reads the answers; `auto` is what the
-    catalog's row says, and a model whose row names none is offered no tools.
+    catalog's row says, and a model whose row names none is offered no tools. `runtime` is the program that serves it:
+    a model of Triton, or `vllm serve` or `trtllm-serve` in a container of its own on the GPUs of its server.
     """
 
     source: str = ""
@@ -221,6 +222,11 @@ class LLM:
     cancellation_check_period_ms: int = 100
     max_queue_size: int = 256
     trust_remote_code: bool = False
+    runtime: Literal["triton", "trtllm-serve", "vllm"] = "triton"
+    image: str = ""
+    """Of a runtime beside Triton: `name:tag@sha256:…`; the tag names a release whose flags the catalog has."""
+    port: int = 8010
+    """Of a runtime beside Triton, on loopback of the host; clients come to the gateway."""
 
     def __post_init__(self) -> None:
         """Complete a model that was declared by its source alone."""

@@ -52,6 +52,16 @@ class Server:
     shm_mib: int = 2048
     accepts: AcceptedHoles | None = None
 
+    @property
+    def beside(self) -> tuple[LLM, ...]:
+        """The LLMs that a program beside Triton serves."""
+        return tuple(model for model in self.models if isinstance(model, LLM) and model.runtime != "triton")
+
+    @property
+    def in_triton(self) -> tuple[Model, ...]:
+        """The models that Triton itself loads."""
+        return tuple(model for model in self.models if model not in self.beside)
+
 
 def one_per_gpu(server: Server, gpus: int) -> tuple[Server, ...]:
     """`server` once for each of `gpus` GPUs: `main-0` on GPU 0, `main-1` on GPU 1, ports ten apart."""

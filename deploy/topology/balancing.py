@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deploy.catalog import SYSTEMS
+from deploy.slices.gateway import GatewaySlice
 from deploy.slices.traffic import (
     BalancerSlice,
     GatewayMemberSlice,
@@ -167,11 +168,16 @@ def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
     return [f"{gateway_backend(host.pool)}/{gateway_line(host, port)}" for port in host.gateway.ports]
 
 
+def answer_seconds(gateway: Gateway | GatewaySlice) -> int:
+    """The longest that a gateway takes for an answer; it cuts what takes longer."""
+    return gateway.limits.request_seconds + gateway.hold_seconds + SPARE_SECONDS
+
+
 def _gateway_route(route: Route, hosts: Iterable[Host]) -> GatewayRouteSlice | None:
     if not route.gateway_port:
         return None
     gateways = [(host, host.gateway) for host in hosts if host.pool == route.pool and host.gateway]
-    longest = (gateway.limits.request_seconds + gateway.hold_seconds + SPARE_SECONDS for _host, gateway in gateways)
+    longest = (answer_seconds(gateway) for _host, gateway in gateways)
     return GatewayRouteSlice(
         port=route.gateway_port,
         answer_seconds=max(longest, default=0),
@@ -200,7 +206,7 @@ def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
             grpc_port=server.grpc_port,
             agent_address=address_of(host),
             agent_port=host.traffic.agent_port,
-            models=tuple(model.name for model in server.models),
+            models=tuple(model.name for model in server.in_triton),
         )
         for host in hosts
         if host.pool == route.pool

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 
-from deploy.catalog import ARCHITECTURES, SYSTEMS
+from deploy.catalog import SYSTEMS, architecture_as
+from deploy.catalog.runtimes import SERVE, VLLM
 from deploy.catalog.versions import at_least
 from deploy.models.files import weights_path
 from deploy.models.llm_contract import model_name
@@ -19,6 +20,10 @@ from deploy.spec import LLM, Alias, Gateway, Host, Model
 
 TASK_NAMES = {"query": "search_query", "document": "search_document"}
 """NAME:query and NAME:document, for clients of APIs that know no tasks."""
+
+HTTPS_PORT = 443
+ACME_PORT = 80
+"""The port that an authority asks for the answer to its challenge (RFC 8555, 8.3)."""
 
 SALTS_SINCE = "1.1"
 """TensorRT-LLM's LLM API takes a `cache_salt` (pull request 7106); no engine's model does."""
@@ -33,7 +38,7 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
     return GatewaySlice(
         address=gateway.address,
         ports=gateway.ports,
-        url=gateway.url,
+        url=gateway.url or https_url(gateway),
         is_behind_balancer=gateway.protection == "balancer" and len(servers) == 1,
         keys=gateway.keys or "",
         hold_seconds=gateway.hold_seconds,
@@ -53,6 +58,14 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
         models=models,
         aliases=(*task_aliases(models), *_adapter_aliases(host), *_declared_aliases(gateway)),
     )
+
+
+def https_url(gateway: Gateway) -> str:
+    """The address that clients type for a certificate of ACME; empty if the certificate's names are not known here."""
+    https = gateway.https
+    if https is None or https.acme is None or not https.acme.names:
+        return ""
+    return f"https://{https.acme.names[0]}" + (f":{https.port}" if https.port != HTTPS_PORT else "")
 
 
 def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
@@ -76,14 +89,29 @@ def gateway_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[GatewayM
 
 
 def takes_salt(path: str, trtllm: str) -> bool:
-    """True if an LLM on this path keeps cached prefixes of different salts apart."""
+    """True if an LLM on this path keeps cached prefixes of different salts apart.
+
+    vLLM's completions take `cache_salt` (0.26.0); those of trtllm-serve were not read to take it.
+    """
+    if path in (VLLM, SERVE):
+        return path == VLLM
     return path != "engine" and at_least(trtllm, SALTS_SINCE)
 
 
 def fingerprint(servers: Iterable[ServerSlice]) -> str:
     """`serves-` and 16 hex digits over images and models; ports and addresses change no answer."""
-    content = [(_said(server.image), [asdict(model) for model in server.models]) for server in servers]
+    content = [(_said(server.image), [_answering(model) for model in server.models]) for server in servers]
     return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _answering(model: ModelSlice) -> dict[str, object]:
+    """A model's values; a program beside Triton without its port, which changes no answer."""
+    values = asdict(model)
+    if model.runtime is None:
+        del values["runtime"]
+    else:
+        values["runtime"] = asdict(model.runtime) | {"port": 0, "arguments": ()}
+    return values
 
 
 def _said(image: ImageSlice) -> dict[str, object]:
@@ -111,6 +139,8 @@ def _model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | 
 
 def salted(model: ModelSlice, trtllm: str) -> bool:
     """True if the server keeps cached prefixes of tenants apart by a salt."""
+    if model.runtime:
+        return model.kv_reuse and takes_salt(model.runtime.name, model.runtime.image.trtllm)
     return model.kv_reuse and takes_salt(model.path, trtllm)
 
 
@@ -130,7 +160,12 @@ def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSl
 
 def tasks_of(embedder: ModelSlice) -> tuple[str, ...]:
     """The tasks that an embedder has a prefix for; none where it was trained without."""
-    return tuple(json.loads(str(embedder.settings.get("prefixes", "{}")))) or ARCHITECTURES[embedder.architecture].tasks
+    return tuple(json.loads(str(embedder.settings.get("prefixes", "{}")))) or _tasks_of_family(embedder)
+
+
+def _tasks_of_family(embedder: ModelSlice) -> tuple[str, ...]:
+    row = architecture_as(embedder.architecture, embedder.kind)
+    return row.tasks if row else ()
 
 
 def task_aliases(models: Iterable[GatewayModelSlice]) -> list[GatewayAliasSlice]:

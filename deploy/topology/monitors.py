@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from deploy.catalog.drivers import DRIVER_BRANCHES
+from deploy.catalog.runtimes import rows_of
 from deploy.slices.host import Slice
 from deploy.slices.monitor import ExportersSlice, MonitorSlice, PageSlice, TargetSlice
 from deploy.slices.traffic import BalancerSlice
@@ -33,9 +34,12 @@ def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice 
     pages = [_page("host", LOOPBACK, NODE_PORT), *([_page("dcgm", LOOPBACK, DCGM_PORT)] if image else [])]
     for server in host.servers:
         pages.append(_page(f"triton/{server.name}", _own(server), server.metrics_port))
-        for model in server.models:
+        for model in server.in_triton:
             path = f"/v2/models/{model.name}/ready"
             pages.append(_page(f"model/{server.name}/{model.name}", _own(server), server.http_port, path))
+        for llm in server.beside:
+            pages.append(_page(f"llm/{server.name}", LOOPBACK, llm.port, rows_of(llm.runtime)[0].metrics.path))
+            pages.append(_page(f"model/{server.name}/{llm.name}", LOOPBACK, llm.port, "/health"))
     if host.gateway:
         pages += [_page(f"gateway/{port}", _own(host.gateway), port) for port in host.gateway.ports]
     return ExportersSlice(
@@ -118,7 +122,7 @@ def targets_of(host: str, exporters: ExportersSlice) -> Iterator[TargetSlice]:
     address = in_address(exporters.address, exporters.port)
     for page in exporters.pages:
         job, _, rest = page.path.removeprefix("/").partition("/")
-        instance = f"{host}/{rest}" if job in ("triton", "model") else host
+        instance = f"{host}/{rest}" if job in ("triton", "model", "llm") else host
         if job == "model":
             yield TargetSlice(
                 job="probe",

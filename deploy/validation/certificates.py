@@ -1,4 +1,4 @@
-"""Refusals about a balancer's clients and certificates: each file is a certificate, valid now, with its own key.
+"""Refusals about clients and certificates of balancers and hosts: a file is a certificate, valid now, with its key.
 
 Files are read in deploy/io/certificates.py."""
 
@@ -10,7 +10,7 @@ from datetime import date
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Balancer, BalancerHost, Host
+from deploy.spec import Balancer, BalancerHost, Host, Https
 from deploy.spec.surroundings import CertificateFile, Surroundings
 
 NOTICE_DAYS = 21
@@ -50,20 +50,21 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
     yield from _who_is_asked(declared)
     for field in ("certificate", "clients"):
         if file := surroundings.certificates.get(getattr(declared, field)):
-            yield from _judged(getattr(declared, field), file, surroundings.today, f"balancer.{field}")
+            yield from file_problems(getattr(declared, field), file, surroundings.today, f"balancer.{field}")
     if file := surroundings.certificates.get(declared.clients):
-        yield from _leaf(declared.clients, file, "balancer.clients")
+        yield from leaf_problems(declared.clients, file, "balancer.clients")
 
 
 def authority_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """A refusal for each file of private authorities of a host that holds none; a bundle may hold some that ended."""
     for where, path in (("hub.ca_file", host.hub.ca_file), ("registry.ca_file", host.registry.ca_file)):
         if file := surroundings.certificates.get(path):
-            yield from _judged(path, replace(file, begins=None, ends=None), surroundings.today, where)
-            yield from _leaf(path, file, where)
+            yield from file_problems(path, replace(file, begins=None, ends=None), surroundings.today, where)
+            yield from leaf_problems(path, file, where)
 
 
-def _leaf(path: str, file: CertificateFile, where: str) -> Iterator[Refusal]:
+def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refusal]:
+    """A refusal for a certificate that signs no other one, where an authority is wanted."""
     if not file.problem and not file.is_authority:
         yield refuse(
             "leaf-as-authority",
@@ -75,7 +76,7 @@ def _leaf(path: str, file: CertificateFile, where: str) -> Iterator[Refusal]:
         )
 
 
-def certificate_notice(declared: Balancer, surroundings: Surroundings) -> str:
+def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -> str:
     """A sentence for a certificate that ends soon; empty where there is none."""
     file = surroundings.certificates.get(declared.certificate)
     if file is None or file.problem or file.ends is None:
@@ -120,43 +121,44 @@ def open_notice(balancer: BalancerHost) -> str:
     )
 
 
-def missing_certificate(path: str, field: str = "certificate") -> Refusal:
-    """The refusal of a certificate that a deploy needs and this machine does not have; `field` names it."""
+def missing_certificate(path: str, where: str) -> Refusal:
+    """The refusal of a certificate that a deploy needs and this machine does not have."""
     return refuse(
         "no-certificate",
         f"there is no certificate {path}",
-        where=f"balancer.{field}",
+        where=where,
         seen="no such file",
         wanted="a PEM file of this machine: the certificate, then those that signed it",
         attempt="correct the path, relative to where pyinfra is started",
     )
 
 
-def foreign_key(path: str, source: str) -> Refusal:
+def foreign_key(path: str, source: str, where: str) -> Refusal:
     """The refusal of a private key that belongs to another certificate; `source` says where the key was found."""
     return refuse(
         "key-of-another-certificate",
         f"the private key does not belong to certificate {path}",
-        where="balancer.certificate_key",
+        where=where,
         seen=f"{source}: a key whose public half is not the certificate's",
         wanted="the key that the certificate was asked for with",
         attempt=f"openssl x509 -in {path} -noout -pubkey, and the same of the key: openssl pkey -pubout",
     )
 
 
-def no_key(source: str, reason: str) -> Refusal:
+def no_key(source: str, reason: str, where: str) -> Refusal:
     """The refusal of something that is no private key HAProxy can read."""
     return refuse(
         "no-private-key",
         "the certificate's key is no private key in PEM without a password",
-        where="balancer.certificate_key",
+        where=where,
         seen=f"{source}: {reason}",
         wanted="-----BEGIN PRIVATE KEY----- and what follows, all lines of it",
         attempt='Secret.command("cat", "keys/edge.key"), or a vault',
     )
 
 
-def _judged(path: str, file: CertificateFile, today: date, where: str) -> Iterator[Refusal]:
+def file_problems(path: str, file: CertificateFile, today: date, where: str) -> Iterator[Refusal]:
+    """A refusal for a file without a certificate, and for a certificate out of its time; `where` names the field."""
     if file.problem:
         yield refuse(
             "no-certificate",

@@ -10,6 +10,7 @@ from deploy.engine.sizes import engine_mib, scratch_mib
 from deploy.models.budget import is_compiled
 from deploy.models.files import HEADROOM_MIB, all_weights_of, disk_needed_mib, image_copies, shared_directories
 from deploy.models.resolve import image_of, release_row, serve
+from deploy.models.runtimes import image_of_runtime, row_of_image
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM, Host
@@ -37,11 +38,15 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
         if served and isinstance(served.model, LLM) and is_compiled(served, image.trtllm)
         for recipe in recipes_of(served, server, image.trtllm)
     }
-    needed = disk_needed_mib(image, weights, engines.values())
+    beside = {model.image: model for server in host.servers for model in server.beside}.values()
+    rows = [(model, row_of_image(model)) for model in beside]
+    more_images = [image_of_runtime(model, row) for model, row in rows if row]
+    needed = disk_needed_mib(image, weights, engines.values(), more_images)
     if host.machine.disk_mib < needed:
         sizes = " · ".join(f"{checkpoint.model} {checkpoint.size_mib:,}" for checkpoint in weights)
         sizes += "".join(f" · engine {name} {size:,} (+{more:,})" for name, (size, more) in engines.items())
-        unpacked = f"image {image_copies(image)} x {image.size_mib:,} while it unpacks"
+        images = [f"image {image_copies(pulled)} x {pulled.size_mib:,}" for pulled in (image, *more_images)]
+        unpacked = f"{' · '.join(images)} while {'they unpack' if more_images else 'it unpacks'}"
         yield refuse(
             "disk-too-small",
             f"a disk of {host.machine.disk_mib:,} MiB holds less than this host needs",

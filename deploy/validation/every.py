@@ -11,7 +11,7 @@ from deploy.inventory.named_models import with_names
 from deploy.models.resolve import image_of, release_row, serve
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together
-from deploy.spec import LLM, Host
+from deploy.spec import LLM, Balancer, Host, Https
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
@@ -25,12 +25,13 @@ from deploy.validation.firewall import firewall_problems
 from deploy.validation.gateway import gateway_notice, gateway_problems, past_the_gateway, smaller_fallbacks
 from deploy.validation.gateway_others import gateway_others_problems
 from deploy.validation.holes import hole_notices, hole_problems
+from deploy.validation.https import https_problems
 from deploy.validation.machine import machine_problems
 from deploy.validation.memory import memory_problems
 from deploy.validation.mig import mig_problems
 from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
-from deploy.validation.names import name_problems
+from deploy.validation.names import double_source_problems, name_problems
 from deploy.validation.numbers import number_problems
 from deploy.validation.pairs import pair_problems
 from deploy.validation.parallel import slow_links
@@ -39,6 +40,7 @@ from deploy.validation.products import fp8_gains_and_costs
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.repositories import repository_notices, repository_problems
 from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
+from deploy.validation.runtimes import runtime_notices
 from deploy.validation.secrets import secret_problems
 from deploy.validation.servers import server_problems
 from deploy.validation.shapes import shape_problems
@@ -51,6 +53,9 @@ from deploy.validation.weights import weights_problems
 
 def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     """Every refusal of every host, each one once."""
+    double_sources = list(double_source_problems(fleet, surroundings))
+    if double_sources:
+        return together([*fleet.unread, *double_sources])
     fleet = with_default_gateway(with_names(fleet, surroundings))
     numbers = list(_numbers_beside_hosts(fleet))
     refusals = [*fleet.unread, *(("", problem) for problem in rollout_problems(fleet.rollout, fleet.hosts))]
@@ -114,6 +119,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from server_problems(host)
     yield from traffic_problems(host)
     yield from gateway_problems(host)
+    yield from https_problems(host, surroundings)
     yield from firewall_problems(host, fleet.balancers)
     yield from tenant_problems(host)
 
@@ -141,7 +147,10 @@ def known_model_problems(
     """
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
-    yield from repository_problems(host, surroundings)
+    repositories = list(repository_problems(host, surroundings))
+    yield from repositories
+    if any(problem.kind == "numbers-of-other-files" for problem in repositories):
+        return  # memory and disk would be counted by the wrong numbers
     yield from engine_host_problems(host, surroundings)
     if is_believed:
         yield from memory_problems(host, surroundings)
@@ -152,7 +161,9 @@ def known_model_problems(
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     """The sentences an operator should read although nothing is wrong, each once."""
     sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
-    ending = filter(None, (certificate_notice(balancer.balancer, surroundings) for balancer in fleet.balancers))
+    https = [host.gateway.https for host in fleet.hosts if host.gateway and host.gateway.https]
+    shown: list[Balancer | Https] = [*(balancer.balancer for balancer in fleet.balancers), *https]
+    ending = filter(None, (certificate_notice(declared, surroundings) for declared in shown))
     opened = filter(None, map(open_notice, fleet.balancers))
     yield from dict.fromkeys([*sentences, *fleet.remarks, *opened, *ending, *surroundings.missing])
 
@@ -168,6 +179,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
         )
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
+    yield from runtime_notices(host)
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))

@@ -27,14 +27,20 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
         for server in host.servers
         for kind in ("http", "grpc", "metrics")
     }
+    https = host.gateway.https if host.gateway else None
+    if https:
+        served[https.port] = "HTTPS of the gateway"
     if host.firewall is not None and wanted is not None:
-        yield from declared_problems(wanted, served)
+        # Behind HTTPS on the host itself, no client reaches a server: there may be nobody to allow.
+        is_alone = https is not None and wanted.rest == "closed"
+        needs_clients = not is_alone or not all(is_loopback(server.address) for server in host.servers)
+        yield from declared_problems(wanted, served, needs_clients)
 
 
-def declared_problems(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
+def declared_problems(firewall: Firewall, served: Mapping[int, str], needs_clients: bool = True) -> Iterator[Refusal]:
     """A refusal for each mistake in a firewall; `served` names what of ours answers on each port."""
     yield from _networks(firewall)
-    if not firewall.allow:
+    if needs_clients and not firewall.allow:
         yield refuse(
             "firewall-allows-nobody",
             "the firewall lets nobody reach the servers",
@@ -132,10 +138,15 @@ def _networks(firewall: Firewall) -> Iterator[Refusal]:
         yield from _everybody(lists[name], f"firewall.{name}", "Triton")
 
 
-def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
-    """A refusal for each text that is no network, and for everybody; `who` is what they would reach."""
+def bad_networks(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
+    """A refusal for each text that is no network."""
     for written in networks:
         yield from _network(written, where)
+
+
+def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
+    """A refusal for each text that is no network, and for everybody; `who` is what they would reach."""
+    yield from bad_networks(networks, where)
     yield from _everybody(networks, where, who)
 
 

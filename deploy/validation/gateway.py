@@ -105,10 +105,10 @@ def _address(gateway: Gateway) -> Iterator[Refusal]:
             f"the gateway would listen on {gateway.address!r} and speaks HTTP without TLS: keys would travel readable",
             where="gateway.address",
             seen=repr(gateway.address),
-            wanted="a loopback address, with TLS of your own before it where others are to come in; or a balancer's "
-            "TLS before it, and a private network between the two",
-            attempt='Gateway(address="127.0.0.1"); or Gateway(address="0.0.0.0", protection="balancer") and a '
-            "Route(…, gateway_port=443)",
+            wanted="a loopback address, with `https` or TLS of your own before it where others are to come in; or a "
+            "balancer's TLS before it, and a private network between the two",
+            attempt='Gateway(https=Https(acme=Acme(names=("llm.example.com",)))), for TLS on the host itself; or '
+            'Gateway(address="0.0.0.0", protection="balancer") and a Route(…, gateway_port=443)',
         )
 
 

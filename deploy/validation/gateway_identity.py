@@ -44,7 +44,7 @@ def _header(identity: Identity) -> Iterator[Refusal]:
             where="gateway.identity.header",
             seen=repr(identity.header),
             wanted=f"up to {MOST} small letters, digits and dashes, and no header that has the key or a body's form",
-            attempt='Identity(header="x-auth-request-email")',
+            attempt='Identity(header="x-forwarded-email")',
         )
 
 
@@ -58,7 +58,7 @@ def _proxies(identity: Identity) -> Iterator[Refusal]:
             where="gateway.identity.proxies",
             seen=", ".join(map(repr, identity.proxies[:3])) or "()",
             wanted=f"1 to {MOST} loopback addresses: the gateway listens on loopback",
-            attempt='Identity(header="x-auth-request-email"), whose proxies are ("127.0.0.1",)',
+            attempt='Identity(header="x-forwarded-email"), whose proxies are ("127.0.0.1",)',
         )
 
 

@@ -56,6 +56,9 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
         for server in other.servers:
             for model in server.models:
                 yield from spoken_to(server.name, model)
+                if model in server.beside:
+                    yield _beside_elsewhere(model, other, server.name)
+                    continue
                 if isinstance(model, LLM) and model.name not in own:
                     yield _no_tokenizer(model, other)
                     continue
@@ -76,6 +79,17 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
 def _asked_for(model: Model) -> tuple[object, ...]:
     """The properties of a model that a client notices, by its own name and by those of its adapters."""
     return (*seen_from_outside(model), *adapter_names(model))
+
+
+def _beside_elsewhere(model: Model, remote: Host, server: str) -> Refusal:
+    return refuse(
+        "runtime-of-another-host",
+        f"the gateway cannot send to {model.name} of {remote.name}, which listens on loopback there",
+        where="gateway.others",
+        seen=f"{model_at(server, model.name)} of {remote.name} is served beside Triton",
+        wanted="hosts whose LLMs are models of Triton",
+        attempt=f"take {remote.name} and its pool out of others: clients ask the gateway there",
+    )
 
 
 def _no_tokenizer(model: Model, other: Host) -> Refusal:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deploy.catalog.believable import RANGES
+from deploy.catalog.runtimes import TRITON, VLLM
 from deploy.models.memory import TOKENS_PER_BLOCK, kv_tokens_useful
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
@@ -20,6 +21,7 @@ from deploy.validation.lora import lora_problems
 from deploy.validation.parallel import parallel_problems
 from deploy.validation.placed import Placed
 from deploy.validation.precision import precision_problems
+from deploy.validation.runtimes import runtime_problems
 from deploy.validation.speculation import speculation_problems
 
 
@@ -27,9 +29,14 @@ def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iter
     """A refusal for each mistake in one LLM that shows without its neighbours."""
     yield from _lengths(server, served, model)
     yield from _cache(server, served, model)
-    yield from _features(server, served, model)
+    if model.runtime != VLLM:
+        yield from _features(server, served, model)
     placed = Placed.of(host, server, served, model)
     if not placed.path:  # said already; what a path would take makes no sense without one
+        return
+    if model.runtime != TRITON:
+        runtime = list(runtime_problems(placed))
+        yield from runtime or format_problems(placed)
         return
     checks = (parallel_problems, precision_problems, speculation_problems, lora_problems, engine_problems)
     formats = list(format_problems(placed))

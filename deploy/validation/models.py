@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, kind_of
 from deploy.catalog.architectures import NOMIC_TASKS
 from deploy.catalog.names import offer
-from deploy.models.paths import choose_path
-from deploy.models.resolve import Served, image_of, release_row, serve, shape_of
+from deploy.models.resolve import Served, serve, shape_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.generation import llm_problems
+from deploy.validation.names import unknown_checkpoint
 from deploy.validation.published import published_problems
+from deploy.validation.runtimes import beside_problems, path_problems
 from deploy.validation.shapes import shape_problems
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -32,6 +33,7 @@ def model_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """A refusal for each mistake in the models of one host, weights and memory apart."""
     for server in host.servers:
         yield from _same_names(server)
+        yield from beside_problems(server, host)
         for model in server.models:
             yield from _any_model(server, model)
             served = serve(model, surroundings)
@@ -96,14 +98,7 @@ def _unknown(server: Server, model: Model) -> Iterator[Refusal]:
     shape = shape_of(model)
     place = model_at(server.name, model.name, "checkpoint")
     if shape is None:
-        yield refuse(
-            "unknown-checkpoint",
-            f"checkpoint {model.checkpoint} is not in the catalog",
-            where=place,
-            seen=repr(model.checkpoint),
-            wanted="a row of catalog.CHECKPOINTS, or a Checkpoint(…) with the numbers of its config.json",
-            attempt=offer(str(model.checkpoint), CHECKPOINTS),
-        )
+        yield unknown_checkpoint(model, place)
     else:
         kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
         served = [row.name for row in ARCHITECTURES.values() if row.kind == kind]
@@ -146,16 +141,17 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
         yield from files
         return
     if KINDS[architecture.kind] != type(model).__name__:
+        model_words = _shown(model) if model.source else f"name={model.name!r}, …"
         yield refuse(
             "wrong-kind",
             f"{model.name}: {architecture.name} is no {type(model).__name__.lower()}",
             where=place,
-            seen=f"{type(model).__name__}(checkpoint={_shown(model)})",
+            seen=f"{type(model).__name__}({_shown(model)})",
             wanted=f"{KINDS[architecture.kind]}(…) for this architecture",
-            attempt=f"{KINDS[architecture.kind]}(name={model.name!r}, …), or {_alternative(model)}",
+            attempt=f"{KINDS[architecture.kind]}({model_words}), or {_alternative(model)}",
         )
         return
-    yield from _path(host, server, served)
+    yield from path_problems(host, server, served)
     if isinstance(model, LLM):
         yield from llm_problems(host, server, served, model)
     else:
@@ -163,31 +159,15 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
 
 
 def _shown(model: Model) -> str:
-    return repr(model.checkpoint) if isinstance(model.checkpoint, str) else "Checkpoint(…)"
+    if model.source:
+        return f'"{model.source}"'
+    return f"checkpoint={model.checkpoint!r}" if isinstance(model.checkpoint, str) else "checkpoint=Checkpoint(…)"
 
 
 def _alternative(model: Model) -> str:
     kind = {"LLM": "llm", "Embedder": "embedder"}.get(type(model).__name__, "reranker")
-    rows = [row.name for row in CHECKPOINTS.values() if ARCHITECTURES[row.shape.architecture].kind == kind]
+    rows = [row.name for row in CHECKPOINTS.values() if kind_of(row) == kind]
     return f"a checkpoint that is one: {', '.join(rows)}"
-
-
-def _path(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
-    row = release_row(host.release)
-    if row is None or not row.offered:
-        return
-    image = image_of(host, row)
-    choice = choose_path(served.model.path, served.architecture, image.trtllm)
-    if not choice.path:
-        release = host.release if isinstance(host.release, str) else host.release.name
-        yield refuse(
-            choice.kind,
-            f"{served.model.name}: {choice.reason}",
-            where=model_at(server.name, served.model.name, "path"),
-            seen=f'path="{served.model.path}", release {release} with TensorRT-LLM {image.trtllm or "(none)"}',
-            wanted="a path this architecture and this release both have",
-            attempt=choice.attempt,
-        )
 
 
 def encoder_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
@@ -246,8 +226,17 @@ def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder)
             wanted="float16",
             attempt='dtype="float16"',
         )
+    if model.dtype == "float16" and not served.architecture.halves:
+        yield refuse(
+            "states-beyond-float16",
+            f"{model.name}: float16 ends at 65,504, and states of {served.architecture.name} go beyond",
+            where=model_at(server.name, model.name, "dtype"),
+            seen="float16",
+            wanted="bfloat16, in which it was trained, or float32",
+            attempt='dtype="bfloat16"',
+        )
     if model.products == "fp8":
-        yield from _fp8_problems(host, server, model)
+        yield from _fp8_problems(host, server, served, model)
 
 
 def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[Refusal]:
@@ -273,10 +262,19 @@ def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[
             )
 
 
-def _fp8_problems(host: Host, server: Server, model: Encoder) -> Iterator[Refusal]:
+def _fp8_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
     gpu = GPUS.get(host.machine.gpu)
     place, attempt = model_at(server.name, model.name, "products"), "leave products out"
-    if model.device == "cpu" or model.dtype == "float32":
+    if served.architecture.mixes:
+        yield refuse(
+            "no-fp8-of-this-family",
+            f"{model.name}: the encoders here have no 8-bit products of {served.architecture.name}",
+            where=place,
+            seen='products="fp8"',
+            wanted="products of its dtype",
+            attempt=attempt,
+        )
+    elif model.device == "cpu" or model.dtype == "float32":
         yield refuse(
             "fp8-beside-float32",
             f"{model.name}: 8-bit products need a GPU and a 16-bit network around them",

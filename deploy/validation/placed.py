@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from deploy.catalog import GPU
 from deploy.models.budget import is_compiled
-from deploy.models.paths import choose_path
 from deploy.models.resolve import Layout, Served, gpu_of, image_of, layout_of, release_row
+from deploy.models.runtimes import path_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import LLM, Host, Server
@@ -31,7 +31,7 @@ class Placed:
         """A model of a server of a host."""
         row = release_row(host.release)
         trtllm = image_of(host, row).trtllm if row else ""
-        chosen = choose_path(model.path, served.architecture, trtllm).path
+        chosen = path_of(model, served.architecture, trtllm).path
         return cls(
             host=host,
             server=server,

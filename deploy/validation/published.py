@@ -9,46 +9,47 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from deploy.catalog import architecture_as
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import LLM, Server
+from deploy.spec import Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
+ALTERNATIVES = 'Embedder("intfloat/multilingual-e5-large"), or Reranker("BAAI/bge-reranker-v2-m3")'
 OWN_CODE = ("NomicBertModel",)
 """Architectures whose published code is replaced by a network of this project."""
 
 
 def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
     """A refusal for files that the backend of this model would load wrongly, or not at all."""
-    files = served.local
-    if files is None or not files.config:
-        return
-    if isinstance(served.model, LLM):
-        yield from _encodes(server, served, files)
-    elif served.is_encoder:
-        yield from _encoder(server, served, files)
+    if served.architecture.kind == "llm":
+        yield from _encodes(server, served)
+    elif served.local and served.local.config and served.is_encoder:
+        yield from _encoder(server, served, served.local)
 
 
-def _encodes(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
+def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
     """A refusal for a decoder that was trained to embed or to rerank: as an LLM it would chat badly, and seem to work.
 
     sentence-transformers' own files say so; else the name does.
     """
-    source = files.repository or served.model.weights.directory
+    weights, files = served.model.weights, served.local.files if served.local else ()
+    source = weights.repository or weights.directory
     named = ENCODES.search(source.rstrip("/").rsplit("/", 1)[-1])
-    marks = [name for name in files.files if name in ("modules.json", "config_sentence_transformers.json")]
-    if not named and not marks:
+    marks = [name for name in files if name in ("modules.json", "config_sentence_transformers.json")]
+    if served.architecture.kind != "llm" or (not named and not marks):
         return
+    encodes = architecture_as(served.architecture.name, "embedder") is not served.architecture
     yield _no(
         server,
         served,
         "encoder-as-llm",
-        f"{source} is a decoder that embeds or reranks, and nothing here serves one",
+        f"{source} is a decoder that embeds or reranks, and no chat model",
         seen=marks[0] if marks else f"its name, {source}",
-        wanted="a decoder that generates text",
-        attempt='an encoder of its own: Embedder("BAAI/bge-small-en-v1.5"), Reranker("BAAI/bge-reranker-v2-m3")',
+        wanted="a decoder that generates text, or an encoder",
+        attempt=f'Embedder("{source}"), or Reranker("{source}")' if encodes else ALTERNATIVES,
     )
 
 
@@ -63,16 +64,6 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             seen=f"auto_map in config.json, architecture {name}",
             wanted=f"{name} without code of its own; no code of a repository is run",
             attempt='Reranker("BAAI/bge-reranker-v2-m3") or Embedder("intfloat/multilingual-e5-large")',
-        )
-    elif name == "NomicBertModel" and not served.shape.experts:
-        yield _no(
-            server,
-            served,
-            "another-network",
-            "NomicBert without experts (v1, v1.5) is another network; only v2-moe is served",
-            seen="no experts in config.json",
-            wanted="num_experts in config.json, as nomic-embed-text-v2-moe has them",
-            attempt='Embedder("nomic-ai/nomic-embed-text-v2-moe")',
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from deploy.catalog import CHECKPOINTS, KnownCheckpoint
+from deploy.catalog.formats import FORMATS
 from deploy.models.memory import head_dim, kv_heads
 from deploy.models.names import shape_published
 from deploy.models.resolve import published_files
@@ -61,6 +62,12 @@ def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
                 yield (
                     f"{model.name}: nothing here knows {weights.repository}; its memory is counted as {known.name}, "
                     "which is right only for a copy or a fine-tune of it in the same precision"
+                )
+            is_typed = isinstance(source.checkpoint, Checkpoint) and weights.repository and not model.source
+            if is_typed and published_files(weights, surroundings) is None:
+                yield (
+                    f"{model.name}: its numbers are typed, and nobody compared them with {weights.repository}; "
+                    f"`enginehouse pin {surroundings.inventory or 'INVENTORY'}` does"
                 )
             if known and local and _apart(local.stored_bytes, known.published_bytes):
                 yield (
@@ -153,7 +160,7 @@ def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeig
     except Refusal as problem:
         yield problem
         return
-    differing = list(_differing(typed, read))
+    differing = [row for row in _differing(typed, read) if row[0] != "parameters" or not _is_packed(read)]
     if typed.format and typed.format != read.format:
         differing.append(("format", repr(typed.format), repr(read.format)))
     if not differing:
@@ -167,6 +174,11 @@ def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeig
         wanted=", ".join(f"{name}={read}" for name, _typed, read in differing) + f", as {place}/config.json has them",
         attempt=f'{type(model).__name__}("{name}"), which reads them; or the numbers of the files',
     )
+
+
+def _is_packed(shape: Checkpoint) -> bool:
+    """True if the headers count packed numbers, so that their elements are fewer than the parameters."""
+    return bool(shape.format) and FORMATS[shape.format].quantisation != "fp8"
 
 
 def _as_directory(place: str) -> str:

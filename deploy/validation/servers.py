@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, server_at
+from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import Host, Server
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
@@ -49,6 +49,7 @@ def _alone(server: Server, gpus: int) -> Iterator[Refusal]:
         )
     yield from _gpu_indexes(server, gpus)
     yield from _port_range(server)
+    yield from _runtime_ports(server)
     yield from _address(server)
     yield from _times(server)
 
@@ -108,6 +109,19 @@ def _port_range(server: Server) -> Iterator[Refusal]:
                 seen=str(port),
                 wanted="1024 to 65535; the container runs without privileges",
                 attempt=f"{field}={8000 + PORTS.index(field)}",
+            )
+
+
+def _runtime_ports(server: Server) -> Iterator[Refusal]:
+    for model in server.beside:
+        if not 1024 <= model.port <= 65535:
+            yield refuse(
+                "port-range",
+                f"{model.name}: {model.port} is no port an ordinary user may listen on",
+                where=model_at(server.name, model.name, "port"),
+                seen=str(model.port),
+                wanted="1024 to 65535; the container runs without privileges",
+                attempt="port=8010",
             )
 
 
@@ -172,6 +186,8 @@ def _same_ports(host: Host) -> Iterator[Refusal]:
     for server in host.servers:
         for field in PORTS:
             owners.setdefault(getattr(server, field), []).append(server_at(server.name, field))
+        for model in server.beside:
+            owners.setdefault(model.port, []).append(model_at(server.name, model.name, "port"))
     for port, places in owners.items():
         if len(places) > 1:
             free = next(candidate for candidate in range(port + 1, 65536) if candidate not in owners)

@@ -11,6 +11,8 @@ LATENT = ("kv_lora_rank", "qk_rope_head_dim", "head_dim")
 LATENT_EXAMPLE = "kv_lora_rank=512, qk_rope_head_dim=64, head_dim=128 for DeepSeek-V3, R1 and Kimi-K2"
 POSITIVE = ("parameters", "layers", "hidden", "heads", "vocabulary", "positions")
 
+NEVER_BELOW_0 = ("head_dim", "intermediate", "dense_intermediate", "kv_lora_rank", "qk_rope_head_dim", "q_lora_rank")
+
 
 def shape_problems(server: Server, model: Model) -> list[Refusal]:
     """Every impossible number of the model's own checkpoint; nothing for a name of the catalog."""
@@ -18,11 +20,29 @@ def shape_problems(server: Server, model: Model) -> list[Refusal]:
     if not isinstance(shape, Checkpoint):
         return _latent_draft(server, model)
     refusals = [_impossible(server, model, name, "1 or more") for name in POSITIVE if getattr(shape, name) < 1]
+    refusals += [_impossible(server, model, name, "0 or more") for name in NEVER_BELOW_0 if getattr(shape, name) < 0]
+    if not shape.head_dim and shape.hidden < shape.heads:
+        refusals.append(_impossible(server, model, "hidden", f"at least one element for each of {shape.heads} heads"))
     if shape.kv_heads and (shape.kv_heads < 0 or shape.heads % shape.kv_heads):
         refusals.append(_impossible(server, model, "kv_heads", f"a divisor of {shape.heads} heads, or 0 for as many"))
     if not 0 <= shape.active_experts <= shape.experts or bool(shape.experts) != bool(shape.active_experts):
         refusals.append(_impossible(server, model, "active_experts", f"1 to {shape.experts}, or neither of the two"))
+    row = ARCHITECTURES.get(shape.architecture)
+    if row and row.kind == "llm" and not row.experts and shape.experts > 0:
+        refusals.append(_dense(server, model, shape))
     return [*refusals, *_latent(server, model, shape, ("checkpoint",)), *_latent_draft(server, model)]
+
+
+def _dense(server: Server, model: Model, shape: Checkpoint) -> Refusal:
+    return refuse(
+        "dense-with-experts",
+        f"{model.name}: {shape.architecture} has no experts, and the checkpoint says {shape.experts}",
+        where=model_at(server.name, model.name, "checkpoint", "architecture"),
+        seen=f"architecture={shape.architecture!r}, experts={shape.experts}",
+        wanted="the class string of its own config.json: a near name is another network",
+        attempt=f'{type(model).__name__}("{model.weights.repository or "OWNER/NAME"}"), which reads it; '
+        "or leave experts out",
+    )
 
 
 def _latent_draft(server: Server, model: Model) -> list[Refusal]:

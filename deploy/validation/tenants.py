@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.models.budget import is_compiled, reuses_blocks
+from deploy.catalog.runtimes import SERVE
+from deploy.models.budget import is_beside, is_compiled, reuses_blocks
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
@@ -36,12 +37,18 @@ def shared_prefixes(host: Host, served: Served, trtllm: str) -> Iterator[str]:
     """A sentence where tenants of the host's gateway share cached prefixes of this LLM."""
     has_tenants = host.gateway is not None and host.gateway.keys is not None
     path = "engine" if is_compiled(served, trtllm) else "pytorch"
+    if is_beside(served) and isinstance(served.model, LLM):
+        path = served.model.runtime
     if has_tenants and reuses_blocks(served, trtllm) and not takes_salt(path, trtllm):
-        why = (
-            "an engine takes no cache_salt" if path == "engine" else f"cache_salt came with TensorRT-LLM {SALTS_SINCE}"
-        )
+        why = _why_no_salt(path)
         yield (
             f"tenants of the gateway share cached prefixes of {served.model.name} ({why}), which leaks: a faster "
             "answer confirms a guess of how another tenant's prompt begins. The gateway tells them no cached_tokens; "
             "KVCache(per_tenant=True) or a server for each tenant keeps them apart"
         )
+
+
+def _why_no_salt(path: str) -> str:
+    if path == SERVE:
+        return "completions of trtllm-serve take no cache_salt"
+    return "an engine takes no cache_salt" if path == "engine" else f"cache_salt came with TensorRT-LLM {SALTS_SINCE}"

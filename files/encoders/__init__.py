@@ -8,8 +8,8 @@ network from the same config without an error.
 
 How a request runs (pipeline.py has the threads, everything else is pure but for the device):
 
-    serving ─▶ embedding | reranking ─▶ tokens ─▶ batching ─▶ packing ─▶ device, graphs ─▶ bert | nomic ─▶ back
-    bytes      options, prefixes         ids       passes      one row     launch           the network
+    serving ─▶ embedding | reranking ─▶ tokens ─▶ batching ─▶ packing ─▶ device, graphs ─▶ network ─▶ back
+    bytes      options, prefixes         ids       passes      one row     launch           bert | nomic | gated
 
 No sequence is padded: those of all requests lie one after another, under a budget of tokens a pass. Each step of the
 networks has a plain form in torch (plain, linear, routing, attention) and where it pays one in the Triton language
@@ -18,8 +18,10 @@ agrees with the plain one, and says so.
 
 Families, chosen from `architectures` in config.json; a module of a network enters its own (family.py):
 
-    embedder   BertModel · RobertaModel, XLMRobertaModel, CamembertModel · NomicBertModel (v2, mixture of experts)
-    reranker   Bert-, Roberta- and XLMRobertaForSequenceClassification with one label
+    embedder   BertModel · RobertaModel, XLMRobertaModel, CamembertModel · NomicBertModel (v1, v1.5, v2 with experts) ·
+               ModernBertModel · Qwen3Model, Qwen3ForCausalLM (last token) · Gemma3TextModel (EmbeddingGemma)
+    reranker   Bert-, Roberta-, XLMRoberta- and ModernBertForSequenceClassification with one label ·
+               Qwen3ForCausalLM (yes or no)
 
 Parameters of config.pbtxt (`parameters`, string values): the fields of `settings.Settings`, defaults there.
 

@@ -10,6 +10,9 @@ name here and tried by `choices` before it is used.
     fa2        flash_attn (FlashAttention-2)
     sequences  one scaled_dot_product_attention per sequence: everywhere, and the only one on the CPU and in float32
 
+The last part of this module is attention that is causal, looks through a window, or shares keys and values among
+heads: `mixings` has the implementations of that, and `mixed_by_sequence` is the one that is right everywhere.
+
 All but the first are functions of query, key and value [tokens, heads, head], int32 `starts` [sequences + 1] and the
 length of the longest sequence, and return [tokens, heads, head]; `over` makes of each what the networks call.
 """
@@ -28,6 +31,11 @@ from .plain import Steps
 Flash = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 Attention = Callable[..., Tensor]
 """As `over` gives it: of [tokens, 3 x hidden], [tokens, hidden]; with `output_scale` as e4m3."""
+
+
+Mixing = Callable[..., Tensor]
+"""Of query [tokens, heads, head], key and value [tokens, fewer heads, head], the pass, `causal` and `window`: tokens
+attended to on either side, 0 for all. Gives [tokens, heads, head]."""
 
 
 def own() -> Attention:
@@ -116,3 +124,74 @@ def ways(steps: Steps) -> dict[str, Callable[[], Attention]]:
     Not measured: whether FlashAttention-3 beats `own` where it is there.
     """
     return {"own": own} | {name: lambda find=find: over(find(), steps) for name, find in FLASH.items()}
+
+
+def mixed_by_sequence(query: Tensor, key: Tensor, value: Tensor, batch: Packed, causal: bool, window: int) -> Tensor:
+    """Attention of one sequence after the other; reads `starts` back to the host.
+
+    Shape: query [tokens, heads, head], key and value [tokens, fewer heads, head], to [tokens, heads, head].
+    """
+    out, group = torch.empty_like(query), query.shape[1] // key.shape[1]
+    for first, end in pairwise(batch.starts.tolist()):
+        if end > first:
+            places = torch.arange(end - first, device=query.device)
+            apart = places[:, None] - places[None, :]
+            seen = (apart >= 0) if causal else torch.ones_like(apart, dtype=torch.bool)
+            if window:
+                seen &= apart.abs() <= window
+            q = query[None, first:end].transpose(1, 2)
+            k, v = (part[None, first:end].transpose(1, 2).repeat_interleave(group, 1) for part in (key, value))
+            out[first:end] = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)[0].transpose(0, 1)
+    return out
+
+
+def _sides(causal: bool, window: int) -> tuple[int, int]:
+    """Tokens attended to before and after a token, as FlashAttention counts them; -1: all."""
+    return window or -1, 0 if causal else window or -1
+
+
+def _mixing(run: Callable[..., Tensor | tuple[Tensor, ...]]) -> Mixing:
+    def mix(q: Tensor, k: Tensor, v: Tensor, batch: Packed, causal: bool, window: int) -> Tensor:
+        starts, longest = batch.starts, batch.longest
+        out = run(q, k, v, starts, starts, longest, longest, causal=causal, window_size=_sides(causal, window))
+        return out[0] if isinstance(out, tuple) else out
+
+    return mix
+
+
+def _mixing_varlen() -> Mixing:
+    run = importlib.import_module("torch.nn.attention.varlen").varlen_attn
+
+    def mix(q: Tensor, k: Tensor, v: Tensor, batch: Packed, causal: bool, window: int) -> Tensor:
+        starts, longest = batch.starts, batch.longest
+        out: Tensor = run(
+            q, k, v, starts, starts, longest, longest, window_size=_sides(causal, window), enable_gqa=True
+        )
+        return out
+
+    return mix
+
+
+def _mixing_aten() -> Mixing:
+    run = torch.ops.aten._flash_attention_forward
+
+    def mix(q: Tensor, k: Tensor, v: Tensor, batch: Packed, causal: bool, window: int) -> Tensor:
+        starts, longest = batch.starts, batch.longest
+        left, right = _sides(causal, window)
+        out: Tensor = run(
+            q, k, v, starts, starts, longest, longest, 0.0, causal, False,
+            window_size_left=left, window_size_right=right,
+        )[0]  # fmt: skip
+        return out
+
+    return mix
+
+
+def mixings() -> dict[str, Callable[[], Mixing]]:
+    """Every implementation but `mixed_by_sequence` by name, best first; each raises where its release lacks it."""
+    return {
+        "fa3": lambda: _mixing(importlib.import_module("flash_attn_interface").flash_attn_varlen_func),
+        "varlen": _mixing_varlen,
+        "aten": _mixing_aten,
+        "fa2": lambda: _mixing(importlib.import_module("flash_attn").flash_attn_varlen_func),
+    }

@@ -139,9 +139,9 @@ class Classifier:
     def __init__(self, weights: Weights, head: Head) -> None:
         self.dense, self.score = (weights.linear(name) for name in HEADS[head])
 
-    def __call__(self, states: Tensor) -> Tensor:
-        """One float32 logit per sequence: [sequences, hidden] to [sequences]."""
-        return self.score(torch.tanh(self.dense(states.float()))).squeeze(-1)
+    def __call__(self, trunk: Trunk, batch: Packed) -> Tensor:
+        """The float32 logit of every sequence, [sequences]."""
+        return self.score(torch.tanh(self.dense(trunk(batch, only_first=True).float()))).squeeze(-1)
 
 
 @embeds("BertModel", "XLMRobertaModel", "RobertaModel", "CamembertModel")

@@ -71,6 +71,14 @@ def load_strictly(wanted: Mapping[str, tuple[int, ...]], directory: Path, kind: 
     return loaded
 
 
+def tensor_names(directory: Path) -> list[str]:
+    """Names of every tensor that is stored.
+
+    Raises: CheckpointError where there are no weights, or a file cannot be read.
+    """
+    return [name for path in weight_files(directory) for name, *_ in _tensors(path)]
+
+
 def weight_files(directory: Path) -> list[Path]:
     """The safetensors files of `directory`: the single file, or all that the index names.
 

@@ -34,6 +34,8 @@ class Kernels:
     dtype: torch.dtype = torch.float32
     steps: plain.Steps = plain
     attend: attention.Attention = SEQUENCES
+    mix: attention.Mixing = attention.mixed_by_sequence
+    """Attention of `Family.mixes`."""
     activated: linear.Activated = TWO_STEPS
     """GELU of a projection."""
     turned: linear.Turned = THEN_TURNED
@@ -50,7 +52,7 @@ class Kernels:
     """For the log: what was chosen and what was passed over, why."""
 
 
-def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
+def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = False) -> Kernels:
     """The best kernels that work on `device` for tensors of `dtype`.
 
     Raises: torch.OutOfMemoryError where a trial has no memory.
@@ -75,8 +77,15 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True) -> Kernels:
     if mixture:
         pair = (routing.route, routing.one_by_one)
         kernels.route, kernels.experts = _first(kernels, "experts", expert_ways(dtype), pair, _experts_agree)
+    if mixes:
+        kernels.mix = _first(
+            kernels, "attention in windows", attention.mixings() if half else {}, kernels.mix, _mixing_agrees
+        )
     kernels.steps = steps
-    kernels.tiled = any(note.startswith("attention own") for note in kernels.notes)
+    kernels.tiled = not mixes and any(note.startswith("attention own") for note in kernels.notes)
+    if mixes:
+        kernels.silent = kernels.mix is not attention.mixed_by_sequence
+        return kernels
     kernels.silent = kernels.attend is not slow and not (mixture and kernels.experts is routing.one_by_one)
     torch.cuda.empty_cache()  # what the trials took is the network's now
     return kernels
@@ -179,6 +188,20 @@ def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dty
     room = form(texts)
     batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(device), room)
     return _near(attend(qkv, 2, batch), SEQUENCES(qkv, 2, batch))
+
+
+def _mixing_agrees(mix: attention.Mixing, device: str, dtype: torch.dtype) -> bool:
+    texts = [np.zeros(3, np.int32), np.zeros(77, np.int32)]
+    room = form(texts)
+    batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(device), room)
+    for head in (64, 128, 256):
+        query = _random(device, dtype, 80, 4, head)
+        key, value = _random(device, dtype, 80, 2, head), _random(device, dtype, 2, 80, head).transpose(0, 1)
+        for causal, window in ((True, 0), (False, 5), (False, 0)):
+            parts = (query, key, value.contiguous(), batch, causal, window)
+            if not _near(mix(*parts), attention.mixed_by_sequence(*parts)):
+                return False
+    return True
 
 
 def _products_agree(own: Any, device: str, dtype: torch.dtype) -> bool:

@@ -49,7 +49,7 @@ class Embedder:
             raise CheckpointError(f"config.pbtxt: default_task is set; this checkpoint was trained {trained}")
         self.max_tokens = sentence.token_limit(directory, settings.max_tokens, family.position_limit)
         self.tokenizer = Tokenizer(directory, family.vocabulary)
-        pool = POOLS[sentence.pooling_mode(directory)]
+        pool = POOLS[sentence.pooling_mode(directory, family.pooling)]
         self.runner, self.budget, self.notes = start(
             settings, family, self.max_tokens, lambda kernels: _then(pool(kernels), dense, kernels)
         )

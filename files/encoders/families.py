@@ -11,7 +11,10 @@ from pathlib import Path
 import torch
 
 from . import bert as _bert
+from . import gemma as _gemma
+from . import modern as _modern
 from . import nomic as _nomic
+from . import qwen as _qwen
 from .checkpoint import Kind, load_strictly, read_json
 from .choices import Kernels
 from .errors import CheckpointError
@@ -21,7 +24,7 @@ from .weights import Weights
 __all__ = ["DTYPES", "EMBEDDERS", "RERANKERS", "Family", "Network", "choose", "load"]
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-NETWORKS = (_bert, _nomic)
+NETWORKS = (_bert, _nomic, _modern, _qwen, _gemma)
 
 
 def choose(directory: Path, register: Mapping[str, Reader]) -> Family:

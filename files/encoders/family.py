@@ -19,14 +19,24 @@ from .weights import Shapes, Weights
 
 @dataclass(frozen=True)
 class Network:
-    """A trunk and, for a reranker, its head: the states of some token of each sequence to its score."""
+    """A trunk and, for a reranker, its head, which calls the trunk for as much as it reads."""
 
     trunk: Any
-    head: Callable[[Tensor], Tensor] | None = None
+    head: Callable[[Any, Packed], Tensor] | None = None
 
     def __call__(self, batch: Packed) -> Tensor:
         """One float32 logit per sequence, [sequences]; without a head the hidden states, [tokens, hidden]."""
-        return self.trunk(batch) if self.head is None else self.head(self.trunk(batch, only_first=True))
+        return self.trunk(batch) if self.head is None else self.head(self.trunk, batch)
+
+
+@dataclass(frozen=True)
+class Template:
+    """The words around a query and a passage of a reranker that reads them as one text."""
+
+    before: str
+    text: str
+    """With {query} and {passage}; cut at its end if it is too long."""
+    after: str
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,14 @@ class Family:
     """Pattern of the tensors that stay float32 whatever the network computes in."""
     mixture: bool = False
     """True if some of its layers have experts."""
+    mixes: bool = False
+    """True if its attention is causal, has windows, or shares keys and values among heads: `Kernels.mix`."""
+    halves: bool = True
+    """True if float16 holds all its states."""
+    pooling: str = "mean"
+    """Of an embedder whose checkpoint says nothing of it."""
+    template: Template | None = None
+    """Of a reranker that reads a pair as one text."""
     counted_from: int = 0
     """Position of a sequence's first token."""
     uncounted: int = -1

@@ -10,6 +10,7 @@ from torch import Tensor
 from . import families, float8
 from .choices import Kernels, choose
 from .device import Runner, stand_in
+from .errors import CheckpointError
 from .family import Family, Network
 from .packing import Packed
 from .settings import Settings
@@ -26,7 +27,11 @@ def start(
 
     Raises: CheckpointError where weights, memory or the 8-bit products do not allow it.
     """
-    kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture)
+    if settings.products and family.mixes:
+        raise CheckpointError("config.pbtxt: products is `fp8`; this network has no 8-bit products here, leave it out")
+    if settings.dtype == "fp16" and not family.halves:
+        raise CheckpointError("config.pbtxt: dtype is `fp16`, which does not hold this network's states; say `bf16`")
+    kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture, family.mixes)
     network = families.load(family, Path(settings.model_path), kernels)
     if settings.products == "fp8":
         moved = float8.narrow(network.trunk, kernels, lambda: calibration_states(network, kernels, family, limit))

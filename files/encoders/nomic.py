@@ -1,9 +1,10 @@
-"""NomicBert v2 with mixture of experts (nomic-embed-text-v2-moe) over packed sequences.
+"""NomicBert over packed sequences: v2 with a mixture of experts (nomic-embed-text-v2-moe), v1 and v1.5 without.
 
-Four details decide whether the vectors are right, and a test holds each: rotary halves (not interleaved pairs) with
-base 10000 from config.json; the two routing weights used as the softmax over all experts gave them, not renormalised;
-one bias for all experts, added once after the weighted sum; experts on every second layer, layer 1 the first. Rows of
-the weights are reordered at load so that the two halves of a head that turn together lie side by side.
+Four details decide whether the vectors of v2 are right, and a test holds each: rotary halves (not interleaved pairs)
+with the base of config.json; the two routing weights used as the softmax over all experts gave them, not renormalised;
+one bias for all experts, added once after the weighted sum; experts on every second layer, layer 1 the first. v1 and
+v1.5 have a gated feed-forward in every layer and no bias outside the norms. Rows of the weights are reordered at load
+so that the two halves of a head that turn together lie side by side.
 """
 
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from .choices import Kernels
-from .errors import CheckpointError
 from .family import Family, Network, embeds, must_be
 from .linear import Linear
 from .packing import Packed
@@ -24,17 +25,9 @@ from .settings import TASKS
 from .weights import Shapes, Weights, norm, pair
 
 FIXED = {
-    "activation_function": "gelu",
     "causal": False,
     "prenorm": False,
     "parallel_block": False,
-    "qkv_proj_bias": True,
-    "mlp_fc1_bias": True,
-    "mlp_fc2_bias": True,
-    "num_shared_experts": 0,
-    "ffn_div": 1,
-    "expert_choice_router": False,
-    "moe_normalize_expert_weights": False,
     "rotary_emb_fraction": 1.0,
     "rotary_emb_interleaved": False,
     "rotary_emb_scale_base": None,
@@ -43,6 +36,21 @@ FIXED = {
     "scale_attn_by_inverse_layer_idx": False,
     "use_rms_norm": None,
 }
+
+
+MIXED = {
+    "activation_function": "gelu",
+    "qkv_proj_bias": True,
+    "mlp_fc1_bias": True,
+    "mlp_fc2_bias": True,
+    "num_shared_experts": 0,
+    "ffn_div": 1,
+    "expert_choice_router": False,
+    "moe_normalize_expert_weights": False,
+}
+"""Further settings of v2."""
+GATED = {"activation_function": "swiglu", "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False}
+"""Further settings of v1 and v1.5."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,12 @@ class Shape:
 
     def mixes(self, layer: int) -> bool:
         """True if the layer with this index has experts."""
-        return layer % self.moe_every == 1
+        return self.experts > 0 and layer % self.moe_every == 1
+
+    @property
+    def gated(self) -> bool:
+        """True for v1 and v1.5, whose layers have no biases and a gate instead of experts."""
+        return not self.experts
 
 
 def shapes(s: Shape) -> Shapes:
@@ -81,8 +94,13 @@ def shapes(s: Shape) -> Shapes:
     }
     for index in range(s.layers):
         layer = f"encoder.layers.{index}"
-        tensors |= pair(f"{layer}.attn.Wqkv", 3 * h, h) | pair(f"{layer}.attn.out_proj", h, h)
         tensors |= pair(f"{layer}.norm1", h) | pair(f"{layer}.norm2", h)
+        if s.gated:
+            tensors |= {f"{layer}.attn.Wqkv.weight": (3 * h, h), f"{layer}.attn.out_proj.weight": (h, h)}
+            tensors |= {f"{layer}.mlp.{name}.weight": (s.inner, h) for name in ("fc11", "fc12")}
+            tensors[f"{layer}.mlp.fc2.weight"] = (h, s.inner)
+            continue
+        tensors |= pair(f"{layer}.attn.Wqkv", 3 * h, h) | pair(f"{layer}.attn.out_proj", h, h)
         if s.mixes(index):
             tensors[f"{layer}.mlp.router.layer.weight"] = (s.experts, h)
             for name in ("w1", "w2"):
@@ -93,7 +111,7 @@ def shapes(s: Shape) -> Shapes:
     return tensors
 
 
-class NomicMoe:
+class NomicBert:
     """Packed token ids to hidden states [tokens, hidden]."""
 
     # Routing picks experts by small differences of logits: in 16 bits 1 to 4 % of the tokens would go elsewhere.
@@ -116,7 +134,7 @@ class NomicMoe:
 
 
 class Layer:
-    """Attention and a dense or expert feed-forward, each added to its input and normalised after."""
+    """Attention and a dense, gated or expert feed-forward, each added to its input and normalised after."""
 
     def __init__(self, shape: Shape, weights: Weights, index: int, turns: Tensor, kernels: Kernels) -> None:
         at = f"encoder.layers.{index}"
@@ -124,8 +142,8 @@ class Layer:
         self.qkv = side_by_side(weights.linear(f"{at}.attn.Wqkv"), shape.heads)
         self.out = weights.linear(f"{at}.attn.out_proj")
         self.norm1, self.norm2 = (norm(weights, f"{at}.{name}", shape.epsilon) for name in ("norm1", "norm2"))
-        kind = Experts if shape.mixes(index) else Dense
-        self.mlp = kind(shape, weights, f"{at}.mlp", kernels)
+        kind = Gated if shape.gated else Experts if shape.mixes(index) else Dense
+        self.mlp: Gated | Experts | Dense = kind(shape, weights, f"{at}.mlp", kernels)
 
     def __call__(self, x: States, batch: Packed) -> States:
         """The next states: [tokens, hidden] to the same."""
@@ -152,6 +170,18 @@ class Dense:
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """What is to be added to `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
         return self.down.bare(self.up.activated(x, self.kernels.activated)), self.down.bias
+
+
+class Gated:
+    """Feed-forward of v1 and v1.5: one half of the first product, through SiLU, scales the other."""
+
+    def __init__(self, shape: Shape, weights: Weights, at: str, kernels: Kernels) -> None:
+        self.up, self.down = weights.linear(f"{at}.fc12", f"{at}.fc11"), weights.linear(f"{at}.fc2")
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What is to be added to `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
+        gate, inner = self.up(x).chunk(2, dim=1)
+        return self.down.bare(F.silu(gate) * inner), self.down.bias
 
 
 class Experts:
@@ -196,15 +226,12 @@ def rotations(positions: int, head: int, base: float) -> Tensor:
 
 @embeds("NomicBertModel")
 def read(directory: Path, config: dict[str, Any], name: str) -> Family:
-    """The family of a NomicBert with experts.
+    """The family of a NomicBert, with experts or without.
 
     Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
     """
-    if not config.get("num_experts"):
-        raise CheckpointError(
-            f"{directory}/config.json: {name} without experts (v1, v1.5) is another network; only v2-moe is served"
-        )
-    must_be(directory, config, FIXED)
+    experts = config.get("num_experts") or 0
+    must_be(directory, config, FIXED | (MIXED if experts else GATED))
     shape = Shape(
         vocabulary=config["vocab_size"],
         hidden=config["n_embd"],
@@ -214,24 +241,24 @@ def read(directory: Path, config: dict[str, Any], name: str) -> Family:
         segments=config["type_vocab_size"],
         epsilon=config["layer_norm_epsilon"],
         rotary_base=config["rotary_emb_base"],
-        experts=config["num_experts"],
-        chosen=config["moe_top_k"],
-        moe_every=config["moe_every_n_layers"],
+        experts=experts,
+        chosen=config["moe_top_k"] if experts else 0,
+        moe_every=config["moe_every_n_layers"] if experts else 0,
         positions=config.get("max_trained_positions") or config["n_positions"],
     )
-    return family_of(shape, config["pad_token_id"])
+    return family_of(shape, config["pad_token_id"] if experts else config.get("pad_token_id") or 0)
 
 
 def family_of(shape: Shape, padding: int) -> Family:
     """The family of a shape whose filling token is `padding`."""
     return Family(
-        build=lambda weights, kernels: Network(NomicMoe(shape, weights, kernels)),
+        build=lambda weights, kernels: Network(NomicBert(shape, weights, kernels)),
         shapes=partial(shapes, shape),
         hidden=shape.hidden,
         vocabulary=shape.vocabulary,
         position_limit=shape.positions,
         padding_id=padding,
         prefixes={task: f"{task}: " for task in TASKS},
-        float32=NomicMoe.FLOAT32,
-        mixture=True,
+        float32=NomicBert.FLOAT32,
+        mixture=not shape.gated,
     )

@@ -14,7 +14,7 @@ from .loading import start
 from .options import RerankOptions, parse
 from .packing import Ids
 from .settings import Settings
-from .tokens import Tokenizer
+from .tokens import Templated, Tokenizer
 
 LEAST_TOKENS = 17  # 3/4 for the query and four special tokens must leave the passage something
 
@@ -46,7 +46,14 @@ class Reranker:
         if self.max_tokens < LEAST_TOKENS:
             raise CheckpointError(f"config.pbtxt: max_tokens is {self.max_tokens}; pairs need at least {LEAST_TOKENS}")
         self.tokenizer = Tokenizer(directory, family.vocabulary)
-        self.tokenizer.require_pairs(family.second_rows > 0, family.longest_first)
+        self.template = Templated(self.tokenizer, family.template) if family.template else None
+        if self.template is None:
+            self.tokenizer.require_pairs(family.second_rows > 0, family.longest_first)
+        elif self.max_tokens < self.template.marks + LEAST_TOKENS:
+            raise CheckpointError(
+                f"config.pbtxt: max_tokens is {self.max_tokens}; the words around a pair alone are "
+                f"{self.template.marks} tokens, wanted {self.template.marks + LEAST_TOKENS} or more"
+            )
         self.runner, self.budget, self.notes = start(
             settings, family, self.max_tokens, lambda kernels: lambda logits, batch: logits
         )
@@ -67,11 +74,31 @@ class Reranker:
 
     def encode(self, jobs: Sequence[RerankJob]) -> None:
         """Every job has its token sequences or an error of its own."""
+        if self.template:
+            self._encode_texts(self.template, jobs)
+            return
         texts = [text for job in jobs for part in (job.queries, *job.passages) for text in part]
         contents = iter(self.tokenizer.contents(texts))
         for job in jobs:
             queries = [next(contents) for _ in job.queries]
             self._prepare(job, queries, [[next(contents) for _ in row] for row in job.passages])
+
+    def _encode_texts(self, template: Templated, jobs: Sequence[RerankJob]) -> None:
+        rows = [zip(job.queries, job.passages, strict=True) for job in jobs]
+        pairs = [[(query, passage) for query, row in each_row for passage in row] for each_row in rows]
+        texts = iter(template.texts([pair for of_job in pairs for pair in of_job]))
+        most = self.max_tokens - template.marks
+        for job, of_job in zip(jobs, pairs, strict=True):
+            ids = [next(texts) for _ in of_job]
+            long = [index for index, text in enumerate(ids) if len(text) > most]
+            if long and not job.options.truncate:
+                row, column = divmod(long[0], job.shape[1])
+                job.error = RequestError(
+                    f"passages[{row}][{column}] has {len(ids[long[0]])} tokens with its query, of at most {most}; "
+                    "shorten it or allow `truncate`"
+                )
+                continue
+            job.expect([template.whole(text, self.max_tokens) for text in ids])
 
     def work(self, jobs: Sequence[RerankJob]) -> None:
         """Every job has its scores or an error of its own; all in this thread."""

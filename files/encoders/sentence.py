@@ -92,14 +92,14 @@ def _dense(directory: Path, name: str) -> Dense:
     return Dense(directory / name, *sizes, bool(config.get("bias", True)), activation)
 
 
-def pooling_mode(directory: Path) -> str:
-    """`mean`, `cls` or `last`, as the checkpoint was trained; mean where it does not say.
+def pooling_mode(directory: Path, usual: str = "mean") -> str:
+    """`mean`, `cls` or `last`, as the checkpoint was trained; `usual` where it does not say.
 
     Raises: CheckpointError for another pooling.
     """
     path = directory / "1_Pooling" / "config.json"
     if not path.is_file():
-        return "mean"
+        return usual
     config = read_json(path.parent, path.name)
     on = [key.removeprefix(PREFIX) for key, value in config.items() if key.startswith(PREFIX) and value is True]
     modes = [SWITCHES.get(key, key) for key in on] or [config.get("pooling_mode", "none")]

@@ -17,6 +17,7 @@ import numpy as np
 import tokenizers
 
 from .errors import CheckpointError
+from .family import Template
 from .packing import Ids
 
 # The fast one leaves out where in the text each token was; tokenizers 0.20 and later have it.
@@ -88,7 +89,7 @@ class Tokenizer:
         return [_array([*before, *ids, *after]) for ids in self._ids(texts)]
 
     def shortened(self, single: Ids, limit: int) -> Ids:
-        """Ids of one text as the network reads it, at most `limit`; the special tokens after it stay."""
+        """Ids of a text as the network reads it, at most `limit`; the special tokens after it stay."""
         if len(single) <= limit:
             return single
         kept = limit - len(self._after)
@@ -137,6 +138,28 @@ class Tokenizer:
         first, between, last = map(_array, runs)
         self._pair = (first, between, ~last if second else last)
         self._second, self._longest_first = second, longest_first
+
+
+class Templated:
+    """Pairs of a reranker that reads query and passage as one text."""
+
+    def __init__(self, tokenizer: Tokenizer, template: Template) -> None:
+        self._tokenizer, self._template = tokenizer, template
+        self._before, self._after = tokenizer.contents([template.before, template.after])
+
+    @property
+    def marks(self) -> int:
+        """Number of ids that every pair has around its text."""
+        return len(self._before) + len(self._after)
+
+    def texts(self, pairs: Sequence[tuple[str, str]]) -> list[Ids]:
+        """Ids of the text of each pair, uncut and without the words around it."""
+        written = self._template.text
+        return self._tokenizer.contents([written.format(query=query, passage=passage) for query, passage in pairs])
+
+    def whole(self, text: Ids, limit: int) -> Ids:
+        """Ids of a pair as the network reads it, at most `limit`."""
+        return np.concatenate((self._before, text[: limit - self.marks], self._after))
 
 
 def parts(texts: Sequence[str], most: int) -> Iterator[list[str]]:

@@ -27,16 +27,27 @@ class Weights:
         """The tensor `name` on the device, of any shape; it cannot be had again."""
         return self._tensors.pop(name).to(self._device)
 
+    def peek(self, name: str) -> Tensor:
+        """The tensor `name` on the host, of any shape; it can still be had. Raises: KeyError as above."""
+        return self._tensors[name]
+
+    def __delitem__(self, name: str) -> None:
+        del self._tensors[name]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 
     def linear(self, *names: str) -> Linear:
         """The projections `names` side by side as one: weights [out, in] to [sum of out, in].
 
-        Raises: KeyError as above.
+        A projection without a bias gets one of zeros. Raises: KeyError as above.
         """
-        parts = [[self._tensors.pop(f"{name}.{kind}") for name in names] for kind in ("weight", "bias")]
-        weight, bias = (torch.cat(part) if len(part) > 1 else part[0] for part in parts)
+        weights = [self._tensors.pop(f"{name}.weight") for name in names]
+        biases = [
+            self._tensors.pop(f"{name}.bias") if f"{name}.bias" in self._tensors else weight.new_zeros(len(weight))
+            for name, weight in zip(names, weights, strict=True)
+        ]
+        weight, bias = (torch.cat(part) if len(part) > 1 else part[0] for part in (weights, biases))
         return Linear(weight.to(self._device), bias.to(self._device))
 
 

@@ -1,6 +1,6 @@
 """The person behind a request, as an OIDC proxy in front of the gateway names them in a header. Off by default.
 
-    "identity": {"header": "x-auth-request-email", "proxies": ["127.0.0.1"]}
+    "identity": {"header": "x-forwarded-email", "proxies": ["127.0.0.1"]}
 
 The header counts only on connections from the declared addresses; from everywhere else it is passed over, for any
 client can write it. It grants nothing: the key decides as before. Usage counts the person within the key, as

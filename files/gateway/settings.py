@@ -17,7 +17,7 @@ More than 300 lines, because the whole file format stands in one place.
      "limits": {…},                                      fields of Limits
      "usage_days": 400,                                  counters of usage are kept so long; 0: none are
      "prices": {"llama": {"prompt": 0.5, "cached": 0.1, "completion": 1.5, "currency": "USD"}},   a million tokens
-     "identity": {"header": "x-auth-request-email", "proxies": ["127.0.0.1"]},   absent: no header names a person
+     "identity": {"header": "x-forwarded-email", "proxies": ["127.0.0.1"]},   absent: no header names a person
      "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"},
                  "h100-02/main": {"grpc": "10.0.0.8:8009", "ready_url": "https://10.0.0.8:8009/ready/main",

@@ -27,6 +27,7 @@ PROGRAMS = {
     "mig": "host.mig",
     "peers": "host.peers.main",
     "prove": "host.prove",
+    "prove-llm": "host.prove_llm",
     "publish": "host.publish",
     "pull": "host.pull",
     "swap": "host.swap",

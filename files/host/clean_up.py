@@ -77,6 +77,8 @@ def unsettled() -> bool:
     """Whether a server that has a release does not serve it, or is being changed."""
     for place in places.ROOT.glob("servers/*"):
         units = [f"triton@{place.name}.service", f"enginehouse-swap@{place.name}.service"]
+        if (place / "current" / "llm" / "run").exists() and active_states(f"llm@{place.name}.service")[0] != "active":
+            return True
         if (place / "current").is_symlink() and (
             (place / "swap.json").exists() or active_states(*units)[0] != "active"
         ):
@@ -95,7 +97,8 @@ def spares(kept: dict[str, Any]) -> Iterator[Spare]:
     yield from directories("weights", {*kept["weights"], *mounted}, keep["weights"], lambda name: name[:1] != ".")
     yield from directories("engines", {*kept["engines"], *mounted}, keep["engines"], ENGINE.match)
     yield from directories("engines", set(), keep["failed"], ASIDE.match)
-    yield from images({*kept["images"], *map(image_of, used)}, keep["images"])
+    of_releases = {image for release in used for image in images_of(release)}
+    yield from images({*kept["images"], *of_releases}, keep["images"])
 
 
 def releases_that_served() -> set[Path]:
@@ -114,13 +117,15 @@ def releases_that_may_serve() -> set[Path]:
 
 
 def mounts(release: Path) -> set[str]:
-    """Directories of the host that a release's container reads."""
-    return set(MOUNTED.findall((release / "run").read_text())) if (release / "run").exists() else set()
+    """Directories of the host that a release's containers read."""
+    lines = [release / "run", release / "llm" / "run"]
+    return {path for line in lines if line.exists() for path in MOUNTED.findall(line.read_text())}
 
 
-def image_of(release: Path) -> str:
-    """The image a release runs in."""
-    return str(json.loads((release / "server.json").read_text())["image"]["pull_reference"])
+def images_of(release: Path) -> set[str]:
+    """The images a release runs in: Triton's, and that of an LLM beside it."""
+    server = json.loads((release / "server.json").read_text())
+    return {str(server["image"]["pull_reference"]), *([str(server["llm"]["image"])] if "llm" in server else [])}
 
 
 def left_behind() -> Iterator[Spare]:
@@ -144,7 +149,7 @@ def left_behind() -> Iterator[Spare]:
         if not (path / "server.json").exists() and path.resolve() not in linked and not fresh(path):
             yield directory(path, "half of a release: its removal was cut off")
     for path in sorted(places.ROOT.glob("cache/[!.]*")):
-        if not (places.ROOT / "releases" / path.name).exists():
+        if not (places.ROOT / "releases" / path.name.removesuffix(".llm")).exists():
             yield directory(path, "its release is gone")
 
 

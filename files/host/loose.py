@@ -16,7 +16,7 @@ NAMES = (
     *("clean_up.py", "cuda_probe.py", "engine.py", "fetch.py", "fetch-apt-key", "gpu_state.py", "mig.py", "prove.py"),
     *("publish.py", "pull.py", "replay.py", "server.py", "swap.py", "undo.py", "watch.py"),
 )
-OURS = ("triton@*", "enginehouse-*")
+OURS = ("triton@*", "llm@*", "enginehouse-*")
 TRANSIENT = Path("/run/systemd/transient")
 """Where systemd keeps the timers that take back what nobody confirms."""
 PROCESSES = Path("/proc")

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from host import places
 
 PENDING = 75
-HOLDERS = ("triton@*.service", "nvidia-dcgm.service", "dcgm.service", "nvsm.service")
+HOLDERS = ("triton@*.service", "llm@*.service", "nvidia-dcgm.service", "dcgm.service", "nvsm.service")
 PERSISTENCE = "nvidia-persistenced.service"
 DRIVER_SECONDS = 60
 GPU = re.compile(r"GPU (\d+):")

@@ -34,7 +34,7 @@ class Server:
     """The place of a server on the host."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.unit = name, f"triton@{name}.service"
+        self.name, self.unit, self.llm = name, f"triton@{name}.service", f"llm@{name}.service"
         self.place = places.server(name)
         self.swap_file, self.wanted_file = self.place / "swap.json", self.place / "wanted.json"
 
@@ -86,18 +86,39 @@ class Server:
     def halt(self) -> None:
         """It does not run, and no swap of its own is under way that would start it."""
         self.systemctl("stop", f"enginehouse-swap@{self.name}.service")
-        self.systemctl("stop", self.unit)
+        self.stop()
+
+    def stop(self) -> None:
+        """Neither Triton nor the LLM beside it runs; the LLM ends first, as its unit starts after Triton's."""
+        self.systemctl("stop", *self.units())
+
+    def units(self) -> list[str]:
+        """The units of the server: Triton's, and that of an LLM beside it where this host has such a unit."""
+        return [self.unit, *([self.llm] if (places.UNITS / "llm@.service").exists() else [])]
+
+    def has_llm(self, release: str) -> bool:
+        """True if the release has an LLM beside Triton."""
+        return (places.release(release) / "llm" / "run").exists()
 
     def start(self, release: str) -> None:
-        """The unit is active: every model has answered. Raises DoesNotServe with the reason and the last lines."""
+        """Every model has answered, Triton's first. Raises DoesNotServe with the reason and the last lines."""
         (self.place / "proof.json").unlink(missing_ok=True)
-        restarts = self.show("NRestarts")["NRestarts"]
-        self.systemctl("reset-failed", self.unit)
-        self.systemctl("start", "--no-block", self.unit)
+        self._start(release, self.unit)
+        if self.has_llm(release):
+            (self.place / "proof-llm.json").unlink(missing_ok=True)
+            if systemd.show(self.llm, "SubState")["SubState"] == "auto-restart":
+                self.systemctl("stop", self.llm)  # a start between two tries would be counted as a failed one
+            self._start(release, self.llm)
+
+    def _start(self, release: str, name: str) -> None:
+        """The unit is active. Raises DoesNotServe, and then nothing of the server runs."""
+        restarts = self.show_unit(name, "NRestarts")["NRestarts"]
+        self.systemctl("reset-failed", name)
+        self.systemctl("start", "--no-block", name)
         seconds = json.loads((places.release(release) / "server.json").read_text())["start_seconds"]
         until, invocation, last_status = time.monotonic() + seconds + 60, "", ""
         while time.monotonic() < until:
-            unit = self.show("ActiveState", "SubState", "NRestarts", "InvocationID", "StatusText", "Job")
+            unit = self.show_unit(name, "ActiveState", "SubState", "NRestarts", "InvocationID", "StatusText", "Job")
             invocation = unit["InvocationID"] or invocation
             if unit["ActiveState"] == "active":
                 return
@@ -108,21 +129,27 @@ class Server:
                 last_status = unit["StatusText"]
                 say(f"{release}: {last_status}")
             time.sleep(0.5)
-        self.systemctl("stop", self.unit)
-        raise DoesNotServe(self.why(release, invocation))
+        self.stop()
+        raise DoesNotServe(self.why(release, invocation, self.proof_of(name)))
+
+    def proof_of(self, name: str) -> str:
+        """The file that a unit's proof is written to."""
+        return "proof-llm.json" if name == self.llm else "proof.json"
 
     def answers(self, release: str) -> dict[str, float]:
         """Seconds that each model took for one answer when this release last proved itself; none where nobody knows."""
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            proof = json.loads((self.place / "proof.json").read_text())
-            return dict(proof["answers"]) if proof["release"] == release and proof["ok"] else {}
-        return {}
+        seconds: dict[str, float] = {}
+        for file in ("proof.json", *(["proof-llm.json"] if self.has_llm(release) else [])):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                proof = json.loads((self.place / file).read_text())
+                seconds |= proof["answers"] if proof["release"] == release and proof["ok"] else {}
+        return seconds
 
-    def why(self, release: str, invocation: str) -> str:
+    def why(self, release: str, invocation: str, file: str = "proof.json") -> str:
         """The message of the proof, and the last lines of the container."""
         reason = ""
         with contextlib.suppress(OSError, ValueError):
-            proof = json.loads((self.place / "proof.json").read_text())
+            proof = json.loads((self.place / file).read_text())
             reason = proof["reason"] if proof["release"] == release else ""
         lines = ["journalctl", "-q", "-o", "cat", "-n", str(LAST_LINES), f"_SYSTEMD_INVOCATION_ID={invocation}"]
         log = ""
@@ -136,8 +163,12 @@ class Server:
         systemd.systemctl(*arguments)
 
     def show(self, *properties: str) -> dict[str, str]:
-        """The unit's properties."""
+        """The properties of Triton's unit."""
         return systemd.show(self.unit, *properties)
+
+    def show_unit(self, name: str, *properties: str) -> dict[str, str]:
+        """The properties of Triton's unit, or of the LLM's beside it."""
+        return self.show(*properties) if name == self.unit else systemd.show(name, *properties)
 
     def record(self, entry: dict[str, Any]) -> None:
         """Appends a line to the history."""
@@ -168,7 +199,7 @@ class Server:
 
 
 def takes(release: str) -> set[str]:
-    """The host's ports and devices that a release's container takes, as its start line names them."""
-    line = places.release(release) / "run"
-    text = line.read_text() if release and line.exists() else ""
+    """The host's ports and devices that a release's containers take, as their start lines name them."""
+    lines = [places.release(release) / name for name in ("run", "llm/run")]
+    text = "".join(line.read_text() for line in lines if release and line.exists())
     return {*re.findall(r"--publish \S+:(\d+):\d+", text), *re.findall(r"--device (\S+)", text)}

@@ -7,6 +7,8 @@
 In /var/lib/enginehouse/servers/SERVER: wanted.json (asked for), swap.json (exists while a swap is under way, and so
 tells a cut one), verdict.json (how the last one ended), lock. One line per swap goes to ../../history.jsonl.
 
+The LLM beside a server's Triton (llm@SERVER) belongs to the release: it stops and starts with it, in one transaction.
+
 A server that takes the place of others (`instead_of` in wanted.json: one of them may be this one under its old name)
 stops those that hold a port or a device it needs. Where it does not serve, they serve again, after a cut swap too:
 
@@ -54,7 +56,7 @@ def main(arguments: list[str]) -> int:
         if verb == "recover":
             return 0 if server.release("current") else 1
         if cut and server.release("current"):
-            server.systemctl("start", "--no-block", server.unit)
+            server.systemctl("start", "--no-block", *server.units())
         return 0
 
 
@@ -98,7 +100,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
         neighbour.halt()
     if before != target:
         say(f"stopping {before or 'nothing'}")
-        server.systemctl("stop", server.unit)
+        server.stop()
         server.point("current", target)
     elif server.show("SubState")["SubState"] == "auto-restart":
         # Between two tries of its own (the engine was down): a start on top of it would be counted as a failed one.
@@ -123,7 +125,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
     """
     if not server.swap_file.exists():
         return "unchanged", []
-    server.systemctl("stop", server.unit)
+    server.stop()
     server.point("current", fallback)
     server.end_swap()
     aside = [neighbour for neighbour in aside if neighbour.release("current")]
@@ -151,14 +153,14 @@ def serves_again(server: Server, release: str) -> bool:
 def start(servers: list[Server]) -> None:
     """They are asked to start."""
     if servers:
-        servers[0].systemctl("start", "--no-block", *(server.unit for server in servers))
+        servers[0].systemctl("start", "--no-block", *(unit for server in servers for unit in server.units()))
 
 
 def undo(server: Server, running: bool) -> None:
     """`current` is again what it was before a cut swap. `running`: the cut one's container may still be there."""
     cut = json.loads(server.swap_file.read_text())
     if running:
-        server.systemctl("stop", server.unit)
+        server.stop()
     server.point("current", cut["from"])
     aside = [Server(name) for name in cut.get("instead_of", {})]
     for neighbour in aside:

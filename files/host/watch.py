@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from host import disk, history, places, prove, systemd
+from host import disk, history, places, prove, systemd, watch_llm
 from host.server import Server
 
 COUNTERS = {  # of files/llm and files/encoders, by kind of model
@@ -48,10 +48,14 @@ def main(arguments: list[str]) -> int:
     if not invocation:
         return 0
     served = json.loads((server.place / "current" / "server.json").read_text())
-    memory = server.remembered(invocation, [model["name"] for model in served["models"]])
+    llm = served.get("llm", {})
+    names = [model["name"] for model in served["models"]]
+    memory = server.remembered(invocation, [*names, *([llm["name"]] if llm else [])])
     asker = Asker(served, server.name, settings["answer_seconds"])
     for model in served["models"]:
         look(asker, model, memory["models"][model["name"]])
+    if llm:
+        watch_llm.look(server.llm, served, server.name, memory, settings["answer_seconds"])
     silent = [name for name, counts in memory["models"].items() if counts["misses"] >= settings["misses"]]
     if silent:
         act(server, invocation, memory, silent, settings)
@@ -148,12 +152,14 @@ def act(
     since = time.time() - 3600 * settings["restart_hours"]
     recent = [when for when in memory["restarts"] if when > since]
     reason = f"{', '.join(silent)} answered nothing {settings['misses']} times in a row"
+    # The LLM beside Triton has a unit of its own, which restarts without taking the encoders along.
+    unit = server.llm if silent == [memory.get("llm")] else server.unit
     if len(recent) >= settings["restarts"]:
         warn(f"{reason}; restarted {len(recent)} times in {settings['restart_hours']} h already, so it is left to you")
-    elif server.restart(invocation, reason):
+    elif server.restart(invocation, reason, unit):
         memory["restarts"] = [*recent, time.time()]
         memory["restarts_total"] += 1
-        warn(f"{reason}: {server.unit} is restarted")
+        warn(f"{reason}: {unit} is restarted")
 
 
 class WatchedServer(Server):
@@ -172,7 +178,7 @@ class WatchedServer(Server):
         is_steady = unit["ActiveState"] == "active" and not is_changed
         return unit["InvocationID"] if is_steady else ""
 
-    def restart(self, invocation: str, reason: str) -> bool:
+    def restart(self, invocation: str, reason: str, unit: str) -> bool:
         """Whether it is being restarted. Not when it is another start by now, or somebody holds the swap's lock."""
         with (self.place / "lock").open("a") as handle:
             try:
@@ -182,7 +188,7 @@ class WatchedServer(Server):
             if self.steady() != invocation:
                 return False
             self.record_restart(reason)
-            return not systemd.systemctl("restart", "--no-block", self.unit)
+            return not systemd.systemctl("restart", "--no-block", unit)
 
     def record_restart(self, reason: str) -> None:
         """Appends a line to the history, in the form that swaps write."""
@@ -200,6 +206,7 @@ class WatchedServer(Server):
             kept = dict[str, Any]()
         memory = {"restarts": [], "restarts_total": 0, **kept, "invocation": invocation}
         same = kept.get("invocation") == invocation
+        memory.pop("llm", None)
         memory["models"] = {name: counts_of(kept.get("models", {}).get(name, {}), same) for name in models}
         return memory
 

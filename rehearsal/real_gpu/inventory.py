@@ -144,7 +144,9 @@ real_gpu = (
                     key=Secret.command("cat", str(_state / "secrets/ngc_key")), ca_file=_services["registry_ca_file"]
                 ),
                 "hub": Hub(
-                    endpoint=_services["hub_url"], token=Secret.command("cat", str(_state / "secrets/hub_token"))
+                    endpoint=_services["hub_tls_url"],
+                    token=Secret.command("cat", str(_state / "secrets/hub_token")),
+                    ca_file=_services["registry_ca_file"],
                 ),
                 "mirrors": Mirrors(
                     nvidia=_mirror("compute/cuda/repos"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 
+from pyinfra.api.command import StringCommand
+
+from deploy.spec import Secret
 from roles._pyinfra.facts import HostFacts
-from roles._pyinfra.steps import Command, write
-from roles._shipping import apt
+from roles._pyinfra.steps import Command, Refuse, write
+from roles._shipping import apt, secrets
 
 DISTRIBUTION = "haproxy.service"
 STREAMS = {
@@ -15,6 +20,27 @@ STREAMS = {
     "3.0": "tune.h2.fe.max-concurrent-streams",
 }
 """Requests that one gRPC connection of a client may have in flight; from 2.8 on apart from those to Triton."""
+
+GATEWAY_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
+"""A process that stops says so for 2 s before it takes nothing more (`notice_seconds` of the gateway)."""
+AFFINITY = "x-enginehouse-affinity"
+"""Header that chooses a gateway: a hash of the client's key and session, else a random number."""
+BOUND_PERCENT = 125
+"""Most requests of a gateway's process, in percent of the mean: as within the gateway (files/gateway/routing.py)."""
+PATIENCE_SECONDS = 3600
+"""Seconds for an answer, and for streams of the process before a reload; more if a gateway may answer longer."""
+NAMED_BY_CLIENTS = (
+    "traceparent",
+    "tracestate",
+    "baggage",
+    "x-request-id",
+    "x-correlation-id",
+    "forwarded",
+    "x-real-ip",
+)
+"""Triton traces whatever has a `traceparent`; an id or an address that a client made up would stand in logs as ours."""
+GATEWAY = {"dropped": NAMED_BY_CLIENTS, "affinity": AFFINITY, "bound_percent": BOUND_PERCENT}
+"""Values of templates/haproxy/gateway.j2, which both frontends of gateways are made of."""
 
 
 def package(facts: HostFacts) -> Iterator[Command]:
@@ -30,3 +56,35 @@ def written(facts: HostFacts, path: str, wanted: str) -> Iterator[Command]:
     if not facts.holds(path, wanted):
         new, folder = f"{path}.checked", path.rsplit("/", 1)[0]
         yield write(new, wanted, then=f"haproxy -c -q -f {new} && mv -T {new} {path} && sync {folder}")
+
+
+KEY_SEEN = "600 root"
+"""Mode and owner of a private key."""
+
+
+def pem(file: str) -> str:
+    """The content of a PEM file of the control machine."""
+    return Path(file).expanduser().read_text().rstrip("\n") + "\n"
+
+
+def pem_path(start: str, file: str) -> str:
+    """Path of such a file on the host, empty for none; other content has another path: nothing is replaced in use."""
+    return f"{start}-{hashlib.sha256(pem(file).encode()).hexdigest()[:16]}.pem" if file else ""
+
+
+def key(facts: HostFacts, certificate: str, secret: Secret) -> Iterator[Command]:
+    """The command that sends a certificate's private key, on standard input, readable by root only.
+
+    HAProxy reads the key from beside the certificate. The answer `key` of the facts is the file's mode and owner.
+    """
+    if facts.value("key") == KEY_SEEN:
+        return
+    if problem := secrets.missing(secret):
+        yield Refuse(problem)
+        return
+    path, folder = f"{certificate}.key", certificate.rsplit("/", 1)[0]
+    yield StringCommand(
+        f"mkdir -p {folder} && umask 077 && cat > {path}.new && test -s {path}.new && sync {path}.new"
+        f" && mv -T {path}.new {path} || {{ rm -f {path}.new; exit 1; }}",
+        _stdin=secrets.SecretText(secret, is_whole=True),
+    )

@@ -14,12 +14,14 @@ from roles._shipping.texts import HERE
 
 @cache
 def template(role: str, file: str) -> Template:
-    """The file of templates/`role`."""
+    """The file of templates/`role`; it may import what templates/haproxy holds for several roles."""
     return _of(role).get_template(file)
 
 
 @cache
 def _of(role: str) -> Environment:
     return Environment(
-        loader=FileSystemLoader(HERE / "templates" / role), undefined=StrictUndefined, keep_trailing_newline=True
+        loader=FileSystemLoader([HERE / "templates" / role, HERE / "templates/haproxy"]),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
     )

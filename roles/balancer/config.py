@@ -12,36 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.slices.traffic import BalancerSlice, GatewayMemberSlice, GatewayRouteSlice, MemberSlice, RouteSlice
 from deploy.topology.balancing import backends, gateway_backend
-from roles._shipping.haproxy import STREAMS
+from roles._shipping.haproxy import GATEWAY, GATEWAY_CHECKS, PATIENCE_SECONDS, STREAMS
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE
 from roles.balancer.defaults import PLACES, Places
 from roles.balancer.keys import map_path
 
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
-GATEWAY_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
-"""A process that stops says so for 2 s before it takes nothing more (`notice_seconds` of the gateway)."""
 AGENT = "agent-inter 500ms"
 OF_A_HOST = " agent-check "
 """In the line of a host's server, and in no other."""
 CAME = "x-enginehouse-came"
 """Header of a held request on its way within HAProxy."""
-AFFINITY = "x-enginehouse-affinity"
-"""Header that chooses a gateway: a hash of the client's key and session, else a random number."""
-BOUND_PERCENT = 125
-"""Most requests of a gateway's process, in percent of the mean: as within the gateway (files/gateway/routing.py)."""
-PATIENCE_SECONDS = 3600
-"""Seconds for an answer, and for streams of the process before a reload; more if a gateway may answer longer."""
-NAMED_BY_CLIENTS = (
-    "traceparent",
-    "tracestate",
-    "baggage",
-    "x-request-id",
-    "x-correlation-id",
-    "forwarded",
-    "x-real-ip",
-)
-"""Triton traces whatever has a `traceparent`; an id or an address that a client made up would stand in logs as ours."""
 Checked = Mapping[str, tuple[str, ...]]
 """The models of each pool that a server has to have ready."""
 
@@ -65,7 +47,7 @@ def config(
         "everywhere": "[::]" if is_v6 else "*",
         "metrics_port": mine.metrics_port,
         "patience_seconds": _patience_seconds(mine),
-        "dropped": NAMED_BY_CLIENTS,
+        **GATEWAY,
         "keys": mine.keys,
         "most_connections": mine.address_connections,
         "most_requests": mine.address_requests,
@@ -130,8 +112,6 @@ def _gateway(pool: str, gateway: GatewayRouteSlice | None) -> dict[str, object] 
         "port": gateway.port,
         "backend": gateway_backend(pool),
         "lines": [gateway_line(member) for member in gateway.members],
-        "affinity": AFFINITY,
-        "bound_percent": BOUND_PERCENT,
     }
 
 

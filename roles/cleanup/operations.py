@@ -15,11 +15,12 @@ from roles.cleanup.defaults import Defaults
 
 def kept(mine: Slice, chosen: Defaults) -> str:
     """JSON of everything the plan names, and of how many others stay."""
+    images = (mine.image, *(server.image for server in mine.servers), *mine.runtime_images)
     return json.dumps(
         {
             "weights": sorted(weights_path(weights) for weights in mine.weights),
             "engines": sorted(engine.path for engine in mine.engines),
-            "images": sorted({mine.image.pull_reference, *(server.image.pull_reference for server in mine.servers)}),
+            "images": sorted({image.pull_reference for image in images}),
             "keep": {
                 "weights": chosen.keep_weights,
                 "engines": chosen.keep_engines,

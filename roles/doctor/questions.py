@@ -29,7 +29,7 @@ SHORT = 4_000
 LAST = 200
 """Messages of the driver that are read."""
 _JOURNAL = "journalctl -q --no-pager"
-_LOGGED = f"{_JOURNAL} -b --since=-1d -n 3000 -o cat -u 'triton@*' -u 'enginehouse-build@*'"
+_LOGGED = f"{_JOURNAL} -b --since=-1d -n 3000 -o cat -u 'triton@*' -u 'llm@*' -u 'enginehouse-build@*'"
 _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel _UID=0"
 """What the kernel wrote, or root in its name: as files/host/gpu_state.py reads it."""
 _MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"
@@ -40,7 +40,7 @@ _WRITTEN = f"/ /etc /usr/local /var/lib {ROOT} /var/lib/docker"
 _SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
 _LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
 _UNITS = (
-    *("'triton@*'", "'enginehouse-*'", "docker.service", "nvidia-persistenced.service"),
+    *("'triton@*'", "'llm@*'", "'enginehouse-*'", "docker.service", "nvidia-persistenced.service"),
     "nvidia-fabricmanager.service",
 )
 _PCI = (
@@ -172,7 +172,7 @@ def _certificates(mine: Slice | BalancerSlice | MonitorSlice) -> str:
     used = [f"{SETTINGS}/mutual/host.pem", f"{SETTINGS}/mutual/authority.pem"]
     if gateway and gateway.others:
         used += [f"{SETTINGS}/gateway/mutual.pem", f"{SETTINGS}/gateway/authority.pem"]
-    named = f"$(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/balancer/haproxy.cfg | sort -u)"
+    named = f"$(grep -ohE '{SETTINGS}/[^ ]*[.]pem' {SETTINGS}/{{balancer,https}}/haproxy.cfg | sort -u)"
     expiry = 'echo "$f $(openssl x509 -noout -enddate -in $f)"'
     return f"{{ for f in {named} {' '.join(used)}; do [ ! -e $f ] || {expiry}; done; }} 2>/dev/null"
 
@@ -201,7 +201,8 @@ def _of_machine() -> dict[str, str]:
     )
     # Root may write anywhere but where the file system itself takes nothing.
     unwritable = f"[ $EUID = 0 ] || exit 0; for d in {_WRITTEN}; do [ ! -d $d ] || [ -w $d ] || echo $d; done"
-    errors = f"{_JOURNAL} -b -p 0..3 -o json --output-fields=_SYSTEMD_UNIT -n 500 -u 'triton@*' -u 'enginehouse-*'"
+    ours = "-u 'triton@*' -u 'llm@*' -u 'enginehouse-*'"
+    errors = f"{_JOURNAL} -b -p 0..3 -o json --output-fields=_SYSTEMD_UNIT -n 500 {ours}"
     return {
         "user": "echo $EUID",
         "ptrace-scope": "cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null",
@@ -226,11 +227,15 @@ def _of_servers(mine: Slice) -> dict[str, str]:
     pieces, counted = [], []
     for server in mine.servers:
         address = "127.0.0.1" if server.address in ("0.0.0.0", "::", "") else server.address
-        paths = {"-": "/v2/health/ready"} | {model.name: f"/v2/models/{model.name}/ready" for model in server.models}
+        paths = {"-": "/v2/health/ready"} | {model.name: f"/v2/models/{model.name}/ready" for model in server.in_triton}
         pieces += [
             " ".join(["ready", *map(quote, (server.name, address, str(server.http_port), name, path))])
             for name, path in paths.items()
         ]
+        if server.beside:
+            model, runtime = server.beside
+            words = (server.name, "127.0.0.1", str(runtime.port), model.name, "/health")
+            pieces.append(" ".join(["ready", *map(quote, words)]))
         if any(model.path == "engine" for model in server.models):
             counted.append(" ".join(["metrics", *map(quote, (server.name, address, str(server.metrics_port)))]))
     return {

@@ -11,7 +11,8 @@ from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.monitor import ExportersSlice, MonitorSlice
 from deploy.slices.sharing import SharingSlice
 from deploy.slices.traffic import BalancerSlice, TrafficSlice
-from deploy.spec import Firewall
+from deploy.spec import Firewall, Https
+from deploy.topology.gateway import ACME_PORT
 from roles._shipping.templates import template
 
 BRIDGE = "enginehouse0"
@@ -54,6 +55,11 @@ def _sharing(mine: Guarded) -> SharingSlice | None:
     return mine.sharing if isinstance(mine, Slice) else None
 
 
+def _https(mine: Guarded) -> Https | None:
+    """TLS for clients of the host's own gateway."""
+    return mine.https if isinstance(mine, Slice) else None
+
+
 def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
     """The whole file; `ssh_ports` are where this host's sshd answers."""
     firewall = firewall_of(mine)
@@ -64,7 +70,7 @@ def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
         groups=groups,
         ssh_ports=sorted(ssh_ports),
         published=[row for row in _published_by(mine) if row[1] in groups],
-        openings=_openings(firewall),
+        openings=[*_openings_of_https(mine), *_openings(firewall)],
         closed=firewall.rest == "closed",
     )
 
@@ -73,7 +79,8 @@ def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
     """Networks that may come in, by the chain's name; a group that is open to everybody has none."""
     named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
     named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
-    named |= {"gateways": _gateways(mine)}
+    https = _https(mine)
+    named |= {"gateways": _gateways(mine), "https": https.allow if https else ()}
     shared = _sharing(mine)
     named |= {"peers": shared.addresses if shared else ()}
     named |= {"servers": firewall.allow, "metrics": firewall.metrics or firewall.allow, "ssh": firewall.ssh}
@@ -111,6 +118,8 @@ def _of_host(mine: Slice) -> list[tuple[str, str]]:
     rows += _gateway(mine.gateway) if mine.gateway else []
     if mine.mutual and mine.mutual.port:
         rows.append((f"{_to(mine.mutual.address)}tcp dport {mine.mutual.port}", "gateways"))
+    if mine.https and mine.https.allow:
+        rows.append((f"{_to(mine.https.address)}tcp dport {mine.https.port}", "https"))
     if mine.sharing:
         ports = ", ".join(str(port) for port in mine.sharing.ports)
         rows.append((f"{_to(mine.sharing.address)}tcp dport {{ {ports} }}", "peers"))
@@ -147,6 +156,15 @@ def _published(server: ServerSlice) -> list[tuple[str, str]]:
     to = _to(server.address)
     clients = f"{to}tcp dport {{ {server.http_port}, {server.grpc_port} }}"
     return [(clients, "servers"), (f"{to}tcp dport {server.metrics_port}", "metrics")]
+
+
+def _openings_of_https(mine: Guarded) -> list[tuple[str, str]]:
+    """Ports for everybody: of HTTPS without named networks, and of the authority's challenge, where certbot answers."""
+    https = _https(mine)
+    if https is None:
+        return []
+    own = [] if https.allow else [(f"{_to(https.address)}tcp dport {https.port}", "accept")]
+    return [*own, *([(f"tcp dport {ACME_PORT}", "accept")] if https.acme else [])]
 
 
 def _openings(firewall: Firewall) -> list[tuple[str, str]]:

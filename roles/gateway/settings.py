@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -55,11 +56,9 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
             default_reranker=gateway.default_reranker,
         ),
         "servers": {
-            full_name(mine, server.name): {
-                "grpc": grpc(server),
-                **({} if gateway.is_behind_balancer else _ready(mine.traffic, server)),
-            }
+            name: entry | ({} if gateway.is_behind_balancer else _ready(mine.traffic, server))
             for server in mine.servers
+            for name, entry in _entries(mine, server)
         }
         | {server.name: _remote_server(server) for server in gateway.others},
         **({"mutual": {"certificate": CERTIFICATE, "authority": AUTHORITY}} if gateway.others else {}),
@@ -81,6 +80,20 @@ def listen(gateway: GatewaySlice) -> dict[str, Any]:
 def full_name(mine: Slice, server: str) -> str:
     """Name of a server in the audit."""
     return f"{mine.host}/{server}"
+
+
+def llm_name(mine: Slice, server: str) -> str:
+    """Name of the LLM beside a server in the audit."""
+    return f"{full_name(mine, server)}/llm"
+
+
+def _entries(mine: Slice, server: ServerSlice) -> Iterator[tuple[str, dict[str, str]]]:
+    """(name, address) of a server's Triton over gRPC, and of the LLM beside it over HTTP."""
+    yield full_name(mine, server.name), {"grpc": grpc(server)}
+    if server.beside:
+        _, runtime = server.beside
+        address = {"http": f"{LOOPBACK}:{runtime.port}", "runtime": runtime.name, "version": runtime.version}
+        yield llm_name(mine, server.name), address
 
 
 def grpc(server: ServerSlice) -> str:
@@ -116,8 +129,11 @@ def _price(price: Price) -> dict[str, Any]:
 
 
 def _model(mine: Slice, model: GatewayModelSlice) -> dict[str, Any]:
-    own = {server.name for server in mine.servers}
-    named = {"servers": [full_name(mine, server) if server in own else server for server in model.servers]}
+    own = {server.name: full_name(mine, server.name) for server in mine.servers}
+    for server in mine.servers:
+        if server.beside and server.beside[0].name == model.name:
+            own[server.name] = llm_name(mine, server.name)
+    named = {"servers": [own.get(server, server) for server in model.servers]}
     return _non_empty(**{key: value for key, value in asdict(model).items() if key != "name"} | named)
 
 

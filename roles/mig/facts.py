@@ -10,7 +10,7 @@ from roles.mig import defaults
 
 # Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
 _USERS = (
-    "ours=$(docker ps --no-trunc --quiet --filter name=^triton- 2>/dev/null | paste -sd'|'); "
+    "ours=$(docker ps --no-trunc --quiet --filter name=^triton- --filter name=^llm- 2>/dev/null | paste -sd'|'); "
     "find /proc/[0-9]*/fd \\( -lname '/dev/nvidia[0-9]*' -o -lname '/dev/nvidia-caps/*' \\) -printf '%h\\n'"
     ' | sort -u | while read -r d; do p=${d%/fd}; [ -n "$ours" ] && grep -qE "$ours" $p/cgroup && continue; '
     "n=$(cat $p/comm); case $n in nvidia-persiste*|nv-hostengine|nvsm*|nvidia-smi|nv-fabricmanage*) ;; "

@@ -6,6 +6,7 @@ already is not asked: nothing is replaced there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from deploy.catalog import DOCKER_FLOOR, SYSTEMS
@@ -21,6 +22,15 @@ PACKAGES = ("docker-ce", "docker.io", "docker-engine", "moby-engine", "podman-do
 TOGETHER = {"docker-ce": "docker-ce docker-ce-cli containerd.io", "moby-engine": "moby-engine moby-cli"}
 """Packages that have to be purged together, by the package that is found."""
 
+_WORDS = (
+    "w=$(systemctl show -P ExecStart docker.service | sed 's/.*argv\\[\\]=//; s/ ; .*//');"
+    """ case $w in *DOCKER_OPTS*) w="$w $(sed -n 's/^DOCKER_OPTS=//p' /etc/default/docker | tr -d "\\"'")" ;; esac;"""
+    ' echo "$w"'
+)
+_FILES = (
+    "d=$(systemctl show -P DropInPaths docker.service); echo ${d:-$(systemctl show -P FragmentPath docker.service)}"
+)
+
 
 def fact_commands() -> list[str]:
     """Fact commands: packages, a snap, a dockerd that belongs to no package."""
@@ -29,6 +39,8 @@ def fact_commands() -> list[str]:
         ask_packages(*PACKAGES),
         ask_value("snap-docker", "[ -e /snap/docker/current ] && basename $(readlink /snap/docker/current)"),
         ask_value("stray-docker", stray),
+        ask_value("dockerd-words", _WORDS),
+        ask_value("dockerd-files", _FILES),
     ]
 
 
@@ -47,6 +59,64 @@ def foreign_docker(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     elif path := facts.value("stray-docker"):
         attempt = _remove(f"systemctl disable --now docker.service docker.socket; rm {path}")
         yield _finding(mine, path, f"{path}, which no package installed", attempt)
+
+
+FLAGS = {
+    "g": "data-root",
+    "graph": "data-root",
+    "log-opt": "log-opts",
+    "feature": "features",
+    "label": "labels",
+    "insecure-registry": "insecure-registries",
+    "registry-mirror": "registry-mirrors",
+    "s": "storage-driver",
+    "exec-opt": "exec-opts",
+    "storage-opt": "storage-opts",
+    "add-runtime": "runtimes",
+    "D": "debug",
+    "H": "hosts",
+    "default-ulimit": "default-ulimits",
+    "host": "hosts",
+    "default-address-pool": "default-address-pools",
+    "dns-opt": "dns-opts",
+    "authorization-plugin": "authorization-plugins",
+    "l": "log-level",
+    "b": "bridge",
+    "cdi-spec-dir": "cdi-spec-dirs",
+    "default-network-opt": "default-network-opts",
+    "G": "group",
+    "p": "pidfile",
+}
+"""Flags of dockerd whose key in daemon.json has another name (moby's cmd/dockerd/config.go, 2026-11)."""
+WORD = re.compile(r"--?([A-Za-z][A-Za-z0-9-]*)")
+
+
+def keys_of(words: str) -> dict[str, str]:
+    """Keys of daemon.json that flags of a command line set already: the flag as it stands there, by its key."""
+    flags = {match[0]: match[1] for word in words.split()[1:] if (match := WORD.match(word))}
+    return {FLAGS.get(name, name): flag for flag, name in flags.items()}
+
+
+def flags_twice(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
+    """A finding where a flag of dockerd's unit is a key that this project writes: dockerd does not start with both."""
+    written = {"features", "log-driver", "log-opts", *mine.docker.daemon}
+    written |= {"data-root"} if mine.docker.data_root or mine.data_disk() else set()
+    twice = {key: flag for key, flag in keys_of(facts.value("dockerd-words")).items() if key in written}
+    if not twice:
+        return
+    place = facts.value("dockerd-files") or "docker.service"
+    own = [f'Docker(daemon={{"{key}": …}})' if key != "data-root" else 'Docker(data_root="…")' for key in sorted(twice)]
+    yield Refusal(
+        f"{mine.host}: dockerd would not start: its unit has flags whose keys daemon.json is to have",
+        facts={
+            "found": f"{', '.join(twice[key] for key in sorted(twice))} in {place}",
+            "wanted": f"{', '.join(sorted(twice))} in daemon.json alone",
+        },
+        attempt="take the flags out there, then systemctl daemon-reload and systemctl restart docker; the inventory "
+        f'says the same: "docker": {" and ".join(own)}',
+        state=PREFLIGHT,
+        kind="dockerd-flags",
+    )
 
 
 def _finding(mine: Slice, what: str, evidence: str, attempt: str) -> Refusal:

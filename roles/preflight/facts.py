@@ -14,9 +14,11 @@ from pyinfra.api import FactBase
 
 from deploy.models.files import ROOT, weights_path
 from deploy.slices.host import Slice
+from deploy.slices.image import registry_host
 from roles import cards
 from roles._pyinfra.facts import HostFacts, ask_value, script
-from roles.preflight import docker
+from roles._shipping.places import SETTINGS
+from roles.preflight import docker, haproxy, origins
 
 _PCI = (
     'for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)" = 0x10de ] && echo $(basename $d)'
@@ -84,6 +86,8 @@ class MachineHost(FactBase[HostFacts]):
             *_ask_driver(),
             *(() if mine.driver.manage else cards.fact_commands()),
             *docker.fact_commands(),
+            *origins.fact_commands(),
+            *(haproxy.fact_commands() if haproxy.units_of(mine) else ()),
             *_ask_service(mine),
             *_ask_network(mine, about.timeout_seconds),
         )
@@ -107,6 +111,7 @@ def _ask_room(mine: Slice) -> list[str]:
         ),
         ask_value("weights", f"{' && '.join([*weights, 'true'])} && echo present"),
         ask_value("image", f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null && echo present"),
+        *[ask_value(f"image-{number}", f"{has} >/dev/null && echo present") for number, has in _more_images(mine)],
         ask_value("pulling", "systemctl list-units --plain --no-legend --state=activating 'enginehouse-pull@*'"),
         *(
             [ask_value("disk-bytes", f"lsblk --nodeps --noheadings --bytes --output SIZE {quote(disk.device)}")]
@@ -114,6 +119,12 @@ def _ask_room(mine: Slice) -> list[str]:
             else []
         ),
     ]
+
+
+def _more_images(mine: Slice) -> list[tuple[int, str]]:
+    """(number, question to Docker) of each image of LLMs beside Triton."""
+    images = enumerate(mine.runtime_images)
+    return [(number, f"docker image inspect {quote(image.pull_reference)}") for number, image in images]
 
 
 def _ask_driver() -> list[str]:
@@ -138,11 +149,15 @@ def _ask_driver() -> list[str]:
 
 def _ask_service(mine: Slice) -> list[str]:
     servers = [f"triton@{server.name}.service" for server in mine.servers]
+    servers += [f"llm@{server.name}.service" for server in mine.servers if server.beside]
     more = ["'enginehouse-gateway@*'"] if mine.gateway else []
     more += ["enginehouse-mutual.service"] if mine.mutual and mine.mutual.port else []
+    more += ["enginehouse-https.service"] if mine.https else []
     units = " ".join([join(servers), "enginehouse-traffic.service", *more])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
-    ours = "docker ps --quiet --filter label=enginehouse.server"
+    labels = ("server", "llm") if any(server.beside for server in mine.servers) else ("server",)
+    ours = "; ".join(f"docker ps --quiet --filter label=enginehouse.{label}" for label in labels)
+    ours = f"{{ {ours}; }}" if len(labels) > 1 else ours
     ports = "{{range .HostConfig.PortBindings}}{{range .}}{{.HostPort}} {{end}}{{end}}"
     listening = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
     return [
@@ -180,9 +195,14 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
         sources.append(("docker-packages", url, "command -v dockerd >/dev/null"))
     url = mirrors.toolkit.url if mirrors.toolkit else "https://nvidia.github.io"
     sources.append(("toolkit-packages", url, "command -v nvidia-ctk >/dev/null"))
+    if mine.https and mine.https.acme:
+        sources.append(("the-certificate", mine.https.acme.directory, f"[ -s {SETTINGS}/https/acme.pem ]"))
     image = f"docker image inspect {quote(mine.image.pull_reference)} >/dev/null"
     if not _has_peers(mine, mine.image.files_name, mine.image.digest):
         sources.append(("image", f"https://{mine.image.reference.split('/')[0]}", image))
+    for beside, (_, has) in zip(mine.runtime_images, _more_images(mine), strict=True):
+        place = registry_host(beside.reference)
+        sources.append((f"image-of-{beside.reference.rsplit('/', 1)[-1]}", f"https://{place}", f"{has} >/dev/null"))
     for weights in mine.weights:
         if weights.fetch_on == "host" and not _has_peers(mine, weights.model, weights.revision):
             sources.append((f"weights-of-{weights.model}", mine.hub.endpoint, f"[ -d {quote(weights_path(weights))} ]"))

@@ -14,9 +14,11 @@ from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.facts import HostFacts
 from roles.cards import not_ours_to_cut
+from roles.preflight import haproxy, origins
 from roles.preflight.defaults import Defaults
-from roles.preflight.docker import foreign_docker
+from roles.preflight.docker import flags_twice, foreign_docker
 from roles.preflight.network import ports, reachable
+from roles.preflight.origins import driver_origins, keep_line
 
 GPU_CLASSES = ("0x0300", "0x0302")
 SWITCH_CLASS = "0x0680"
@@ -30,9 +32,16 @@ def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: floa
         *room(facts, mine, chosen),
         *clock(facts, mine, chosen, control_seconds),
         *driver(facts, mine),
+        *driver_origins(facts, mine),
         *cut(facts, mine),
         *confinement(facts, mine),
         *foreign_docker(facts, mine),
+        *flags_twice(facts, mine),
+        *(
+            problem
+            for unit in haproxy.units_of(mine)[:1]
+            for problem in haproxy.foreign_haproxy(facts, mine.host, unit)
+        ),
         *ports(facts, mine),
         *(reachable(facts, mine) if chosen.check_network else ()),
     ]
@@ -44,6 +53,9 @@ def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
         yield "nouveau drives the GPU; it will be kept away, and the host reboots once"
     if facts.value("secure-boot") and mine.driver.source == "canonical":
         yield "Secure Boot is on; Canonical's modules are signed for it"
+    if facts.value("secure-boot") and mine.driver.source == "nvidia" and facts.value("enrolled"):
+        yield "Secure Boot is on; modules built on this host are signed with its enrolled key"
+    yield from origins.notes(facts, mine)
 
 
 def refusal(
@@ -122,11 +134,12 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
         attempt = f"memory_mib={memory_mib} in its Machine, or a larger VM"
         actual, wanted = f"{memory_mib:,} MiB", f"{mine.machine.memory_mib:,} MiB"
         yield refusal(mine, "the machine has less memory than declared", actual, wanted, attempt, "memory")
-    has_all = facts.value("weights") and facts.value("image")
+    images = [("image", mine.image), *((f"image-{number}", more) for number, more in enumerate(mine.runtime_images))]
+    has_all = facts.value("weights") and all(facts.value(name) for name, _ in images)
     free_mib, needed_mib = free_disk_mib(facts, mine), mine.disk_needed_mib
-    if facts.value("image") or facts.value("pulling"):
-        # A run that was cut had room for the image, and has used it: the next one must not ask for it again.
-        needed_mib -= IMAGE_UNPACK_FACTOR * mine.image.size_mib
+    # A run that was cut had room for the images, and has used it: the next one must not ask for it again.
+    present = (image for name, image in images if facts.value(name) or facts.value("pulling"))
+    needed_mib -= sum(IMAGE_UNPACK_FACTOR * image.size_mib for image in present)
     used = facts.value("used-mib") or "0"
     # What a slow disk could not count in time is no reason to refuse: a transfer that finds no room ends well.
     if not has_all and used != "unknown" and free_mib + int(used) < needed_mib:
@@ -164,7 +177,8 @@ def driver(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
         attempt = "let the role manage it: driver = Driver(manage=True)"
         yield refusal(mine, problem, loaded, f"{mine.driver.floor} or newer", attempt, "driver-floor")
     if manage and facts.value("runfile"):
-        attempt = "nvidia-uninstall and reboot; or driver = Driver(manage=False) to use it as it is"
+        keeps = keep_line(facts, mine)
+        attempt = f"{keeps}; or nvidia-uninstall and reboot" if keeps else "nvidia-uninstall on the host, and reboot"
         actual = facts.value("runfile").splitlines()[0]
         yield refusal(mine, "the driver came from NVIDIA's runfile", actual, "packages", attempt, "runfile-driver")
     unsigned = manage and not loaded and mine.driver.source == "nvidia" and not facts.value("enrolled")

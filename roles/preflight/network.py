@@ -7,6 +7,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
+from deploy.topology.balancing import LOOPBACK
+from deploy.topology.gateway import ACME_PORT
 from roles._pyinfra.facts import HostFacts
 
 
@@ -19,6 +21,9 @@ def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     listening = [address_of(line) for line in facts.value("listening").splitlines()]
     serving = facts.value("serving").splitlines()
     for server in mine.servers:
+        port = server.beside[1].port if server.beside and f"llm@{server.name}.service" not in serving else 0
+        if port and port not in ours and any(taken == port and _overlap(at, LOOPBACK) for at, taken in listening):
+            yield _taken(port, "port", f"llm@{server.name}", f"the LLM beside server {server.name}", facts, mine)
         if f"triton@{server.name}.service" in serving:
             continue
         for name in ("http_port", "grpc_port", "metrics_port"):
@@ -37,6 +42,11 @@ def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
                 port, "gateways_port", "enginehouse-mutual", "mutual TLS, Traffic(gateways_port=…)", facts, mine
             )
     yield from _of_gateway(facts, mine, listening)
+    if mine.https and "enginehouse-https.service" not in serving:
+        wanted = {"port": mine.https.port} | ({"challenge's port": ACME_PORT} if mine.https.acme else {})
+        for name, port in wanted.items():
+            if any(taken == port and _overlap(at, mine.https.address) for at, taken in listening):
+                yield _taken(port, name, "enginehouse-https", "the gateway's HTTPS, Https(port=…)", facts, mine)
 
 
 def _of_gateway(

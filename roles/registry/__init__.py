@@ -12,6 +12,7 @@ pulls them from loopback, by the digest that is pinned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from shlex import quote
 
 from pyinfra import host
@@ -20,6 +21,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from deploy.models.files import blobs_path
 from deploy.slices.host import Slice
+from deploy.slices.image import ImageSlice
 from roles._pyinfra import quiet, undo
 from roles._pyinfra.settings import overridden
 from roles._pyinfra.steps import CachedFact, check, step
@@ -33,7 +35,25 @@ Decide = Callable[[PullState], Iterator[PyinfraCommand]]
 
 
 def begin(mine: Slice) -> None:
-    """The pull runs in its unit, or the image is there already. The daemon needs no restart for a private CA."""
+    """The pull of each image runs in its unit, or it is there already. A private CA wants no restart of the daemon."""
+    _begin(mine)
+    for image in host.loop(mine.runtime_images):
+        _begin(_with(mine, image))
+
+
+def finish(mine: Slice) -> None:
+    """Every image is there, and its digest is recorded in /var/lib/enginehouse/images."""
+    _finish(mine)
+    for image in host.loop(mine.runtime_images):
+        _finish(_with(mine, image))
+
+
+def _with(mine: Slice, image: ImageSlice) -> Slice:
+    """The host as if this were its image. The login stays with the registry that it is for."""
+    return replace(mine, image=image, registry=mine.registry_of(image.reference))
+
+
+def _begin(mine: Slice) -> None:
     wanted, settings = texts(mine), overridden(host, "registry", Defaults())
     prepared = step(
         undo.texts_fact("registry", wanted),
@@ -52,8 +72,7 @@ def begin(mine: Slice) -> None:
     step(pull, start, after=[prepared], name=f"Registry | Start the pull of {_short(mine)}")
 
 
-def finish(mine: Slice) -> None:
-    """The image is there, and its digest is recorded in /var/lib/enginehouse/images."""
+def _finish(mine: Slice) -> None:
     settings, pull = overridden(host, "registry", Defaults()), CachedFact(Pull, _arguments(mine))
 
     def wait(pull: PullState) -> Iterator[PyinfraCommand]:

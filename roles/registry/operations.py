@@ -12,7 +12,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from deploy.models.files import ROOT, blobs_path
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
-from deploy.slices.image import ImageSlice
+from deploy.slices.image import ImageSlice, registry_of
 from roles._pyinfra.steps import Refuse
 from roles._shipping import secrets, units
 from roles._shipping.places import RUNTIME, SETTINGS, UNITS
@@ -22,12 +22,6 @@ from roles._shipping.texts import Text, shipped
 def pull_id(image: ImageSlice) -> str:
     """Names the pull's unit and files: the same image, the same unit, so that a second run attaches."""
     return hashlib.sha256(image.pull_reference.encode()).hexdigest()[:12]
-
-
-def registry_of(reference: str) -> str:
-    """The registry's host (and port) in an image reference, as Docker reads it."""
-    first = reference.split("/", 1)[0]
-    return first if "/" in reference and ("." in first or ":" in first or first == "localhost") else "docker.io"
 
 
 def record_path(image: ImageSlice) -> str:

@@ -20,7 +20,7 @@ def apply(mine: Slice) -> None:
     """The service of this host runs with what the plan says. It interrupts nothing; balancers keep what they heard."""
     if mine.traffic is None or not mine.traffic.servers:
         return
-    wanted = settings(mine.traffic)
+    wanted = settings(mine.traffic, [server.name for server in mine.servers if server.beside])
     service = CachedFact(Service)
     step(service, user, name="Traffic | Make the user of the service")
     fact = undo.texts_fact("traffic", [unit(), wanted])

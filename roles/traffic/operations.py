@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from deploy.slices.traffic import TrafficSlice
 from roles._pyinfra import undo
@@ -21,8 +21,8 @@ def unit() -> Text:
     return shipped(f"files/units/{UNIT}", f"{UNITS}/{UNIT}")
 
 
-def settings(traffic: TrafficSlice) -> Text:
-    """Settings for the service and for each server's stop.
+def settings(traffic: TrafficSlice, beside: Collection[str] = ()) -> Text:
+    """Settings for the service and for each server's stop; `beside` are servers with an LLM beside Triton.
 
     `programs` is read by nobody. It makes the text another one when the programs of the host are, so that the service
     does not run on with an old one, and with the directory of that one.
@@ -35,7 +35,9 @@ def settings(traffic: TrafficSlice) -> Text:
         "heard_seconds": traffic.heard_seconds,
         "balancers": [{"name": balancer.name, "metrics": balancer.metrics} for balancer in traffic.balancers],
         "servers": {
-            server.name: {"models": list(server.models), "seen_as": list(server.seen_as)} for server in traffic.servers
+            server.name: {"models": list(server.models), "seen_as": list(server.seen_as)}
+            | ({"llm": True} if server.name in beside else {})
+            for server in traffic.servers
         },
         "programs": programs.shipped_version(),
     }

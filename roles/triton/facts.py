@@ -25,15 +25,27 @@ class ServerState:
     """"yes" where a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
     left: str = ""
     """"yes" where the unit has settings of its own, as every planned server's has."""
+    llm: str = ""
+    """State of the unit of the LLM beside Triton, where the current release has one."""
+    llm_enabled: str = ""
 
     def serves(self, release: str) -> bool:
         """Whether this release is current and every model of it has answered."""
-        return self.current == release and self.active == "active" and not self.cut
+        return self.current == release and {self.active, self.llm or "active"} == {"active"} and not self.cut
+
+    @property
+    def has_llm(self) -> bool:
+        """True if systemd would start an LLM beside the server."""
+        return self.llm_enabled == "enabled"
 
     @property
     def is_gone(self) -> bool:
         """Whether nothing of it would start, serve, or show as failed."""
-        return self.active in ("inactive", "unknown") and self.enabled != "enabled" and not self.current + self.left
+        return (
+            self.active in ("inactive", "unknown")
+            and self.enabled != "enabled"
+            and not self.current + self.left + self.llm_enabled
+        )
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class TritonState:
     releases: frozenset[str] = frozenset()
     servers: dict[str, ServerState] = field(default_factory=dict)
     orphans: frozenset[str] = frozenset()
+    llm_orphans: frozenset[str] = frozenset()
 
     def server(self, name: str) -> ServerState:
         """The state of a server; empty if the host never had it."""
@@ -68,16 +81,18 @@ class TritonServers(FactBase[TritonState]):
                 f'echo "swap=$({unit.format("is-active", "enginehouse-swap")})";',
                 'test -f "$d/swap.json" && echo "cut=yes";',
                 f'test -d "{UNITS}/triton@$s.service.d" && echo "left=yes";',
+                f'test -e "$d/current/llm/run" && echo "llm=$({unit.format("is-active", "llm")})";',
+                f'test -L "{UNITS}/multi-user.target.wants/llm@$s.service" && echo "llm_enabled=enabled";',
             ]
         )
         releases = f'for r in {RELEASES}/*/server.json; do test -f "$r" && echo "release=$(basename "${{r%/*}}")"; done'
         servers = (
             f'for d in {SERVERS}/*/; do test -d "$d" && s=$(basename "$d") && echo "server=$s" && {{ {lines} }}; done'
         )
-        listed = "docker ps --all --filter label=enginehouse.server --format '{{.Label \"enginehouse.server\"}}'"
-        orphans = (
-            f'for s in $({listed} 2>/dev/null); do case "$({unit.format("is-active", "triton")})" in'
-            ' inactive|failed|unknown) echo "orphan=$s";; esac; done'
+        orphans = "; ".join(
+            f'for s in $({_containers(label)} 2>/dev/null); do case "$({unit.format("is-active", kind)})" in'
+            f' inactive|failed|unknown) echo "{word}=$s";; esac; done'
+            for label, kind, word in (("server", "triton", "orphan"), ("llm", "llm", "llm-orphan"))
         )
         return f"{releases}; {orphans}; {servers}; true"
 
@@ -92,10 +107,18 @@ class TritonServers(FactBase[TritonState]):
         for key, value in pairs:
             if key == "server":
                 facts = servers.setdefault(value, {})
-            elif key not in ("release", "orphan"):
+            elif key not in ("release", "orphan", "llm-orphan"):
                 facts[key] = value
-        releases, orphans = (frozenset(value for key, value in pairs if key == kind) for kind in ("release", "orphan"))
-        return TritonState(releases, {name: ServerState(**fields) for name, fields in servers.items()}, orphans)
+        releases, orphans, llm_orphans = (
+            frozenset(value for key, value in pairs if key == kind) for kind in ("release", "orphan", "llm-orphan")
+        )
+        states = {name: ServerState(**fields) for name, fields in servers.items()}
+        return TritonState(releases, states, orphans, llm_orphans)
+
+
+def _containers(label: str) -> str:
+    """The command that prints the servers of the containers with a label of ours."""
+    return f"docker ps --all --filter label=enginehouse.{label} --format '{{{{.Label \"enginehouse.{label}\"}}}}'"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from roles.triton.release import ServerRelease
 from roles.triton.render import UID
 from roles.triton.swapping import Asking, ask_for, swap_seconds
 
+NEEDRESTART = "/etc/needrestart/conf.d/52-enginehouse-llm.conf"
+"""needrestart restarts what uses an old library, and on Ubuntu 24.04 it does so without asking."""
 Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
@@ -32,13 +34,23 @@ def texts(releases: Sequence[ServerRelease]) -> list[Text]:
         ),
         shipped("files/units/docker-forgives.conf", f"{UNITS}/docker.service.d/52-enginehouse.conf"),
         *(release.unit_settings for release in releases),
+        *_texts_of_llms(releases),
     ]
+
+
+def _texts_of_llms(releases: Sequence[ServerRelease]) -> list[Text]:
+    """The unit template of LLMs beside Triton, needrestart kept off them, their drop-ins; nothing without such LLMs."""
+    drop_ins = [release.llm_settings for release in releases if release.llm_settings]
+    unit = shipped("files/units/llm@.service", f"{UNITS}/llm@.service")
+    return [unit, Text(NEEDRESTART, "$nrconf{override_rc}{qr(^llm@)} = 0;\n"), *drop_ins] if drop_ins else []
 
 
 def sweep(serving: TritonState) -> Iterator[PyinfraCommand]:
     """Containers that lost their unit go: they hold ports and GPUs that are planned for others."""
     for name in sorted(serving.orphans):
         yield StringCommand(f"docker rm --force {shlex.quote(f'triton-{name}')}")
+    for name in sorted(serving.llm_orphans):
+        yield StringCommand(f"docker rm --force {shlex.quote(f'llm-{name}')}")
 
 
 def publish(release: ServerRelease) -> Decide:
@@ -69,6 +81,8 @@ def swap(release: ServerRelease, planned: Sequence[ServerRelease], asking: Askin
         server_state = serving.server(name)
         if server_state.enabled != "enabled" or not server_state.with_docker:
             yield StringCommand(f"systemctl enable {shlex.quote(f'triton@{name}.service')}")
+        if release.llm_settings and server_state.llm_enabled != "enabled":
+            yield StringCommand(f"systemctl enable {shlex.quote(f'llm@{name}.service')}")
         if not server_state.serves(release.id):
             spare = _spare(planned, serving)
             seconds = swap_seconds(release.change_seconds, settings, len(spare))
@@ -82,7 +96,10 @@ def retire(planned: Sequence[ServerRelease]) -> Decide:
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         for name in _spare(planned, serving):
-            yield _retire(name)
+            yield _retire(name, serving.server(name).has_llm)
+        for release in planned:
+            if not release.llm_settings and serving.server(release.server.name).has_llm:
+                yield StringCommand(_retire_llm(release.server.name))
 
     return decide
 
@@ -112,15 +129,25 @@ def _probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[St
     )
 
 
-def _retire(name: str) -> StringCommand:
-    """The server is not watched, does not run, starts no more, and does not show as failed."""
+def _retire_llm(name: str) -> str:
+    """The LLM beside a server that serves without one now does not run and starts no more."""
+    unit, drop_in = shlex.quote(f"llm@{name}.service"), shlex.quote(f"{UNITS}/llm@{name}.service.d")
+    return (
+        f"systemctl disable --now {unit} && rm -rf {drop_in} && systemctl daemon-reload"
+        f" && {{ systemctl reset-failed {unit} 2>/dev/null || true; }}"
+    )
+
+
+def _retire(name: str, has_llm: bool = False) -> StringCommand:
+    """The server is not watched, does not run, starts no more, and does not show as failed; nor does its LLM."""
+    of_llm = f"{_retire_llm(name)} && " if has_llm else ""
     unit, timer, swap_unit = map(
         shlex.quote, (f"triton@{name}.service", f"enginehouse-watch@{name}.timer", f"enginehouse-swap@{name}.service")
     )
     server = places.server(name)
     gone = shlex.join((f"{UNITS}/triton@{name}.service.d", f"{server}/current", f"{server}/swap.json"))
     return StringCommand(
-        f"{{ systemctl disable --now {timer} 2>/dev/null || true; }} &&"
+        f"{of_llm}{{ systemctl disable --now {timer} 2>/dev/null || true; }} &&"
         f" systemctl disable --now {unit} && rm -rf {gone}"
         " && systemctl daemon-reload"
         f" && {{ systemctl reset-failed {unit} {swap_unit} 2>/dev/null || true; }}"

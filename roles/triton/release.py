@@ -13,12 +13,13 @@ from deploy.slices.host import ServerSlice
 from roles._shipping.places import UNITS
 from roles._shipping.repairs import Wheel, wheels
 from roles._shipping.texts import HERE, Text
+from roles.triton import beside
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from roles.triton.times import change_seconds, unit_settings
 
 UNIT = HERE / "files" / "units" / "triton@.service"
-EXECUTABLE = ("run", "launch")
+EXECUTABLE = ("run", "launch", beside.RUN)
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,19 @@ class ServerRelease:
     unit_settings: Text
     """The drop-in of the server's unit."""
     change_seconds: int
-    """One stop and one start of the server."""
+    """One stop and one start of the server, and of the LLM beside it."""
+    llm_settings: Text | None = None
+    """The drop-in of the unit of the LLM beside Triton."""
 
 
 def release_of(server: ServerSlice, settings: Defaults, drain_seconds: int = 0) -> ServerRelease:
     """The release that a planned server gets, on a host whose servers' stops wait `drain_seconds` for balancers."""
     files, repairing = render(server, settings), wheels(server.image.repairs)
     drop_in = Text(f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf", unit_settings(server, drain_seconds))
-    return ServerRelease(
-        _id(files, repairing), server, files, repairing, drop_in, change_seconds(server, drain_seconds)
-    )
+    seconds, of_llm = change_seconds(server, drain_seconds), None
+    if server.beside:
+        seconds, of_llm = 2 * seconds, beside.drop_in(server, drain_seconds)
+    return ServerRelease(_id(files, repairing), server, files, repairing, drop_in, seconds, of_llm)
 
 
 def _id(files: Mapping[str, bytes], repairing: Iterable[Wheel]) -> str:
@@ -51,6 +55,7 @@ def _id(files: Mapping[str, bytes], repairing: Iterable[Wheel]) -> str:
     parts = sorted(files.items())
     parts += [(wheel.file, wheel.digest.encode()) for wheel in repairing]
     parts += [("unit", UNIT.read_bytes())]
+    parts += [("unit of the LLM", beside.UNIT.read_bytes())] if beside.RUN in files else []
     for path, content in parts:
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]

@@ -7,6 +7,7 @@
     run, launch                     outside and inside the container
     hidden.py, passwd               what keeps the key out of the list of processes; the container's user has a name
     spans.py                        what takes spans of traced requests, where a gateway chooses some
+    llm/…                           where an LLM stands beside Triton: its start line and settings (beside.py)
     server.json                     what `prove`, `swap` and a person need to know
 
 Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.
@@ -21,6 +22,7 @@ from deploy.models.files import ROOT, weights_path
 from deploy.slices.host import EngineSlice, ModelSlice, ServerSlice
 from roles._shipping import places
 from roles._shipping.texts import HERE
+from roles.triton import beside
 from roles.triton.defaults import Defaults
 from roles.triton.encoder import encoder
 from roles.triton.engine import engine
@@ -44,7 +46,7 @@ SPANS = HERE / "files" / "spans" / "receiver.py"
 
 def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     """Every file of the release by its path inside it."""
-    loaded = [_loaded(model, server.image.trtllm, settings) for model in server.models]
+    loaded = [_loaded(model, server.image.trtllm, settings) for model in server.in_triton]
     files = {f"models/{path}": content for model in loaded for path, content in model.files.items()}
     files["run"] = _run(server, settings)
     files["launch"] = _launch(server, loaded)
@@ -52,6 +54,8 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     files["passwd"] = PASSWD.encode()
     if server.traces:
         files["spans.py"] = SPANS.read_bytes()
+    if server.beside:
+        files |= beside.render(server, *server.beside, settings, UID, NETWORK)
     files["server.json"] = (json.dumps(_server(server, loaded), indent=2, sort_keys=True) + "\n").encode()
     return files
 
@@ -108,7 +112,7 @@ def engines(server: ServerSlice) -> tuple[EngineSlice, ...]:
 def mounted(server: ServerSlice) -> list[str]:
     """Host directories the container reads, at the same paths: weights or tokenizers, drafts, adapters, engines."""
     weights = [
-        files for model in server.models for files in (model.weights, model.drafts_with, *model.adapters) if files
+        files for model in server.in_triton for files in (model.weights, model.drafts_with, *model.adapters) if files
     ]
     return sorted({weights_path(files) for files in weights} | {engine.path for engine in engines(server)})
 
@@ -144,7 +148,8 @@ def _server(server: ServerSlice, loaded: Sequence[Loaded]) -> dict[str, object]:
                 "decoupled": model.decoupled,
                 "dimensions": model.dimensions,
             }
-            for model, as_loaded in zip(server.models, loaded, strict=True)
+            for model, as_loaded in zip(server.in_triton, loaded, strict=True)
         ],
         "engines": [{"path": engine.path, "fingerprint": engine.fingerprint} for engine in engines(server)],
+        **(beside.known_to_host(*server.beside) if server.beside else {}),
     }

@@ -18,7 +18,7 @@ SERVICES = {
     "address": "10.213.3.1", "apt_url": "http://apt.rehearsal.internal:8480", "apt_key_file": "/nowhere/key.asc",
     "registry_host": "registry.rehearsal.internal:5443", "registry_ca_file": "/nowhere/ca.crt",
     "image": "registry.rehearsal.internal:5443/nvidia/tritonserver:24.10", "image_digest": f"sha256:{'0' * 64}",
-    "hub_url": "http://10.213.3.1:8481", "checkpoints": "/nowhere",
+    "hub_url": "http://10.213.3.1:8481", "hub_tls_url": "https://10.213.3.1:8483", "checkpoints": "/nowhere",
     "revisions": {f"rehearsal/{name}": "0" * 40 for name in MODELS},
 }  # fmt: skip
 

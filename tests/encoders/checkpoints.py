@@ -86,6 +86,31 @@ NOMIC: dict[str, Any] = {
     "use_rms_norm": None,
     "vocab_size": 200,
 }
+NOMIC_1 = {key: value for key, value in NOMIC.items() if "moe" not in key and "expert" not in key} | {
+    "activation_function": "swiglu",
+    "layer_norm_epsilon": 1e-12,
+    "rotary_emb_base": 1000,
+    "type_vocab_size": 2,
+    "pad_token_id": 0,
+    "n_positions": 8192,
+    **dict.fromkeys(("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"), False),
+}
+MODERN: dict[str, Any] = {
+    "model_type": "modernbert",
+    "hidden_size": 48,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 512,
+    "local_attention": 8,
+    "global_attn_every_n_layers": 3,
+    "vocab_size": 200,
+    "pad_token_id": 0,
+    "cls_token_id": 2,
+    "sep_token_id": 3,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+}
 
 
 def write(directory: Path, config: dict[str, Any], weights: Weights, tokenizer: Tokenizer | None = None) -> Path:
@@ -93,7 +118,7 @@ def write(directory: Path, config: dict[str, Any], weights: Weights, tokenizer: 
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config))
     save_file(weights, directory / "model.safetensors")
-    roberta_layout = config["model_type"] != "bert"
+    roberta_layout = config["model_type"] != "bert" and config["pad_token_id"] == 1
     (tokenizer or (unigram() if roberta_layout else wordpiece())).save(str(directory / "tokenizer.json"))
     return directory
 
@@ -138,7 +163,7 @@ def _bert_shapes(c: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _nomic_shapes(c: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    h, inner, experts = c["n_embd"], c["n_inner"], c["num_experts"]
+    h, inner, experts = c["n_embd"], c["n_inner"], c.get("num_experts", 0)
     shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (c["vocab_size"], h),
         "embeddings.token_type_embeddings.weight": (c["type_vocab_size"], h),
@@ -146,6 +171,11 @@ def _nomic_shapes(c: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     }
     for i in range(c["n_layer"]):
         layer = f"encoder.layers.{i}"
+        if not c["qkv_proj_bias"]:
+            sizes = {"attn.Wqkv": (3 * h, h), "attn.out_proj": (h, h), "mlp.fc11": (inner, h), "mlp.fc12": (inner, h)}
+            shapes |= {f"{layer}.{name}.weight": size for name, size in (sizes | {"mlp.fc2": (h, inner)}).items()}
+            shapes |= _pair(f"{layer}.norm1", h) | _pair(f"{layer}.norm2", h)
+            continue
         shapes |= _pair(f"{layer}.attn.Wqkv", 3 * h, h) | _pair(f"{layer}.attn.out_proj", h, h)
         shapes |= _pair(f"{layer}.norm1", h) | _pair(f"{layer}.norm2", h)
         if i % 2 == 1:

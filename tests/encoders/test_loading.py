@@ -113,7 +113,7 @@ def test_saved_position_ids_are_the_known_harmless_extra(tmp_path: Path) -> None
     ("change", "message"),
     [
         ({"architectures": ["LlamaForCausalLM"]}, "architecture is LlamaForCausalLM; this model serves BertModel, "),
-        ({"num_experts": 0}, "without experts (v1, v1.5) is another network; only v2-moe is served"),
+        ({"num_experts": 0}, "activation_function is 'gelu'; only 'swiglu' is served"),
         ({"rotary_emb_interleaved": True}, "rotary_emb_interleaved is True; only False is served"),
         ({"moe_normalize_expert_weights": True}, "moe_normalize_expert_weights is True; only False is served"),
         ({"activation_function": "swiglu"}, "activation_function is 'swiglu'; only 'gelu' is served"),

@@ -1,10 +1,11 @@
 """BERT and RoBERTa against transformers' own classes, weights written by transformers itself.
 
-transformers is a dependency of this test only. Its class for NomicBert is never asked: it builds another network.
+transformers is a dependency of this test only. Its class for NomicBert is that of v1 and v1.5: of v2 it is never asked.
 """
 
 import json
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,36 @@ def test_mean_embeddings_match_transformers(tmp_path: Path, corpus: list[str], k
         states = [theirs(input_ids=torch.tensor(s)[None].long()).last_hidden_state[0] for s in job.sequences]
     wanted = torch.stack([torch.nn.functional.normalize(s.mean(0), dim=0) for s in states]).numpy()
     assert np.abs(ours.answer(job)["embeddings"][0] - wanted).max() <= 1e-6
+
+
+def test_nomic_v1_embeddings_match_transformers_with_the_prefix(tmp_path: Path, corpus: list[str]) -> None:
+    config, weights = checkpoints.NOMIC_1, checkpoints.weights_for(checkpoints.NOMIC_1)
+    sizes = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96}
+    kind = transformers.NomicBertModel
+    theirs = kind(kind.config_class(**sizes, vocab_size=200, type_vocab_size=2, layer_norm_eps=1e-12)).eval()
+    theirs.load_state_dict(dict(renamed(weights)), strict=True)
+    ours = Embedder(on_cpu(checkpoints.write(tmp_path, config, weights)))
+    job = ours.read([[corpus]], (1, len(corpus)), '{"task": "search_query"}')
+    ours.work([job])
+    assert ours.max_tokens == 512 and all(text.startswith("search_query: ") for text in job.texts)
+    with torch.inference_mode():
+        states = [theirs(input_ids=torch.tensor(s)[None].long()).last_hidden_state[0] for s in job.sequences]
+    wanted = torch.stack([torch.nn.functional.normalize(s.mean(0), dim=0) for s in states]).numpy()
+    assert np.abs(ours.answer(job)["embeddings"][0] - wanted).max() <= 1e-6
+
+
+def renamed(weights: checkpoints.Weights) -> Iterator[tuple[str, torch.Tensor]]:
+    """The published names of v1 as those of transformers."""
+    names = {"encoder.": "", "emb_ln": "embeddings.LayerNorm", "attn.out_proj": "self_attn.o_proj", "fc11": "up_proj"}
+    names |= {"fc12": "gate_proj", "fc2": "down_proj", "norm1": "post_attention_layernorm"}
+    for name, value in weights.items():
+        for old, new in (names | {"norm2": "post_mlp_layernorm"}).items():
+            name = name.replace(old, new)
+        if "Wqkv" in name:
+            for part, letter in zip(np.split(value, 3), "qkv", strict=True):
+                yield name.replace("attn.Wqkv", f"self_attn.{letter}_proj"), torch.from_numpy(part)
+        else:
+            yield name, torch.from_numpy(value)
 
 
 def test_bert_cross_encoders_match_transformers_with_both_segments(tmp_path: Path, corpus: list[str]) -> None:

@@ -110,7 +110,7 @@ def test_a_tenant_s_line_that_is_not_understood_grants_no_key(tenants: object) -
         keys_of({"keys": [key_line(KEY, "acme")], "tenants": tenants})
 
 
-IDENTITY = {"header": "x-auth-request-email", "proxies": ["127.0.0.1"]}
+IDENTITY = {"header": "x-forwarded-email", "proxies": ["127.0.0.1"]}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_usage_counts_the_person_that_a_declared_proxy_names_and_no_other(
         for _ in range(2):
             talk = front.opened(CHAT, chat())
             talk.scope["client"] = (client, 4242)
-            talk.scope["headers"] += [(b"x-auth-request-email", name.encode()) for name in sent]
+            talk.scope["headers"] += [(b"x-forwarded-email", name.encode()) for name in sent]
             statuses.append((await talk.run()).status)
     counters = Counters(state)
     rows: Counter[str] = Counter()
@@ -155,7 +155,7 @@ async def test_a_proxy_s_header_that_is_no_single_name_is_refused(sent: list[str
     async with running_gateway(tmp_path, identity=IDENTITY) as front:
         talk = front.opened(CHAT, chat())
         talk.scope["client"] = ("127.0.0.1", 4242)
-        talk.scope["headers"] += [(b"x-auth-request-email", name.encode("latin-1")) for name in sent]
+        talk.scope["headers"] += [(b"x-forwarded-email", name.encode("latin-1")) for name in sent]
         answer = await talk.run()
         reached = len(front.triton.asked)
     assert (answer.status, reached) == (400, 0)

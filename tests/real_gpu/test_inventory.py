@@ -35,6 +35,7 @@ SERVICES = Services(
     image="registry.rehearsal/nvidia/tritonserver:real-gpu",
     image_digest="sha256:" + "a" * 64,
     hub_url="http://hub.rehearsal",
+    hub_tls_url="https://hub.rehearsal",
     hub_token="hf_rehearsal",
     checkpoints=Path("checkpoints"),
     revisions={f"rehearsal/{name}": f"{number:040x}" for number, name in enumerate((RERANKER, EMBEDDER, LLAMA))},

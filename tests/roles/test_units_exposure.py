@@ -46,9 +46,11 @@ UNITS = {
     "enginehouse-blackbox.service": Held(3.7, "`prometheus`"),
     "enginehouse-build@.service": Held(9.0, "root with five capabilities: Docker's socket"),
     "enginehouse-dcgm.service": Held(9.6, "root without capabilities: Docker's socket"),
+    "enginehouse-certificate.service": Held(9.6, "root with the capability for port 80"),
     "enginehouse-firewall.service": Held(9.5, "root with the network's capability"),
     "enginehouse-gateway@.service": Held(1.5, "`enginehouse-gateway`"),
     "enginehouse-gpu-state.service": Held(8.9, "root without capabilities"),
+    "enginehouse-https.service": Held(7.8, "as the balancer"),
     "enginehouse-metrics.service": Held(3.2, "a user that lives as long as it"),
     "enginehouse-mig.service": Held(
         9.6, "root with eight capabilities: it cuts GPUs, and reads nothing from outside", 5.0
@@ -63,6 +65,7 @@ UNITS = {
     "enginehouse-undo.service": Held(9.5, "root with three capabilities for files of /etc"),
     "enginehouse-watch@.service": Held(5.2, "root without capabilities: it restarts a server"),
     "enginehouse-weights@.service": Held(9.0, "`enginehouse-fetch`; root checks and publishes"),
+    "llm@.service": Held(3.0, "root with six capabilities: Docker's socket"),
     "triton@.service": Held(3.0, "root with six capabilities: Docker's socket"),
 }
 

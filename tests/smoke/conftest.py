@@ -43,9 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """An inventory without balancers has no tests of them, rather than tests that are skipped."""
-    is_spare = collection_path.name == "test_balancer.py" and not config.smoke_plan.balancers
-    return True if is_spare else None
+    """An inventory without balancers or LLMs beside Triton has no tests of them, rather than skipped ones."""
+    plan: Plan = config.smoke_plan
+    beside = any(server.beside for slice_ in plan.slices for server in slice_.servers)
+    is_there = {"test_balancer.py": bool(plan.balancers), "test_beside.py": beside}
+    return None if is_there.get(collection_path.name, True) else True
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -58,7 +60,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param((mine, server, model), id=f"{mine.host}-{server.name}-{model.name}")
             for mine in slices
             for server in mine.servers
-            for model in server.models
+            for model in server.in_triton
             if kind in (None, model.kind)
         ]
         metafunc.parametrize("case", cases, scope="session")
@@ -67,6 +69,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param((mine, server, None), id=f"{mine.host}-{server.name}")
             for mine in slices
             for server in mine.servers
+            if server.beside or metafunc.module.__name__.rpartition(".")[2] != "test_beside"
         ]
         metafunc.parametrize("case", cases, scope="session")
     elif "edge" in metafunc.fixturenames:

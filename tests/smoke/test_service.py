@@ -53,7 +53,7 @@ def test_every_planned_model_is_ready_over_both_protocols(http: HTTP, grpc: GRPC
 def test_no_other_model_is_loaded(http: HTTP, server: ServerSlice) -> None:
     """What is loaded is what is planned, an engine's helper models with it, and nothing else."""
     statistics = http.get_inference_statistics()["model_stats"]
-    assert {row["name"] for row in statistics} == {name for model in server.models for name in load_order(model)}
+    assert {row["name"] for row in statistics} == {name for model in server.in_triton for name in load_order(model)}
 
 
 @for_kind("embedder")
@@ -169,5 +169,5 @@ def test_metrics_count_every_planned_model(endpoint: Endpoint, server: ServerSli
     """Present and labelled by model."""
     with urllib.request.urlopen(f"http://{endpoint.metrics}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    missing = [row.name for row in server.models if f'nv_inference_request_success{{model="{row.name}"' not in text]
+    missing = [row.name for row in server.in_triton if f'nv_inference_request_success{{model="{row.name}"' not in text]
     assert missing == []

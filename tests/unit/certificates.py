@@ -12,16 +12,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 
-def write_certificate(folder: Path, name: str = "edge", days: int = 30) -> Path:
-    """`name`.pem in `folder`, for localhost and `days` from now, and `name`.key beside it. Returns the certificate."""
+def write_certificate(
+    folder: Path, name: str = "edge", days: int = 30, names: tuple[str, ...] = ("localhost",)
+) -> Path:
+    """`name`.pem in `folder`, for `names` and `days` from now, and `name`.key beside it. Returns the certificate."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    alternatives = x509.SubjectAlternativeName([x509.DNSName(wanted) for wanted in names])
     signed = (
         x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
         .not_valid_before(now + timedelta(days=min(0, days) - 1))
         .not_valid_after(now + timedelta(days=days))
-        .add_extension(names, critical=False)
+        .add_extension(alternatives, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -1,4 +1,4 @@
-"""Answers of a host that make the findings of its kernel's log; data of tests/unit/test_doctor.py."""
+"""Answers of a host that make the findings of its kernel's log and certificates; data of tests/unit/test_doctor.py."""
 
 from __future__ import annotations
 
@@ -32,3 +32,17 @@ KERNEL_FIRES: Mapping[str, dict[str, str]] = {
     "host-memory-fault": _line("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0"),
 }
 KERNEL_ENDS = {kind: "6" for kind, answers in KERNEL_FIRES.items() if answers.get("smi") == UNSEEN["smi"]}
+
+
+def _ends(path: str, day: str, year: int = 2026) -> dict[str, str]:
+    return {"certificates": f"/etc/enginehouse/{path} notAfter={day} 10:00:00 {year} GMT"}
+
+
+CERTIFICATE_FIRES: Mapping[str, dict[str, str]] = {
+    "certificate-ended": _ends("balancer/tls-1.pem", "Nov 22"),
+    "certificate-ends": _ends("balancer/tls-1.pem", "Dec  1"),
+    "fleet-certificate-ended": _ends("mutual/host.pem", "Nov 22"),
+    "fleet-certificate-ends": _ends("gateway/mutual.pem", "Dec  1"),
+    "fleet-authority-ended": _ends("mutual/authority.pem", "Nov 22"),
+    "fleet-authority-ends": _ends("gateway/authority.pem", "May  1", 2027),
+}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from deploy.inventory.first_inventory import Answered, inventory_text, kernel_flavour
+from deploy.inventory.first_models import Named
 from deploy.inventory.fleet import Fleet
 from deploy.inventory.targets import Target
 from deploy.io.ask import QUESTIONS, ask, ask_all, write_inventory
 from deploy.io.inventory import load_inventory
+from deploy.planning.plan import make_plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import Machine
 from roles.preflight.judge import system as judge_system
@@ -51,9 +54,39 @@ def test_the_machine_is_what_it_said(tmp_path: Path) -> None:
 
 def test_a_written_inventory_can_be_planned(tmp_path: Path) -> None:
     """At once, and nothing has to be filled in."""
-    from deploy.planning.plan import make_plan
-
     assert make_plan(written(tmp_path), AROUND).hosts == ("203.0.113.7",)
+
+
+@pytest.mark.parametrize(
+    ("sources", "lines", "served"),
+    [
+        ([("LLM", "Qwen/Qwen3-8B")], ['qwen3_8b = LLM("Qwen/Qwen3-8B")'], "(qwen3_8b,)"),
+        (
+            [("LLM", "openai/gpt-oss-20b"), ("Reranker", "BAAI/bge-reranker-large")],
+            ['gpt_oss_20b = LLM("openai/gpt-oss-20b")', 'bge_reranker_large = Reranker("BAAI/bge-reranker-large")'],
+            "(gpt_oss_20b, bge_reranker_large)",
+        ),
+    ],
+)
+def test_named_models_are_declared_by_their_names_and_can_be_planned(
+    tmp_path: Path, sources: list[tuple[str, str]], lines: list[str], served: str
+) -> None:
+    """These are of the catalog, so that no lock is needed."""
+    named = [Named(kind, source) for kind, source in sources]
+    text = inventory_text([Answered.of(TARGET, ANSWERS)], models=named)
+    assert all(line in text for line in [*lines, f"models={served}"]) and "Weights" not in text
+    file = write_inventory(tmp_path, [TARGET], text)
+    assert make_plan(Fleet.of(load_inventory(str(file), {})), AROUND).hosts == ("203.0.113.7",)
+
+
+@pytest.mark.parametrize("source", ['a/b")\nimport os#', "a/class", "a/3b", "./weights/", "a/é"])
+def test_whatever_a_model_is_called_the_file_holds_literals_alone(source: str) -> None:
+    """Each in a variable of its own."""
+    text = inventory_text([Answered.of(TARGET, ANSWERS)], models=[Named("LLM", source), Named("Embedder", source)])
+    assigned = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)]
+    first, second = (ast.literal_eval(node.value.args[0]) for node in assigned[:2] if isinstance(node.value, ast.Call))
+    names = {ast.unparse(node.targets[0]) for node in assigned[:2]}
+    assert (first, second, len(names)) == (source, source, 2)
 
 
 def test_an_unknown_card_is_refused_by_the_plan_and_named_in_the_file(tmp_path: Path) -> None:

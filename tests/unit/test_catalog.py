@@ -91,6 +91,12 @@ def test_encoder_parameters_are_the_sum_of_their_parts() -> None:
         "bge-base-en": bert(12, 768, 3072, 30_522 + 512 + 2) + base,
         "labse": bert(12, 768, 3072, 501_153 + 512 + 2) + base,
         "bge-reranker-v2-m3": bert(24, 1024, 4096, 250_002 + 8194 + 1) + large + 1024 + 1,
+        # 30,528 words and 2 segments; no biases but of norms, a third projection for the gate
+        "nomic-embed-text-v1.5": 30_530 * 768 + 2 * 768 + 12 * (4 * 768 * 768 + 3 * 768 * 3072 + 4 * 768),
+        # norms without biases; the first layer has none before attention
+        "gte-modernbert-base": 50_368 * 768 + 22 * (4 * 768 * 768 + 3 * 768 * 1152 + 2 * 768) + 768,
+        "qwen3-embedding-0.6b": 151_669 * 1024 + 28 * (6 * 1024 * 1024 + 3 * 1024 * 3072 + 2304) + 1024,
+        "qwen3-reranker-0.6b": 151_669 * 1024 + 28 * (6 * 1024 * 1024 + 3 * 1024 * 3072 + 2304) + 1024,
         "ms-marco-minilm-l6-v2": bert(6, 384, 1536, 30_522 + 512 + 2) + small + 384 + 1,
     }
     assert {name: CHECKPOINTS[name].shape.parameters for name in counted} == counted

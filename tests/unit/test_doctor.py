@@ -13,14 +13,13 @@ from deploy.doctor.gpu import parse_gpus
 from deploy.doctor.phrases import PHRASES
 from deploy.doctor.readings import Readings
 from deploy.rollout.drift import Drift
-from tests.unit.doctor_fires import KERNEL_ENDS, KERNEL_FIRES
+from tests.unit.doctor_fires import CERTIFICATE_FIRES, KERNEL_ENDS, KERNEL_FIRES
 from tests.unit.doctored import BARE, HEALTHY, NOW, UNITS, WANTED, examined, ids, read, smi
 
 XID = "1795420000.123456 host kernel: NVRM: Xid (PCI:0000:00:06): {}, pid=1234, name=tritonserver, some words"
 SLOT = 'main enginehouse_llm_cache_share{{model="llm"}} {}'
 METRIC = 'main nv_trt_llm_kv_cache_block_metrics{{kv_cache_block_type="{}",model="llm",version="1"}} {}'
 HOLD = '{{"since": {}, "until": {}}}'
-AUTHORITY = "/etc/enginehouse/mutual/authority.pem"
 
 
 def units(old: str, new: str) -> dict[str, str]:
@@ -36,6 +35,7 @@ def servers(record: str) -> dict[str, str]:
 
 FIRES = {
     **KERNEL_FIRES,
+    **CERTIFICATE_FIRES,
     "not-root": {"user": "1000"},
     "recovery-reset": {"smi": smi(("GPU Recovery Action", "Reset"))},
     "recovery-drain": {"smi": smi(("GPU Recovery Action", "Drain and Reset"))},
@@ -124,12 +124,8 @@ FIRES = {
     "undo-waiting": {"undo": "firewall waiting"},
     "undo-taken-back": {"undo": 'firewall {"why": "no new connection confirmed it in time", "when": "today"}'},
     "port-open": {"listening": "00000000:1F40 0A"},
-    "certificate-ended": {"certificates": "/etc/enginehouse/balancer/tls-1.pem notAfter=Nov 22 10:00:00 2026 GMT"},
-    "certificate-ends": {"certificates": "/etc/enginehouse/balancer/tls-1.pem notAfter=Dec  1 10:00:00 2026 GMT"},
-    "fleet-certificate-ended": {"certificates": "/etc/enginehouse/mutual/host.pem notAfter=Nov 22 10:00:00 2026 GMT"},
-    "fleet-authority-ended": {"certificates": f"{AUTHORITY} notAfter=Nov 22 10:00:00 2026 GMT"},
-    "fleet-authority-ends": {"certificates": f"{AUTHORITY} notAfter=May  1 10:00:00 2027 GMT"},
-    "fleet-certificate-ends": {"certificates": "/etc/enginehouse/gateway/mutual.pem notAfter=Dec  1 10:00:00 2026 GMT"},
+    "ordered-certificate-ended": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Nov 22 10:00:00 2026 GMT"},
+    "ordered-certificate-ends": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Dec  1 10:00:00 2026 GMT"},
 }
 """The change of a healthy host that makes each finding; the kinds of other tests are in ELSEWHERE."""
 ENDS = {"gpu-lost": "15", "gpus-unseen": "6", "driver-missing": "127", "driver-not-loaded": "9"}

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, architecture_as, kind_of
+from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.spec import Embedder, Gateway
 from encoders import families
 from encoders.settings import TASKS
@@ -15,17 +16,18 @@ from tests.unit.given import main, pinned, plan
 
 
 def test_every_family_that_the_server_knows_can_be_planned_and_no_others() -> None:
-    rows = [row for row in ARCHITECTURES.values() if row.python]
+    rows = [row for row in (*ARCHITECTURES.values(), *ALSO_ENCODERS.values()) if row.python]
     assert {row.name for row in rows if row.kind == "embedder"} == families.EMBEDDERS.keys()
     assert {row.name for row in rows if row.kind == "reranker"} == families.RERANKERS.keys()
 
 
 def test_every_encoder_of_the_catalog_can_be_fetched_and_has_prefixes_clients_can_ask_for() -> None:
-    rows = [row for row in CHECKPOINTS.values() if ARCHITECTURES[row.shape.architecture].python]
-    assert len(rows) >= 10
+    rows = [row for row in CHECKPOINTS.values() if kind_of(row) != "llm"]
+    assert len(rows) >= 14
     for row in rows:
-        assert set(row.prefixes) <= set(TASKS), row.name
-        assert bool(row.dimensions) == (ARCHITECTURES[row.shape.architecture].kind == "embedder"), row.name
+        architecture = architecture_as(row.shape.architecture, kind_of(row))
+        assert architecture and architecture.python and set(row.prefixes) <= set(TASKS), row.name
+        assert bool(row.dimensions) == (architecture.kind == "embedder"), row.name
 
 
 E5 = {"search_query": "query: ", "search_document": "passage: "}

@@ -18,6 +18,7 @@ from deploy import spec
 from deploy.inventory.fleet import Fleet
 from deploy.spec import (
     AcceptedHoles,
+    Acme,
     Adapter,
     Alias,
     AptMirror,
@@ -31,6 +32,7 @@ from deploy.spec import (
     EngineTrust,
     Firewall,
     Gateway,
+    Https,
     Hub,
     Identity,
     Lookahead,
@@ -68,6 +70,8 @@ DATA = {
     ".Balancer.certificate",
     ".Balancer.clients",
     ".EngineTrust.key",
+    ".Https.certificate",
+    ".Acme.authority",
     ".Hub.ca_file",
     ".Registry.ca_file",
     ".AptMirror.key_file",
@@ -102,7 +106,7 @@ BASES: dict[str, dict[str, Any]] = {
             aliases={"gpt-4o": "gpt-oss-20b", "chat": Alias(models={"gpt-oss-20b": 1})},
             prices={"gpt-oss-20b": Price(prompt=0.1, completion=0.4)},
             url="https://llm.example.com",
-            identity=Identity(header="x-auth-request-email"),
+            identity=Identity(header="x-forwarded-email"),
         ),
         docker=Docker(data_root="/var/lib/docker", daemon={"log-driver": "journald"}),
         driver=Driver(version="580.95.05"),
@@ -131,6 +135,18 @@ BASES: dict[str, dict[str, Any]] = {
         **OF_ENGINES,
     ),
     "holes": host(servers=(replace(MAIN, accepts=AcceptedHoles(ids=("CVE-2026-24207",), reason="a closed network")),)),
+    "https": host(
+        gateway=Gateway(
+            https=Https(acme=Acme(names=("llm.example.com",), email="ops@example.com", authority="ca.pem"))
+        ),
+        firewall=Firewall(rest="closed"),
+    ),
+    "https by a file": host(
+        gateway=Gateway(
+            https=Https(certificate="llm.pem", certificate_key=Secret.env("LLM_KEY"), allow=("10.0.0.0/8",))
+        ),
+        firewall=Firewall(rest="closed"),
+    ),
     "pool": host(
         servers=(replace(MAIN, address="0.0.0.0", protection="balancer"),),
         pool="chat",

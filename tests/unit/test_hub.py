@@ -181,3 +181,31 @@ def test_no_code_of_a_repository_is_run_or_fetched(hub: Standing, tmp_path: Path
     files = resolve(NAME, hub.access()).files
     assert ("modeling_own.py" in files.files, "modeling_own.py" in files.fetched) == (True, False)
     assert not [path for path, _wanted in hub.heard.requests if path.endswith(".py")]
+
+
+def test_a_proxy_of_the_environment_is_the_way_out(hub: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in answers for a host that no name server knows."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", hub.endpoint)
+    hub_client._opener.cache_clear()
+    files = resolve(NAME, Access(endpoint="http://hub.example.invalid")).files
+    hub_client._opener.cache_clear()
+    assert files.parameters == 1_235_814_400
+    assert all(path.startswith(("http://hub.example.invalid/", "http://localhost:")) for path, _ in hub.heard.requests)
+
+
+@pytest.mark.parametrize(
+    ("access", "seen"),
+    [
+        (Access(endpoint="hf-mirror.example"), "'hf-mirror.example'"),
+        (Access(endpoint="file:///etc"), "'file:///etc'"),
+        (Access(ca_file="keys/none.pem"), "No such file"),
+        (Access(ca_file=__file__), ""),
+        (Access(token="hf_secret\nX-Other: 1"), "spaces, line ends"),
+    ],
+)
+def test_a_hub_that_was_declared_wrongly_is_refused_before_it_is_asked(access: Access, seen: str) -> None:
+    """Without a traceback, and without the token."""
+    refused = refusal(NAME, access)
+    assert refused.kind == "hub-access" and seen in refused.facts["seen"] and "hf_secret" not in str(refused)

@@ -31,11 +31,12 @@ def shipped(name: str) -> Plan:
 
 
 def test_the_promised_ones_are_here() -> None:
-    """Nine, beside the first and the one that cuts its GPU."""
+    """Ten, beside the first and the one that cuts its GPU."""
     assert NAMES == [
         "awq_l40s",
         "fleet",
         "h100_engine",
+        "h100_vllm",
         "h100x4_llama70b_128k",
         "h100x4_llama70b_chat",
         "h100x4_llama70b_eagle",
@@ -63,6 +64,7 @@ def test_a_shipped_inventory_prints_this_plan(name: str) -> None:
         ("awq_l40s", ["engine int4_awq"]),
         ("fleet", ["pytorch mxfp4"] * 6 + ["pytorch bfloat16"] * 2),
         ("h100_engine", ["engine fp8"]),
+        ("h100_vllm", ["vllm fp8"]),
         ("h100x4_llama70b_128k", ["engine fp8", "engine fp8"]),
         ("h100x4_llama70b_chat", ["engine fp8"]),
         ("h100x4_llama70b_eagle", ["pytorch fp8"]),

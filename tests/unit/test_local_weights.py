@@ -32,6 +32,15 @@ def test_tensors_add_up_over_all_files(tmp_path: Path) -> None:
     assert (local.stored_bytes, local.parameters) == (2 * 1024 * 1024 + 1000, 1024 * 1024 + 1000)
 
 
+def test_a_second_copy_of_the_weights_is_not_counted(tmp_path: Path) -> None:
+    """gpt-oss keeps one in original/, Mistral one beside the shards: no loader takes both."""
+    safetensors(tmp_path / "model.safetensors", a=("BF16", [1024, 1024]))
+    (tmp_path / "original").mkdir()
+    for copy in ("original/model.safetensors", "consolidated.safetensors"):
+        safetensors(tmp_path / copy, a=("BF16", [1024, 1024]))
+    assert read_local(tmp_path).parameters == 1024 * 1024
+
+
 def test_another_shape_is_another_revision(tmp_path: Path) -> None:
     """Although the file is as long."""
     revisions = []

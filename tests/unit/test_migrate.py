@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from deploy.__main__ import main as enginehouse
 from deploy.io.inventory import load_plan
+from deploy.migrate.findings import Migration
+from deploy.migrate.migration import migrate
 from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES
-from deploy.migrate.vllm import Migration, migrate
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 
@@ -128,7 +129,7 @@ def test_an_unknown_option_is_not_guessed() -> None:
     """It is marked, with the nearest name."""
     (finding,) = [
         candidate
-        for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seq 8").findings
+        for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seqz 8").findings
         if not candidate.is_known
     ]
     assert finding.why == "not read here; near --max-num-seqs"
@@ -141,9 +142,43 @@ def test_a_key_is_never_repeated() -> None:
         assert "secret" not in CliRunner().invoke(enginehouse, words).output.replace("a secret stands", "")
 
 
-def test_a_model_that_the_catalog_lacks_is_said_to_be_unknown() -> None:
-    """With what to type."""
-    assert "enginehouse fit DIRECTORY" in why("vllm serve acme/new-model", "acme/new-model")
+@pytest.mark.parametrize(
+    ("words", "source"),
+    [
+        ("acme/new-model", "acme/new-model"),
+        ("acme/new-model --revision v2", "acme/new-model@v2"),
+        (f"acme/new-model --revision {'a' * 40}", f"acme/new-model@{'a' * 40}"),
+    ],
+)
+def test_a_model_that_the_catalog_lacks_keeps_its_name(words: str, source: str, tmp_path: Path) -> None:
+    """The plan says which command locks it; no number and no commit is made up."""
+    migration = migrate(f"vllm serve {words}")
+    assert migration.is_whole and f'"{source}"' in migration.inventory
+    with pytest.raises(Refusal) as refused:
+        planned(migration, tmp_path)
+    assert refused.value.attempt == f"enginehouse pin {tmp_path}/fleet.py"
+
+
+@pytest.mark.parametrize(
+    ("repository", "declared"),
+    [
+        ("BAAI/bge-m3", "Embedder"),
+        ("intfloat/multilingual-e5-large", "Embedder"),
+        ("sentence-transformers/all-MiniLM-L12-v2", "Embedder"),
+        ("BAAI/bge-reranker-v2-m3", "Reranker"),
+        ("cross-encoder/ms-marco-MiniLM-L6-v2", "Reranker"),
+        ("Qwen/Qwen3-32B", "LLM"),
+    ],
+)
+def test_an_encoder_that_nobody_has_read_is_told_by_its_name(repository: str, declared: str) -> None:
+    """vLLM guesses from the files; a wrong guess of ours is refused by the plan, which has read them."""
+    assert f"model = {declared}(\n" in migrate(f"vllm serve {repository}").inventory
+
+
+def test_a_directory_stays_a_directory(tmp_path: Path) -> None:
+    """As the source of the model, from which the plan reads every number."""
+    migration = migrate(f"vllm serve {tmp_path}/weights")
+    assert migration.is_whole and f'LLM(\n    "{tmp_path}/weights"' in migration.inventory
 
 
 @pytest.mark.parametrize("text", ["", "trtllm-serve Qwen/Qwen3-8B", "vllm serve --max-model-len 8192", "vllm bench"])

@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 
 from deploy.__main__ import main
 from deploy.io import hub as hub_client
+from deploy.io.inventory import confirm_loads
+from deploy.io.inventory import planned as planned_by_verbs
 from deploy.io.model_lock import read_lock
 from deploy.refusals.errors import Refusal
 from tests.unit.hubs import LLAMA, TOKEN, Standing, llama_files, repository, standing, weights
@@ -223,3 +225,35 @@ def test_fit_reads_the_lock_before_it_asks(hub: Standing) -> None:
     enginehouse("pin", inventory(hub, 'LLM("rehearsal/llama-1b")'), "--models")
     hub.heard.requests.clear()
     assert (enginehouse("fit", "h100", "rehearsal/llama-1b").exit_code, hub.heard.requests) == (0, [])
+
+
+def test_init_knows_the_kind_of_a_model_by_its_files(hub: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inventory names each one, and needs a pin and no number."""
+    answers = "os=ubuntu-24.04\nkernel=6.8.0-45-generic\ngpu=10de:2330\nmemory_kib=209715200\ndisk_mib=900000\n"
+    monkeypatch.setattr("deploy.io.ask.ask", lambda target: answers)
+    result = enginehouse("init", "ubuntu@gpu-1", "--model", "rehearsal/llama-1b", "--model", "rehearsal/minilm")
+    assert result.exit_code == 0, result.output
+    assert "enginehouse pin inventories/gpu_1.py, and enginehouse plan inventories/gpu_1.py" in result.stdout
+    text = Path("inventories/gpu_1.py").read_text()
+    assert 'llama_1b = LLM("rehearsal/llama-1b")\nminilm = Embedder("rehearsal/minilm")' in text
+
+
+def test_init_writes_no_inventory_for_a_model_that_is_not_there(hub: Standing) -> None:
+    """Before a machine is asked."""
+    refused = enginehouse("init", "ubuntu@gpu-1", "--model", "rehearsal/none")
+    assert (refused.exit_code, "no such repository" in refused.stderr) == (1, True)
+    assert not Path("inventories").exists()
+
+
+def test_pyinfra_s_own_command_plans_by_the_same_lock(hub: Standing) -> None:
+    """config.py loads the file first; the inventory that deploy.py gets is another object and names no file."""
+    from pyinfra.api.state import State
+    from pyinfra.context import ctx_state
+    from pyinfra_cli.inventory import make_inventory
+
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")')
+    enginehouse("pin", file, "--models")
+    confirm_loads(file)
+    with ctx_state.use(State()):
+        loaded = make_inventory(file, override_data={}, cwd=str(Path.cwd()))
+    assert planned_by_verbs(loaded, next(iter(loaded))).digest == planned(file)["digest"]

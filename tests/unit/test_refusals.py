@@ -11,9 +11,12 @@ from tests.unit import (
     wrong_balancers,
     wrong_believed,
     wrong_gateway,
+    wrong_https,
     wrong_llm,
     wrong_monitors,
+    wrong_names,
     wrong_numbers,
+    wrong_runtimes,
     wrong_sharing,
 )
 from tests.unit.golden import DIRECTORY, same_as_golden
@@ -25,8 +28,11 @@ ALL = {
     **wrong_believed.ALL,
     **wrong_balancers.ALL,
     **wrong_gateway.ALL,
+    **wrong_https.ALL,
     **wrong_sharing.ALL,
     **wrong_monitors.ALL,
+    **wrong_runtimes.ALL,
+    **wrong_names.ALL,
     **wrong_numbers.ALL,
 }
 

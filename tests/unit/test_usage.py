@@ -14,7 +14,9 @@ from deploy.cost.usage import added_up, as_csv, groups_of, rows_of, table
 from deploy.io import usage
 from deploy.io.usage import usage_of
 from deploy.refusals.errors import Refusal
-from deploy.spec import Gateway, Price
+from deploy.spec import Gateway, Identity, Price
+from gateway.fields import Fields
+from gateway.identity import identity_of
 from roles.gateway.settings import settings
 from tests.unit.given import plan, refusals
 from tests.unit.test_balancing import EDGE, planned, serving
@@ -99,6 +101,14 @@ def test_a_price_reaches_the_gateway_and_its_cached_part_costs_the_same_if_nothi
     assert settings(mine, mine.gateway)["prices"] == {"bge": price}
     assert "usage_days" not in settings(mine, mine.gateway)
     assert settings(mine, replace(mine.gateway, usage_days=0))["usage_days"] == 0
+
+
+def test_the_header_of_persons_reaches_the_gateway_as_it_reads_it_and_stands_nowhere_else() -> None:
+    (mine,) = plan(gateway=Gateway(identity=Identity(header="x-forwarded-email"))).slices
+    assert mine.gateway
+    read = identity_of(Fields(json.loads(json.dumps(settings(mine, mine.gateway)))["identity"]))
+    assert (read.header, read.proxies) == (b"x-forwarded-email", {"127.0.0.1"})
+    assert "identity" not in settings(mine, replace(mine.gateway, identity=None))
 
 
 @pytest.mark.parametrize(

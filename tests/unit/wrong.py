@@ -211,7 +211,7 @@ MODELS = {
         "out-of-range",
         'servers["main"].models["nomic"].max_queue_delay_microseconds',
     ),
-    "an unknown checkpoint is offered the nearest": Wrong(
+    "an unknown checkpoint is offered by its hub name": Wrong(
         main(replace(GPT_OSS, checkpoint="gpt-oss-20B-mxfp4")), "unknown-checkpoint", f"{GPT}.checkpoint"
     ),
     "an unknown architecture is offered its own spelling alone": Wrong(
@@ -229,6 +229,21 @@ MODELS = {
         main(replace(RERANKER, checkpoint="nomic-embed-text-v2-moe")),
         "wrong-kind",
         'servers["main"].models["bge"].checkpoint',
+    ),
+    "a decoder that embeds is no LLM": Wrong(
+        main(replace(GPT_OSS, name="qwen", checkpoint="qwen3-embedding-0.6b", weights=OWN, max_seq_len=512)),
+        "wrong-kind",
+        'servers["main"].models["qwen"].checkpoint',
+    ),
+    "states beyond float16 are not kept in it": Wrong(
+        main(replace(EMBEDDER, checkpoint="qwen3-embedding-0.6b", weights=OWN)),
+        "states-beyond-float16",
+        'servers["main"].models["nomic"].dtype',
+    ),
+    "8-bit products are those of BERT and NomicBert": Wrong(
+        main(replace(EMBEDDER, checkpoint="gte-modernbert-base", weights=OWN, products="fp8")),
+        "no-fp8-of-this-family",
+        'servers["main"].models["nomic"].products',
     ),
     "gpt-oss has no engine": Wrong(main(replace(GPT_OSS, path="engine")), "no-engine", f"{GPT}.path"),
     "the engine path is gone after TensorRT-LLM 1.2.1": Wrong(

@@ -85,7 +85,7 @@ ALL = {
         "gateway.identity",
         protection="balancer",
         address="0.0.0.0",
-        identity=Identity(header="x-auth-request-email"),
+        identity=Identity(header="x-forwarded-email"),
     ),
     "a key's header names no person": wrong_gateway(
         "not-a-header-of-persons", "gateway.identity.header", identity=Identity(header="x-api-key")
@@ -93,7 +93,7 @@ ALL = {
     "the host itself names persons": wrong_gateway(
         "identity-from-elsewhere",
         "gateway.identity.proxies",
-        identity=Identity(header="x-auth-request-email", proxies=("10.0.0.9",)),
+        identity=Identity(header="x-forwarded-email", proxies=("10.0.0.9",)),
     ),
     "an origin has no path": wrong_gateway(
         "bad-origin", "gateway.cors_origins", cors_origins=("https://app.example.com/chat",)

@@ -15,7 +15,7 @@ from pathlib import Path
 PREFIX = os.environ.get("ENGINEHOUSE_PREFIX", "")
 SETTINGS, DATA = f"{PREFIX}/etc/enginehouse", f"{PREFIX}/var/lib/enginehouse"
 BEFORE = Path(f"{SETTINGS}/before")
-LABELS = ("enginehouse.server", "enginehouse.build", "io.enginehouse.probe", "enginehouse.exporter")
+LABELS = ("enginehouse.server", "enginehouse.llm", "enginehouse.build", "io.enginehouse.probe", "enginehouse.exporter")
 ENVIRONMENT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
 Step = tuple[str, Callable[[], object]]
 """What goes, in words, and what makes it go."""

@@ -33,6 +33,7 @@ FAMILIES = {
     r"|linux-(modules|objects|signatures)-nvidia-.*",
     **{name: re.escape(name) for name in ("ca-certificates", "curl", "iptables", "nftables", "openssh-client")},
     "HAProxy": "haproxy",
+    "certificates": "certbot",
     "monitoring": "prometheus|promtool|prometheus-(alertmanager|blackbox-exporter|node-exporter)",
     "sharing": r"python3-libtorrent|libtorrent-rasterbar.*|libboost-python.*",
     "the gateway": r"python3(\.\d+)?-venv|python3-(pip|setuptools)-whl",

@@ -38,7 +38,7 @@ from host.removal.packages import packages, roots_of_docker
 from host.removal.put_back import apt_sources, merged_settings
 
 SYSTEMD = f"{PREFIX}/etc/systemd/system"
-UNITS = ("triton@*", "enginehouse-*")
+UNITS = ("triton@*", "llm@*", "enginehouse-*")
 FILES = (
     *(f"{SYSTEMD}/{unit}" for unit in UNITS),
     *(f"{SYSTEMD}/*.wants/{unit}" for unit in UNITS),

@@ -34,6 +34,8 @@ class Service:
     models: dict[str, list[str]]
     units: dict[str, Unit] = field(default_factory=dict)
     holds: dict[str, Hold | None] = field(default_factory=dict)
+    beside: frozenset[str] = frozenset()
+    """Servers with an LLM beside Triton, in a unit of its own: they are ready when both are."""
     is_deaf: bool = False
     """systemd has not answered the last time it was asked."""
     status_line: str = ""
@@ -41,7 +43,10 @@ class Service:
 
     def state(self, server: str) -> State:
         """The current state of a server."""
-        return state_of(self.units.get(server), stops_of(server), self.holds.get(server), time.time())
+        names = [server, *([llm_of(server)] if server in self.beside else [])]
+        stops, hold, now = stops_of(server), self.holds.get(server), time.time()
+        states = [state_of(self.units.get(name), stops, hold, now) for name in names]
+        return min(states, key=lambda state: (state.ready, -state.since if state.ready else state.since))
 
     def agent(self, question: str) -> str:
         """The answer to HAProxy's agent-check: `ready` if a server that it names (`main`, `a,b`) is; else `drain`."""
@@ -70,6 +75,7 @@ class Service:
         """`units` are as systemd tells them; where it tells nothing they stay as they were."""
         properties = "Id,ActiveState,InvocationID,StateChangeTimestampMonotonic"
         units = [f"triton@{name}.service" for name in self.models]
+        units += [f"llm@{name}.service" for name in sorted(self.beside)]
         show = ["systemctl", "show", "-p", properties, *units]
         quiet = asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(*show, stdout=asyncio.subprocess.PIPE, stderr=quiet)
@@ -88,7 +94,8 @@ class Service:
     async def keep_looking(self) -> None:
         """For ever; oftener while a server is on its way to serve."""
         while True:
-            is_settled = all(name in self.units and self.units[name].active for name in self.models)
+            names = [*self.models, *map(llm_of, self.beside)]
+            is_settled = all(name in self.units and self.units[name].active for name in names)
             await asyncio.sleep(ACTIVE_SECONDS if is_settled else OTHER_SECONDS)
             await self.look()
             self.say_states()
@@ -126,16 +133,23 @@ class Service:
             writer.write(head.encode() + (content if method != "HEAD" else b""))
 
 
+def llm_of(server: str) -> str:
+    """The key of the unit of the LLM beside a server."""
+    return f"{server}/llm"
+
+
 def parsed(output: str) -> dict[str, Unit]:
-    """The units of a `systemctl show`, by server."""
+    """The units of a `systemctl show`, by server; of LLMs beside servers too."""
     booted = time.time() - time.monotonic()
     units = {}
     for block in output.split("\n\n"):
         properties = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        if name := re.fullmatch(r"triton@(.+)\.service", properties.get("Id", "")):
+        if name := re.fullmatch(r"(triton|llm)@(.+)\.service", properties.get("Id", "")):
             changed = int(properties.get("StateChangeTimestampMonotonic", "0") or 0) / 1e6
             is_active = properties.get("ActiveState") == "active"
-            units[name[1]] = Unit(is_active, properties.get("InvocationID", ""), booted + changed)
+            units[llm_of(name[2]) if name[1] == "llm" else name[2]] = Unit(
+                is_active, properties.get("InvocationID", ""), booted + changed
+            )
     return units
 
 
@@ -155,7 +169,8 @@ async def conversation(writer: asyncio.StreamWriter) -> Any:
 
 async def serve(wanted: dict[str, Any]) -> int:
     """Never ends by itself. Its unit is active once both ports answer."""
-    service = Service({name: list(server["models"]) for name, server in wanted["servers"].items()})
+    beside = frozenset(name for name, server in wanted["servers"].items() if server.get("llm"))
+    service = Service({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
     await service.look()
     service.holds |= {name: hold_of(name) for name in service.models}
     sockets = [listening(wanted["address"], wanted[f"{kind}_port"]) for kind in ("agent", "ready")]

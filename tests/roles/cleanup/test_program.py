@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
 
+from host import clean_up
 from tests.roles.cleanup.spares import Host
 
 
@@ -146,3 +148,20 @@ def test_a_transfer_that_was_written_to_lately_stays(host: Host) -> None:
     host.make("weights/llama/.new.partial")
     host.call()
     assert host.has("weights/llama") == [".new.partial"]
+
+
+def test_an_llm_beside_triton_keeps_its_weights_its_image_and_its_cache(host: Host) -> None:
+    """For the release that served before too: a way back asks nobody for them."""
+    record = json.loads((host.root / "releases/before/server.json").read_text())
+    record["llm"] = {"image": "vllm@sha256:1"}
+    (host.root / "releases/before/server.json").write_text(json.dumps(record))
+    (host.root / "releases/before/llm").mkdir()
+    (host.root / "releases/before/llm/run").write_text(f"source={host.root}/weights/llama/r1,target=x")
+    for age, name in enumerate(("r4", "r3", "r2", "r1")):
+        host.make(f"weights/llama/{name}", age)
+    host.make("cache/before.llm")
+    host.make("cache/gone.llm")
+    host.call(weights=[str(host.root / "weights/llama/r4")])
+    assert host.has("weights/llama") == ["r1", "r3", "r4"]
+    assert host.has("cache") == ["before.llm"]
+    assert clean_up.images_of(host.root / "releases/before") == {"old", "vllm@sha256:1"}

@@ -14,6 +14,7 @@ from roles.gateway.programs import unit
 from roles.gateway.settings import grpc, rendered
 from tests.roles.gateway.gateways import INVENTORIES, h100, with_gateway
 from tests.roles.slices import SERVER
+from tests.roles.triton.beside import EVERY, host_with
 from tests.unit.golden import same_as_golden
 
 
@@ -44,6 +45,7 @@ def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: s
         assert read.hosts == len(with_gateway(inventory))
         assert set(read.models) == {model.name for server in mine.servers for model in server.models}
         own = {f"{mine.host}/{server.name}" for server in mine.servers}
+        own |= {f"{mine.host}/{server.name}/llm" for server in mine.servers if server.beside}
         assert set(read.servers) == own | {server.name for server in mine.gateway.others}
 
 
@@ -79,6 +81,27 @@ def test_behind_a_balancer_a_server_is_asked_itself_whether_it_is_ready() -> Non
     read = settings_of(json.loads(rendered(mine, replace(gateway, is_behind_balancer=True))))
     (behind,) = read.servers.values()
     assert (bool(alone.ready_url), behind.ready_url, read.url) == (True, "", "https://llm.example.com")
+
+
+def test_an_llm_beside_triton_is_asked_over_http_and_the_encoders_over_grpc() -> None:
+    (mine,) = with_gateway("h100_vllm")
+    assert mine.gateway
+    same_as_golden("gateway/settings-vllm.json", rendered(mine, mine.gateway))
+    read = settings_of(json.loads(rendered(mine, mine.gateway)))
+    (triton, llm), name = read.servers.values(), "llama-3.1-8b-instruct"
+    assert (llm.http, llm.runtime, llm.version, llm.ready_url) == ("127.0.0.1:8010", "vllm", "0.26.0", triton.ready_url)
+    assert (read.models[name].servers, read.models[name].triton_model) == ((llm.name,), name)
+    assert read.models["bge-reranker-large"].servers == (triton.name,)
+
+
+@pytest.mark.parametrize(("runtime", "image"), EVERY)
+def test_the_gateway_reads_the_settings_of_every_runtime(runtime: str, image: str) -> None:
+    """Salts, parsers and formats: the gateway refuses the whole file for one that the program lacks."""
+    mine = host_with(runtime, image)
+    assert mine.gateway
+    read = settings_of(json.loads(rendered(mine, mine.gateway)))
+    assert [server.runtime for server in read.servers.values()] == ["", runtime]
+    assert read.models["llama-3.1-8b-instruct"].salts is (runtime == "vllm")
 
 
 def test_one_llm_in_two_lengths_has_one_name() -> None:

@@ -8,6 +8,7 @@ from deploy.slices.traffic import TrafficServerSlice, TrafficSlice
 from deploy.spec import Gateway
 from tests.roles.preflight.test_preflight import kinds
 from tests.roles.slices import a_slice
+from tests.roles.triton.beside import host_with
 from tests.unit.given import plan
 
 
@@ -45,3 +46,42 @@ def test_a_port_of_the_gateway_is_its_process_s_or_free(changes: dict[str, str],
     """Found before the first change: the gateway comes last, and a host would serve without it."""
     made = plan(gateway=Gateway(ports=(8080, 8081))).slices[0].gateway
     assert kinds(a_slice("debian-12", gateway=made), **changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"listening": "0100007F:1F4A"}, ["port-taken"]),
+        ({"listening": "00000000:1F4A"}, ["port-taken"]),
+        ({"listening": "0100007F:1F4A", "published": "8010"}, []),
+        ({"listening": "0100007F:1F4A", "serving": "llm@main.service"}, []),
+        ({"listening": "0100007F:1F4A", "serving": "triton@main.service"}, ["port-taken"]),
+        ({"listening": "0B00000A:1F4A"}, []),
+    ],
+    ids=str,
+)
+def test_the_port_of_an_llm_beside_triton_is_ours_or_free(changes: dict[str, str], expected: list[str]) -> None:
+    """On loopback, whatever address Triton has."""
+    servers = host_with().servers
+    assert kinds(a_slice("debian-12", servers=servers), **changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("present", "free_mib", "expected"),
+    [
+        ({"image": "present", "image-0": "present"}, 28_000, []),
+        ({"image": "present"}, 28_000, ["disk"]),
+        ({"image": "present"}, 64_000, []),
+        ({"pulling": "enginehouse-pull@1.service"}, 28_000, []),
+        ({}, 64_000, ["disk"]),
+    ],
+    ids=str,
+)
+def test_an_image_beside_triton_that_is_there_asks_for_no_room(
+    present: dict[str, str], free_mib: int, expected: list[str]
+) -> None:
+    """A second run on a finished host is not refused for the room that its first run has used."""
+    mine = host_with()
+    made = a_slice("debian-12", servers=mine.servers, image=mine.image, disk_needed_mib=mine.disk_needed_mib)
+    room = f"/dev/vda1 900000 100000 {free_mib} 12% /"
+    assert kinds(made, **{"room": room, "docker-room": room, **present}) == expected

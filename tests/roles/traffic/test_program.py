@@ -253,3 +253,24 @@ def test_unknown_words_are_answered_with_the_usage(host: Host, words: tuple[str,
 
 def test_a_server_of_another_host_is_not_held(host: Host) -> None:
     assert host.runs("hold", "1m", "mian") == (1, "", "mian: this host has main, two\n")
+
+
+def llm(host: Host, state: str) -> None:
+    """systemd shows the unit of an LLM beside `main` too."""
+    block = UNIT.replace("triton@", "llm@").format(name="main", state=state, invocation="first", at=5_000_000)
+    new = host.units.with_suffix(".more")
+    new.write_text(host.units.read_text().split("\nId=llm@")[0] + "\n" + block)
+    new.rename(host.units)
+
+
+def test_a_server_with_an_llm_beside_it_is_ready_when_both_are(host: Host) -> None:
+    host.wanted["servers"]["main"]["llm"] = True
+    host.write()
+    llm(host, "activating")
+    host.start()
+    assert (host.get("/ready/main")[0], host.get("/ready/two")[0]) == (503, 200)
+    llm(host, "active")
+    assert until(lambda: host.get("/ready/main")[0] == 200)
+    assert host.agent().startswith("ready")
+    llm(host, "failed")
+    assert until(lambda: host.agent().startswith("drain"))

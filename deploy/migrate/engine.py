@@ -1,0 +1,56 @@
+"""A server that is read: how it is started, and what its options are called in vLLM's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deploy.migrate.options import FLAGS, NO_PLACE
+from deploy.migrate.places import PLACES, SHORT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """A server: how it is started, and what its options are called here."""
+
+    title: str
+    image: re.Pattern[str]
+    programs: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+    verbs: frozenset[str] = frozenset()
+    """Words that have to follow a program: `vllm serve`."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    no_place: Mapping[str, str] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
+    values: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables that say what an option says."""
+    says_options_in_variables: bool = False
+    port: int = 8000
+    takes_beginnings: bool = True
+    kind: str = ""
+    takes_a_word: bool = False
+    """True if a word without an option is the model."""
+
+    def place_of(self, name: str) -> str:
+        """The name of an option in vLLM's words, by its beginning where the server takes that."""
+        name = self.renamed.get(name, SHORT.get(name, name))
+        if name in PLACES or self._reason(name) or not self.takes_beginnings or not name.startswith("--"):
+            return name
+        known = [*self.renamed, *self.no_place] + ([] if self.renamed else [*PLACES, *NO_PLACE])
+        whole = {option for option in known if option.startswith(name) and len(name) > 3}
+        (option,) = whole if len(whole) == 1 else (name,)
+        return self.renamed.get(option, option)
+
+    def reason(self, name: str) -> str:
+        """Why an option has no place; empty where that was never read."""
+        base = name.split(".")[0]
+        return self._reason(name) or self._reason(base) or self._reason(base.replace("--no-", "--", 1))
+
+    def _reason(self, name: str) -> str:
+        return self.no_place.get(name, NO_PLACE.get(name, ""))
+
+    def stands_alone(self, name: str) -> bool:
+        """True if an option takes no value."""
+        return name in self.flags or name in FLAGS

@@ -1,0 +1,28 @@
+"""The finding about a word of what was pasted: its place in the inventory, or the reason why it has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A word, with the place where the inventory says it, or why it has none; `is_known` False: nobody read it."""
+
+    said: str
+    place: str = ""
+    why: str = ""
+    is_known: bool = True
+
+
+@dataclass(frozen=True)
+class Migration:
+    """Every word's finding, and an inventory that says what has a place."""
+
+    findings: tuple[Finding, ...]
+    inventory: str
+
+    @property
+    def is_whole(self) -> bool:
+        """True if every word has a place."""
+        return all(finding.place for finding in self.findings)

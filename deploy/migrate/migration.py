@@ -1,0 +1,242 @@
+"""Reads the first server out of pasted text, finds a place for each of its words, and writes the inventory."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, kind_of
+from deploy.catalog.known import KnownCheckpoint
+from deploy.catalog.names import nearest
+from deploy.linter.findings import SECRET_NAME, masked
+from deploy.linter.fragments import fields_of
+from deploy.linter.manifests import Container
+from deploy.linter.options import Option, argparse_options
+from deploy.linter.words import Word, word
+from deploy.migrate.around import VARIABLES, of_docker, of_variables
+from deploy.migrate.around_files import of_container
+from deploy.migrate.counterparts import COUNTERPARTS
+from deploy.migrate.findings import Finding, Migration
+from deploy.migrate.inventory import inventory_text
+from deploy.migrate.options import NO_PLACE
+from deploy.migrate.places import PLACES, Given
+from deploy.migrate.published import as_published, kind_by_name, known_checkpoint, of_branch, of_nim, of_source
+from deploy.migrate.reading import Server, servers_of
+from deploy.migrate.servers import NIM
+from deploy.migrate.weights import is_model, source_of
+from deploy.refusals.refuse import refuse
+from deploy.spec import LLM
+from deploy.spec.sources import HUB_NAME
+
+SECRET = ("--api-key", "--hf-token")
+OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
+"""How places begin that only an LLM has."""
+OF_ENCODERS = ("max_batch_tokens", "max_items")
+EVERY = {**PLACES, **COUNTERPARTS}
+TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
+
+
+def migrate(text: str) -> Migration:
+    """The inventory of the first server in the text, and what it leaves out.
+
+    Raises: a Refusal where there is none, or it names no model.
+    """
+    nameless: Server | None = None
+    for server in servers_of(text):
+        call, findings = _placed(server)
+        if call.repository:
+            return _written(call, findings)
+        nameless = nameless or server
+    if nameless is None:
+        raise _refused("no server was found that is known here", _first_words(text))
+    options = dict.fromkeys(word.text.partition("=")[0] for word in nameless.args if word.text.startswith("-"))
+    raise _refused("it names no model", f"{nameless.engine.title} with {' '.join(options) or 'no options'}"[:120])
+
+
+def _placed(server: Server) -> tuple[Given, list[Finding]]:
+    """The settings that a server's words say, and a finding for each word."""
+    call = Given(port=server.engine.port, kind=server.engine.kind)
+    findings = [*_of_args(server, call), *_of_variables(server, call)]
+    listening = str(call.port)
+    findings += of_docker(server, call, listening)
+    if server.container:
+        findings += of_container(server.container, call, listening)
+        findings += _storage(server.container, call)
+    findings += [Finding(name, why=VARIABLES.get(name, "its value was not seen")) for name in server.files]
+    findings += [_assigned(text) for text in server.assigned]
+    others = dict.fromkeys(server.others)
+    findings += [Finding(f"command {name}", why="not read here", is_known=False) for name in others]
+    if not call.repository and server.engine is NIM and NIM.image.search(server.image):
+        findings.append(of_nim(server.image, call))
+    return call, findings
+
+
+def _written(call: Given, findings: list[Finding]) -> Migration:
+    source = source_of(call.repository, call.mounts)
+    known = known_checkpoint(source)
+    kind = kind_of(known) if known else call.kind or kind_by_name(source)
+    if known is None and HUB_NAME.fullmatch(source.repository):
+        findings = [of_branch(finding, source, call) for finding in findings]
+    if call.adapters:
+        findings.append(Finding("--lora-modules", why="each adapter's commit and rank: LoRA(adapters=(Adapter(…),))"))
+    findings += of_source(source, known, call)
+    if kind == "llm":
+        findings = [as_published(finding, source, known, call) for finding in findings]
+        findings = [*(_of_llm(finding) for finding in findings), *_whole_prompts(call, known)]
+    else:
+        findings = [_of_encoder(finding) for finding in findings]
+        if not known and not call.kind:
+            findings.append(
+                Finding(call.repository, place=f"{kind.capitalize()}(…), by its name: LLM(…) if it is none")
+            )
+    return Migration(tuple(findings), inventory_text(call, source, known, kind, DEFAULT_RELEASE))
+
+
+def _of_encoder(finding: Finding) -> Finding:
+    """The finding as it is for an embedder or a reranker, which have none of an LLM's arguments."""
+    if finding.said.startswith(("--max-model-len", "--context-length", "NIM_MAX_MODEL_LEN")):
+        return Finding(finding.said, place=finding.place.replace("max_seq_len", "max_tokens"), why=finding.why)
+    if finding.place.startswith(OF_LLMS) and not finding.place.startswith(OF_ENCODERS):
+        why = "encoders have no such setting: passes are filled by tokens, nothing is cached"
+        return Finding(finding.said, why=why)
+    return finding
+
+
+def _of_llm(finding: Finding) -> Finding:
+    """The finding as it is for an LLM, which has none of an encoder's arguments."""
+    if finding.place.startswith(OF_ENCODERS):
+        return Finding(finding.said, why="an LLM has max_num_tokens and max_batch_size instead")
+    return finding
+
+
+def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
+    """Other servers take a long prompt in parts unasked; here an iteration has to have room, or is told to."""
+    length = int(call.model.get("max_seq_len", LLM.max_seq_len))
+    room = int(call.model.get("max_num_tokens", LLM.max_num_tokens))
+    if length <= room or "chunked_prefill" in call.model:
+        return []
+    if known and not ARCHITECTURES[known.shape.architecture].chunked_prefill:
+        call.model["max_num_tokens"] = str(length)
+        return [Finding("prompts in parts", place=f"max_num_tokens={length:,}: this model takes a prompt whole")]
+    call.model["chunked_prefill"] = "True"
+    return [Finding("prompts in parts", place="chunked_prefill=True: the other server does so unasked")]
+
+
+def _of_args(server: Server, call: Given) -> Iterator[Finding]:
+    """A finding for every word of the server's own."""
+    for option in argparse_options(server.args):
+        name = option.name.replace("_", "-") if option.name.startswith("--") else option.name
+        alone = server.engine.stands_alone(server.engine.renamed.get(name, name)) or server.engine.stands_alone(name)
+        values = option.values
+        if not name or (alone and values and not option.is_attached):
+            yield from _of_words(server, call, values)
+            values = ()
+        if name:
+            kept = Option(name, values, option.raw, option.is_attached)
+            yield _finding(server, kept, name, call)
+
+
+def _of_words(server: Server, call: Given, words: tuple[Word, ...]) -> Iterator[Finding]:
+    """The model, if the server takes a word for one; words behind it belong to nothing."""
+    for place, value in enumerate(words):
+        if (
+            place == 0
+            and server.engine.takes_a_word
+            and not call.repository
+            and is_model(value.text)
+            and not value.varies
+        ):
+            call.repository = value.text
+        elif value.varies:
+            yield Finding(value.text, why="its value is known only when the shell runs it")
+        else:
+            yield Finding(masked(value.text), why="belongs to no option", is_known=False)
+
+
+def _finding(server: Server, option: Option, written: str, call: Given) -> Finding:
+    """The finding about an option; `written` is how the text says it."""
+    name = server.engine.place_of(option.name)
+    is_secret = name in SECRET or SECRET_NAME.search(written) is not None
+    text = written if is_secret else " ".join([written, *(masked(value.text) for value in option.values)])
+    if option.varies and not is_secret:
+        return Finding(text, why="its value is known only when the shell runs it")
+    why = server.engine.reason(name) or server.engine.reason(option.name)
+    if name in EVERY and not server.engine.no_place.get(name):
+        place, missing = EVERY[name](call, _translated(server, option, name))
+        return Finding(text, place, missing)
+    base = name.split(".")[0]
+    if why or base in ("--speculative-config", "--structured-outputs-config"):
+        return Finding(text, why=why or f"only {base} as JSON was read")
+    known = [*server.engine.renamed, *server.engine.no_place] or [*PLACES, *NO_PLACE]
+    close = nearest(option.name, known)
+    return Finding(text, why=f"not read here{f'; near {close}' if close else ''}", is_known=False)
+
+
+def _translated(server: Server, option: Option, name: str) -> Option:
+    """The option under its name of vLLM, with the value that vLLM has for it."""
+    values = tuple(
+        Word(text, text) if (text := server.engine.values.get((name, value.text))) else value for value in option.values
+    )
+    return Option(name, values, option.raw, option.is_attached)
+
+
+def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
+    """Variables: those that say an option, as that option, and the others."""
+    others: list[tuple[str, str]] = []
+    for name, value in dict(server.variables).items():
+        flag = _flag_of(server, name)
+        if not flag or not value:
+            others.append((name, value))
+        elif flag == "--passthrough":
+            inner = Server(engine=server.engine, args=tuple(word(shlex.quote(part)) for part in value.split()))
+            yield from _of_args(inner, call)
+        else:
+            typed = Word(value, value) if "$" in value else word(shlex.quote(value))
+            finding = _finding(server, Option(flag, (typed,), ()), name, call)
+            yield replace(finding, said=finding.said.replace(f"{name} ", f"{name}=", 1))
+    yield from of_variables(tuple(others))
+
+
+def _flag_of(server: Server, name: str) -> str:
+    """The option that a variable stands for; empty where it stands for none."""
+    if name == "NIM_PASSTHROUGH_ARGS":
+        return "--passthrough"
+    if name in server.engine.variables:
+        return server.engine.variables[name]
+    flag = "--" + name.lower().replace("_", "-")
+    is_option = flag in server.engine.renamed or flag in server.engine.no_place
+    return flag if server.engine.says_options_in_variables and is_option and flag not in SECRET else ""
+
+
+def _assigned(text: str) -> Finding:
+    """The finding about a variable of the script, which was put in where the script uses it."""
+    name, _, value = text.partition("=")
+    shown = name if SECRET_NAME.search(name) else masked(text)
+    return Finding(shown, place=f"put in for ${name}") if value else Finding(shown, why="it is empty")
+
+
+def _storage(container: Container, call: Given) -> Iterator[Finding]:
+    """The model that KServe takes from a storage, if no option names one."""
+    model = fields_of(container.owner, "spec", "model")
+    for key, uri in (("storageUri", container.settings.get("storageUri")), ("model.uri", model.get("uri"))):
+        if isinstance(uri, str) and uri and not call.repository:
+            call.repository = uri
+            name = model.get("name")
+            call.names = call.names or ((name,) if isinstance(name, str) and key == "model.uri" else ())
+            yield Finding(f"{key}: {uri}", place="weights")
+
+
+def _first_words(text: str) -> str:
+    return masked(" ".join(text.split()[:2]))[:80] or "nothing"
+
+
+def _refused(problem: str, seen: str) -> Exception:
+    return refuse(
+        "no-server",
+        problem,
+        where="enginehouse migrate",
+        seen=seen,
+        wanted="a command, docker run, script, compose file or manifest that starts vLLM, SGLang, TGI, TEI or NIM",
+        attempt="enginehouse migrate 'vllm serve Qwen/Qwen3-8B --max-model-len 32k'",
+    )

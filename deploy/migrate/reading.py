@@ -1,0 +1,224 @@
+"""Finds the server in pasted text: in a line, a script, a here-document, `docker run`, a compose file or a manifest.
+
+Variables that the same text assigns are put in the place of their names. Nothing is run, and a name that nobody
+assigned stays open.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from deploy.linter.calls import LAUNCHERS, call_of
+from deploy.linter.docker import PROGRAMS as DOCKERS
+from deploy.linter.docker import run_words
+from deploy.linter.findings import Call
+from deploy.linter.fragments import variables
+from deploy.linter.manifests import COMPOSE, Container, containers
+from deploy.linter.options import Option
+from deploy.linter.shells import SHELLS, text_place
+from deploy.linter.words import Word, here_documents, pasted
+from deploy.migrate.engine import Engine
+from deploy.migrate.servers import ENGINES, NIM
+
+ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+NAME = re.compile(r"\$\$?\{(\w+)(?::?-([^{}$]*))?\}|\$\$?(\w+)|\$\((\w+)\)")
+SILENT = frozenset(["set", "cd", "echo", "true", "exec", "[", "[[", "then", "fi", "do", "done", "mkdir", "cat", "wait"])
+"""Programs of scripts that say nothing about a server."""
+NO_STARTERS = frozenset(["echo", "printf", "grep", "pgrep", "pkill", "kill", "killall", "pip", "pip3", "which", "man"])
+STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
+DEEPEST = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A server as the text starts it, with what stands around it."""
+
+    engine: Engine
+    args: tuple[Word, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+    options: tuple[Option, ...] = ()
+    """Options of `docker run`."""
+    image: str = ""
+    container: Container | None = None
+    others: tuple[str, ...] = ()
+    """Commands of the same script that are not read."""
+    files: tuple[str, ...] = ()
+    """Names of variables that the text takes from elsewhere."""
+    assigned: tuple[str, ...] = ()
+    """Variables of the script itself, as `NAME=value`."""
+
+
+def servers_of(text: str) -> Iterator[Server]:
+    """The servers that the text starts: each of its containers' first, or the first one of a script."""
+    for part in (text, *(document.body for document in here_documents(text))):
+        every = list(containers(part))
+        yield from filter(None, map(_of_container, every))
+        server = None if every else _of_script(part, {}, 0)
+        if server:
+            yield server
+
+
+def _of_script(text: str, assigned: Mapping[str, str], depth: int) -> Server | None:
+    """The first server of a shell's text."""
+    known, exported, own, others = dict(assigned), list[tuple[str, str]](), list[str](), list[str]()
+    for line in pasted(text):
+        for command in line.commands:
+            words = [_filled(part, known) for part in command]
+            pairs = _assignments(words)
+            if pairs is not None:
+                known |= dict(pairs)
+                is_local = ASSIGNED.match(words[0].text) is not None
+                own += [f"{name}={value}" for name, value in pairs] if is_local else []
+                exported += [] if is_local else pairs
+                continue
+            server = _of_command(words, known, depth)
+            if server:
+                return replace(
+                    server,
+                    variables=(*exported, *server.variables),
+                    others=(*others, *server.others),
+                    assigned=(*own, *server.assigned),
+                )
+            call = call_of(words)
+            others += [call.program] if call and call.program not in SILENT else []
+    return None
+
+
+def _assignments(words: Sequence[Word]) -> list[tuple[str, str]] | None:
+    """The variables of a command that only assigns; None for any other command."""
+    rest = list(words)
+    if rest and rest[0].text in ("export", "declare", "local", "readonly", "ENV"):
+        rest = [part for part in rest[1:] if not part.text.startswith("-")]
+    if not rest or not all(ASSIGNED.match(part.text) for part in rest):
+        return None
+    return [(part.text.partition("=")[0], part.text.partition("=")[2]) for part in rest]
+
+
+def _filled(part: Word, known: Mapping[str, str]) -> Word:
+    """The word with the variables put in that the text assigned, or gives a default."""
+    if "$" not in part.text or part.raw.startswith("'"):
+        return part
+    text = NAME.sub(
+        lambda match: known.get(match[1] or match[3] or match[4] or "", match[2] if match[2] is not None else match[0]),
+        part.text,
+    )
+    return part if text == part.text else Word(text if "$" in text else shlex.quote(text), text)
+
+
+def _of_command(words: Sequence[Word], known: Mapping[str, str], depth: int) -> Server | None:
+    """The server that one command starts, itself, in a container, or in a shell."""
+    call = call_of(words)
+    if call is None or depth > DEEPEST:
+        return None
+    before = [part.text.partition("=") for part in call.before if ASSIGNED.match(part.text)]
+    server = _inside(call, words, known, depth)
+    pairs = tuple((name, value) for name, _, value in before)
+    return replace(server, variables=(*pairs, *server.variables)) if server else None
+
+
+def _inside(call: Call, words: Sequence[Word], known: Mapping[str, str], depth: int) -> Server | None:
+    if call.program in DOCKERS and call.args and call.args[0].text in ("run", "create", "container"):
+        return _of_docker(call, known, depth)
+    if call.program in SHELLS and (place := text_place(call)) is not None:
+        return _of_script(call.args[place].text, known, depth + 1)
+    if call.program in LAUNCHERS or call.program in NO_STARTERS:
+        return None
+    engine, args = _started(words)
+    if engine:
+        return Server(engine=engine, args=tuple(args))
+    for part in call.args:
+        if " " in part.text and STARTS.search(part.text):
+            server = _of_script(part.text, known, depth + 1)
+            if server:
+                return server
+    return None
+
+
+def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
+    """The server whose program is among the words, and the words behind it."""
+    for place, part in enumerate(words):
+        name = part.text.rsplit("/", 1)[-1]
+        follows = words[place + 1].text if place + 1 < len(words) else ""
+        for engine in ENGINES:
+            if name in engine.programs and (not engine.verbs or follows in engine.verbs):
+                return engine, list(words[place + (2 if engine.verbs else 1) :])
+            if part.text in engine.modules or (part.text.endswith("openai/api_server.py") and engine.modules):
+                return engine, list(words[place + 1 :])
+    return None, []
+
+
+def _of_docker(call: Call, known: Mapping[str, str], depth: int) -> Server | None:
+    """The server of a `docker run`, by the command inside or by the image."""
+    start = 2 if call.args[0].text == "container" else 1
+    options, left = run_words(call.args[start:])
+    entry = [option.values[0] for option in options if option.name == "--entrypoint" and option.values]
+    server = _in_image(left[0].text if left else "", [*entry, *left[1:]], known, depth, has_entry=bool(entry))
+    if server is None and len(left) == 1 and any(option.value.startswith("NIM_MODEL_") for option in options):
+        server = Server(engine=NIM, args=())
+    if server is None:
+        return None
+    pairs = tuple(
+        (name, value)
+        for option in options
+        if option.name in ("-e", "--env")
+        for name, _, value in [option.value.partition("=")]
+    )
+    return replace(server, options=tuple(options), image=left[0].text, variables=(*pairs, *server.variables))
+
+
+def _in_image(
+    image: str, words: Sequence[Word], known: Mapping[str, str], depth: int, *, has_entry: bool
+) -> Server | None:
+    """The server that runs in an image: the command's, or the image's own."""
+    server = _of_command(words, known, depth + 1) if words else None
+    engine = next((engine for engine in ENGINES if engine.image.search(image)), None)
+    if server or engine is None:
+        return server
+    first = words[0].text if words else ""
+    if has_entry or first in SHELLS or first.startswith("/") or (engine is NIM and first):
+        return None
+    return Server(engine=engine, args=tuple(words[1:] if first in engine.verbs else words))
+
+
+def _of_container(container: Container) -> Server | None:
+    """The server of a service or of a pod's container."""
+    key = "environment" if container.kind == COMPOSE else "env"
+    pairs = tuple((name, value) for name, value, is_written in variables(container.settings.get(key)) if is_written)
+    names = tuple(name for name, _, is_written in variables(container.settings.get(key)) if not is_written)
+    known = dict(pairs)
+    entry = "entrypoint" if container.kind == COMPOSE else "command"
+    has_entry = bool(container.settings.get(entry))
+    server = None
+    script: list[str] = []
+    for line in pasted(container.words):
+        for command in line.commands:
+            words = [_filled(part, known) for part in command]
+            server = server or _in_image(container.image, words, known, 0, has_entry=has_entry)
+            script += [] if server else [words[0].text]
+    if not container.words:
+        server = _in_image(container.image, [], known, 0, has_entry=has_entry)
+    if server is None and _is_kserve(container):
+        words = [
+            _filled(part, known) for line in pasted(container.words) for command in line.commands for part in command
+        ]
+        server, script = Server(engine=ENGINES[-1], args=tuple(words)), []
+    if server is None:
+        return None
+    return replace(
+        server,
+        container=container,
+        image=container.image,
+        variables=(*pairs, *server.variables),
+        others=(*script, *server.others),
+        files=names,
+    )
+
+
+def _is_kserve(container: Container) -> bool:
+    """True for a model that KServe serves with its runtime for Hugging Face."""
+    form = container.settings.get("modelFormat")
+    name = form.get("name") if isinstance(form, Mapping) else ""
+    return str(name) in ("huggingface", "vllm") or container.settings.get("runtime") == "kserve-huggingfaceserver"

@@ -1,0 +1,27 @@
+"""The program that serves an LLM beside its Triton server, as decided: image, start line, settings, pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.slices.image import ImageSlice
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeSlice:
+    """An LLM's own container on the GPUs of its server. It listens on loopback of the host at `port`."""
+
+    name: str
+    """vllm or trtllm-serve."""
+    version: str
+    port: int
+    image: ImageSlice
+    program: tuple[str, ...]
+    arguments: tuple[str, ...]
+    """Words after the program. A word `@RELEASE@/…` is a file of the release."""
+    configuration: dict[str, object]
+    """Content of the YAML file that the arguments name; empty where there is none."""
+    metrics_path: str
+    answers_metric: str
+    """The counter of finished answers, by which the watchdog tells a busy engine from a silent one."""
+    tokens_metric: str

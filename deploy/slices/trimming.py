@@ -1,0 +1,45 @@
+"""A host's slice as plain values without the fields that its inventory does not declare.
+
+So the digests of older inventories stay what they were.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deploy.spec import Gateway
+
+
+def trimmed(plain: dict[str, Any]) -> dict[str, object]:
+    """The slice's plain values without what is not declared."""
+    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing"):
+        if plain[name] is None:
+            del plain[name]
+    if "gateway" in plain:
+        unsaid = {"others": (), "trace_one_in": 0, "prices": (), "usage_days": Gateway().usage_days}
+        unsaid |= {"unknown_fields": "ignore", "cors_origins": (), "default_embedder": "", "default_reranker": ""}
+        unsaid |= {"pages": True, "identity": None}
+        for name, default in unsaid.items():
+            if plain["gateway"][name] == default:
+                del plain["gateway"][name]
+        for alias in plain["gateway"]["aliases"]:
+            for name in ("weights", "sticky", "fallback"):
+                if not alias[name]:
+                    del alias[name]
+    if not plain["pool"]:
+        del plain["pool"], plain["traffic"]
+    for image in (plain["image"], *(server["image"] for server in plain["servers"])):
+        if not image["shared_port"]:
+            del image["shared_port"]
+    for server in plain["servers"]:
+        if not server["traces"]:
+            del server["traces"]
+    models = [model for server in plain["servers"] for model in server["models"]]
+    for model in models:
+        for name in ("drafts_with", "runtime"):
+            if model[name] is None:
+                del model[name]
+    for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):
+        if not engine["unjudged"]:
+            del engine["unjudged"]
+    return plain

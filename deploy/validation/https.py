@@ -1,0 +1,203 @@
+"""HTTPS on a gateway's own host: one certificate, names that an authority can check, and a firewall around it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
+from deploy.catalog.versions import at_least
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Acme, Gateway, Host, Https
+from deploy.spec.surroundings import Surroundings
+from deploy.topology.balancing import is_loopback
+from deploy.topology.gateway import ACME_PORT
+from deploy.topology.monitors import OURS
+from deploy.validation.certificates import file_problems, leaf_problems
+from deploy.validation.firewall import bad_networks
+from deploy.validation.gateway import taken_ports
+from deploy.validation.secrets import named_secret
+
+NAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]", re.I)
+EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z0-9-]+")
+DIRECTORY = re.compile(r"https://[A-Za-z0-9.:\[\]_/~-]+")
+MOST_NAMES = 100
+"""Names of one certificate of Let's Encrypt."""
+BY_ACME = 'acme=Acme(names=("llm.example.com",), email="ops@example.com")'
+BY_FILE = 'certificate="keys/llm.pem", certificate_key=Secret.command("cat", "keys/llm.key")'
+
+
+def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
+    """A refusal for each mistake in the HTTPS of a host's gateway; none without it."""
+    gateway = host.gateway
+    if gateway is None or gateway.https is None:
+        return
+    yield from _before_gateway(gateway)
+    yield from _system(host)
+    yield from _certificate(gateway.https, surroundings)
+    yield from _port(gateway.https, host)
+    yield from bad_networks(gateway.https.allow, "gateway.https.allow")
+    if gateway.https.acme:
+        yield from _acme(gateway.https.acme)
+    if host.firewall is None:
+        yield refuse(
+            "https-without-firewall",
+            "the gateway would be reached from outside, and nothing closes the other ports of the host",
+            where="firewall",
+            seen="no firewall",
+            wanted='a Firewall; rest="closed" leaves SSH, this port and ICMP open',
+            attempt='"firewall": Firewall(rest="closed")',
+        )
+
+
+def _before_gateway(gateway: Gateway) -> Iterator[Refusal]:
+    if gateway.protection or not is_loopback(gateway.address):
+        yield refuse(
+            "https-behind-balancer",
+            "the gateway has two programs that speak TLS with its clients",
+            where="gateway.https",
+            seen=f"an Https, and address={gateway.address!r}, protection={gateway.protection!r}",
+            wanted="TLS on the host, with the gateway on loopback; or TLS at a balancer",
+            attempt='Gateway(address="127.0.0.1", https=Https(…)); or https=None',
+        )
+    if gateway.identity is not None:
+        yield refuse(
+            "identity-over-https",
+            f"every client could write {gateway.identity.header} itself: HAProxy hands on what it is sent",
+            where="gateway.https",
+            seen="an Https, and identity=…",
+            wanted="TLS at the OIDC proxy of the host; or clients whom keys alone tell apart",
+            attempt="https=None with that proxy before the gateway; or identity=None",
+        )
+    if gateway.keys is None:
+        yield refuse(
+            "https-without-keys",
+            "whoever reaches the port could use every model: the gateway asks nobody for a key",
+            where="gateway.keys",
+            seen="None",
+            wanted="a key for each client",
+            attempt='keys="file", the default; `enginehouse key new NAME` makes one',
+        )
+
+
+def _system(host: Host) -> Iterator[Refusal]:
+    """HAProxy of an unknown OS is judged elsewhere: the machine is refused."""
+    fit = [name for name, system in SYSTEMS.items() if at_least(system.haproxy, HAPROXY_FLOOR)]
+    if host.machine.os in SYSTEMS and host.machine.os not in fit:
+        yield refuse(
+            "haproxy-too-old",
+            f"HAProxy {SYSTEMS[host.machine.os].haproxy} of {host.machine.os} was never run before a gateway",
+            where="machine.os",
+            seen=host.machine.os,
+            wanted=f"HAProxy {HAPROXY_FLOOR} or newer: {', '.join(sorted(fit))}",
+            attempt="another OS for this host; or https=None, and TLS of your own before 127.0.0.1:8080",
+        )
+
+
+def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
+    has_file = bool(https.certificate or https.certificate_key)
+    if has_file and https.acme:
+        yield refuse(
+            "two-certificates",
+            "the host has a certificate of yours, and would order another one",
+            where="gateway.https.acme",
+            seen=f"acme, and certificate={https.certificate!r}",
+            wanted="either of the two",
+            attempt=f"Https({BY_ACME}); or Https({BY_FILE})",
+        )
+    elif not has_file and https.acme is None:
+        yield refuse(
+            "https-without-certificate",
+            "nothing says which certificate the host shows its clients",
+            where="gateway.https.certificate",
+            seen="no certificate, and no acme",
+            wanted="a PEM file of this machine with its key; or an ACME authority that gives one",
+            attempt=f"Https({BY_ACME}); or Https({BY_FILE})",
+        )
+    elif bool(https.certificate) != (https.certificate_key is not None) and https.acme is None:
+        has, lacks = ("certificate", "certificate_key") if https.certificate else ("certificate_key", "certificate")
+        yield refuse(
+            "half-a-certificate",
+            f"the host has a {has} and no {lacks}",
+            where=f"gateway.https.{lacks}",
+            seen=f"{has} alone",
+            wanted="both",
+            attempt=f"Https({BY_FILE})",
+        )
+    if https.certificate_key is not None:
+        yield from named_secret("gateway.https.certificate_key", https.certificate_key, "LLM_KEY")
+    files = {"gateway.https.certificate": https.certificate}
+    files |= {"gateway.https.acme.authority": https.acme.authority} if https.acme else {}
+    for where, path in files.items():
+        if file := surroundings.certificates.get(path):
+            yield from file_problems(path, file, surroundings.today, where)
+    if https.acme and (file := surroundings.certificates.get(https.acme.authority)):
+        yield from leaf_problems(https.acme.authority, file, "gateway.https.acme.authority")
+
+
+def _port(https: Https, host: Host) -> Iterator[Refusal]:
+    try:
+        ipaddress.ip_address(https.address)
+    except ValueError:
+        yield refuse(
+            "bad-address",
+            f"{https.address!r} is no address that the host could listen on",
+            where="gateway.https.address",
+            seen=repr(https.address),
+            wanted="an IP address of the host; the names that clients type stand in the certificate",
+            attempt='Https(address="0.0.0.0"), the default',
+        )
+    taken = taken_ports(host) | OURS | {host.traffic.gateways_port: "traffic.gateways_port", 22: "SSH"}
+    taken |= dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+    taken |= {ACME_PORT: "the answer to the authority's challenge"} if https.acme else {}
+    if https.port in taken:
+        yield refuse(
+            "port-twice",
+            f"port {https.port} is given out twice on one host",
+            where="gateway.https.port",
+            seen=f"{https.port}, also {taken[https.port]}",
+            wanted="a port of its own for each listener",
+            attempt=f"Https(port={next(port for port in (443, 8443, 9443) if port not in taken)})",
+        )
+
+
+def _acme(acme: Acme) -> Iterator[Refusal]:
+    if not 1 <= len(acme.names) <= MOST_NAMES:
+        yield refuse(
+            "acme-without-names",
+            f"a certificate has 1 to {MOST_NAMES} names, and this one would have {len(acme.names)}",
+            where="gateway.https.acme.names",
+            seen=f"{len(acme.names)} names",
+            wanted="the DNS names that clients type, each leading to this host",
+            attempt=BY_ACME,
+        )
+    for name in acme.names:
+        if not NAME.fullmatch(name):
+            yield refuse(
+                "bad-name",
+                f"{name!r} is no name that an authority checks by a request to port {ACME_PORT}",
+                where="gateway.https.acme.names",
+                seen=repr(name),
+                wanted="a DNS name with a dot: no address, no wildcard, no URL; others have a certificate file",
+                attempt=f"{BY_ACME}; or Https({BY_FILE})",
+            )
+    if acme.email and not EMAIL.fullmatch(acme.email):
+        yield refuse(
+            "bad-email",
+            f"{acme.email!r} is no address of an account",
+            where="gateway.https.acme.email",
+            seen=repr(acme.email),
+            wanted="NAME@DOMAIN; or nothing, for an account without an address",
+            attempt='email="ops@example.com"',
+        )
+    if not DIRECTORY.fullmatch(acme.directory):
+        yield refuse(
+            "bad-url",
+            f"{acme.directory!r} is no directory of an ACME authority",
+            where="gateway.https.acme.directory",
+            seen=repr(acme.directory),
+            wanted="a URL that begins with https://",
+            attempt=f'directory="{Acme(names=()).directory}", the default',
+        )

@@ -1,0 +1,224 @@
+"""Networks after BERT over packed sequences: a norm before each step, gated feed-forward, rotary positions.
+
+One network for three families, which `modern`, `qwen` and `gemma` read from their config.json. They differ in what
+Shape says: which tokens a layer attends to (all, those before, a window on either side), how many heads share their
+keys and values, which norm stands where. States are added up in float32 whatever the products are in: those of the
+decoders reach values that float16 does not hold.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .choices import Kernels
+from .errors import CheckpointError
+from .nomic import rotations
+from .packing import Packed, firsts, lasts
+from .weights import Shapes, Weights
+
+FLOAT32 = r"norm\.weight$|^head\.|^classifier\."
+"""Norms, and the head of a reranker."""
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+}
+PICKS = {"first": firsts, "last": lasts}
+
+
+@dataclass(frozen=True)
+class Names:
+    """The tensors of a checkpoint without `.weight`; of a layer, behind its number. Empty: the step is not there."""
+
+    word: str
+    layer: str
+    """With the number of the layer as {}."""
+    qkv: tuple[str, ...]
+    out: str
+    before: tuple[str, str]
+    """The norms before attention and before the feed-forward."""
+    gates: tuple[str, ...]
+    """The gate and what it scales, or both in one tensor."""
+    down: str
+    final: str
+    embedded: str = ""
+    after: tuple[str, str] = ("", "")
+    heads: tuple[str, str] = ("", "")
+    """The norms of each head of queries and of keys."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Sizes of the network, as config.json declares them."""
+
+    names: Names
+    vocabulary: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head: int
+    inner: int
+    positions: int
+    epsilon: float
+    bases: tuple[float, ...]
+    """Of each layer's rotation."""
+    windows: tuple[int, ...]
+    """Tokens that each layer attends to on either side; 0: all."""
+    activation: str
+    causal: bool = False
+    centred: bool = False
+    """LayerNorm; else the norm of the root mean square."""
+    shifted: bool = False
+    """Norms scale by 1 + weight."""
+    scale: float = 1.0
+    """Of the words' rows."""
+    first_norm: bool = True
+    """Whether the first layer has a norm before attention."""
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return len(self.windows)
+
+
+def shapes(s: Shape) -> Shapes:
+    """Name and shape of every tensor of the checkpoint's trunk."""
+    n, h = s.names, s.hidden
+    tensors: Shapes = {n.word: (s.vocabulary, h), n.final: (h,)}
+    tensors |= {n.embedded: (h,)} if n.embedded else {}
+    rows = [s.heads * s.head, s.kv_heads * s.head, s.kv_heads * s.head]
+    for index in range(s.layers):
+        layer: Shapes = dict(zip(n.qkv, ((count, h) for count in rows), strict=False))
+        if len(n.qkv) == 1:
+            layer[n.qkv[0]] = (sum(rows), h)
+        layer |= {n.out: (h, rows[0]), n.down: (h, s.inner)}
+        layer |= {name: (2 * s.inner // len(n.gates), h) for name in n.gates}
+        layer |= {name: (h,) for name in (*n.before, *n.after) if name}
+        layer |= {name: (s.head,) for name in n.heads if name}
+        if index == 0 and not s.first_norm:
+            del layer[n.before[0]]
+        tensors |= {f"{n.layer.format(index)}.{name}": size for name, size in layer.items()}
+    return {f"{name}.weight": size for name, size in tensors.items()}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A norm over the last dimension: its weights in float32."""
+
+    weight: Tensor
+    epsilon: float
+    centred: bool
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The norm in float32: any shape to the same."""
+        x = x.float()
+        if self.centred:
+            return F.layer_norm(x, x.shape[-1:], self.weight, None, self.epsilon)
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.epsilon) * self.weight
+
+
+def _unchanged(x: Tensor) -> Tensor:
+    return x
+
+
+class Trunk:
+    """Packed token ids to hidden states [tokens, hidden], float32."""
+
+    def __init__(self, shape: Shape, weights: Weights, kernels: Kernels) -> None:
+        names = shape.names
+        self.scale = shape.scale
+        self.word = weights[f"{names.word}.weight"]
+        self.embedded = norm(shape, weights, names.embedded)
+        head = shape.head
+        turns = {base: rotations(shape.positions, head, base).to(kernels.device) for base in sorted(set(shape.bases))}
+        self.layers = [
+            Layer(shape, weights, index, turns[shape.bases[index]], kernels) for index in range(shape.layers)
+        ]
+        self.final = norm(shape, weights, names.final)
+
+    def __call__(self, batch: Packed) -> Tensor:
+        """Hidden states [tokens, hidden]."""
+        x = self.embedded(self.word[batch.ids].float() * self.scale)
+        for layer in self.layers:
+            x = layer(x, batch)
+        return self.final(x)
+
+
+class Layer:
+    """Attention and a gated feed-forward, each behind a norm and added to its input."""
+
+    def __init__(self, shape: Shape, weights: Weights, index: int, turns: Tensor, kernels: Kernels) -> None:
+        names, at = shape.names, f"{shape.names.layer.format(index)}."
+        self.shape, self.turns, self.kernels, self.window = shape, turns, kernels, shape.windows[index]
+        self.qkv = weights.linear(*(at + name for name in names.qkv)).weight
+        self.out, self.down = (weights.linear(at + name).weight for name in (names.out, names.down))
+        self.up = weights.linear(*(at + name for name in names.gates)).weight
+        first = names.before[0] if index or shape.first_norm else ""
+        self.norms = [norm(shape, weights, name and at + name) for name in (first, names.before[1], *names.after)]
+        self.heads = [norm(shape, weights, name and at + name) for name in names.heads]
+        self.activation = ACTIVATIONS[shape.activation]
+
+    def __call__(self, x: Tensor, batch: Packed) -> Tensor:
+        """The next states: float32 [tokens, hidden] to the same."""
+        before, between, after, last = self.norms
+        kind = self.out.dtype
+        x = x + after(F.linear(self.mixed(before(x).to(kind), batch), self.out))
+        gate, inner = F.linear(between(x).to(kind), self.up).chunk(2, dim=1)
+        return x + last(F.linear(self.activation(gate) * inner, self.down))
+
+    def mixed(self, x: Tensor, batch: Packed) -> Tensor:
+        """The states after attention: [tokens, hidden] to [tokens, heads x head]."""
+        s = self.shape
+        qkv = F.linear(x, self.qkv).view(len(x), -1, s.head)
+        query, key, value = qkv.split((s.heads, s.kv_heads, s.kv_heads), dim=1)
+        turns = self.turns[batch.positions][:, None, :]
+        query, key = (
+            turned_halves(scale(part), turns, x.dtype) for scale, part in zip(self.heads, (query, key), strict=True)
+        )
+        return self.kernels.mix(query, key, value.contiguous(), batch, s.causal, self.window).flatten(1)
+
+
+def norm(shape: Shape, weights: Weights, name: str) -> Callable[[Tensor], Tensor]:
+    """The norm `name`; without a name nothing is changed.
+
+    Raises: KeyError for a name that is not there.
+    """
+    if not name:
+        return _unchanged
+    weight = weights[f"{name}.weight"].float()
+    return Scale(weight + 1 if shape.shifted else weight, shape.epsilon, shape.centred)
+
+
+def turned_halves(x: Tensor, turns: Tensor, kind: torch.dtype) -> Tensor:
+    """Value i of each head turned with value i + head / 2, in `kind`.
+
+    Shape: x [tokens, heads, head] to the same; turns float32 [tokens, 1, head], cosines, then sines.
+    """
+    left, right = x.float().chunk(2, dim=-1)
+    cosine, sine = turns.chunk(2, dim=-1)
+    return torch.cat((left * cosine - right * sine, right * cosine + left * sine), dim=-1).to(kind)
+
+
+def bases(directory: Path, config: dict[str, Any], kinds: tuple[str, ...], legacy: dict[str, str]) -> tuple[float, ...]:
+    """The base of each layer's rotation, by its kind of attention; `legacy` has the key of older files for each kind.
+
+    Raises: CheckpointError for positions that are scaled, KeyError for a base that is missing.
+    """
+    declared = config.get("rope_parameters") or {}
+    by_kind = {kind: declared.get(kind, declared) for kind in set(kinds)}
+    scaled = [
+        row
+        for row in (*by_kind.values(), config.get("rope_scaling") or {})
+        if row.get("rope_type", "default") != "default" or row.get("type")
+    ]
+    if scaled:
+        raise CheckpointError(
+            f"{directory}/config.json: positions are scaled, {scaled[0]}; only unscaled ones are served"
+        )
+    return tuple(float(by_kind[kind]["rope_theta"] if by_kind[kind] else config[legacy[kind]]) for kind in kinds)

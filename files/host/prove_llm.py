@@ -1,0 +1,113 @@
+"""Asks the LLM beside a Triton server for a few tokens. Run by llm@<server>.service after its container's start.
+
+    host prove-llm SERVER
+
+The unit stays "activating" until a token has come: a program that answers /health may have an engine that never does.
+Leaves proof-llm.json beside the server's `current`, in the form of proof.json. Exit 1: not serving.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from typing import Any
+
+from host import places
+from host.prove import ANSWERS, PROMPT, NoRoom, NotServing, Triton, error_in
+from host.systemd import say
+
+TOKENS = 8
+
+
+def main(arguments: list[str]) -> int:
+    """0 once the LLM has answered; 1 where it does not."""
+    place = places.server(arguments[0])
+    server = json.loads((place / "current" / "server.json").read_text())
+    name, began = server["llm"]["name"], time.monotonic()
+    proof: dict[str, Any] = {"ok": False, "reason": "", "release": (place / "current").resolve().name}
+    proof |= {"seconds": {}, "answers": {}}
+    try:
+        engine = Engine(server, arguments[0])
+        prove(engine)
+        proof |= {"ok": True, "seconds": {name: round(time.monotonic() - began, 1)}, "answers": fastest(engine)}
+        say(f"serving {name} ({proof['seconds'][name]} s)", also_print=True)
+    except NotServing as problem:
+        proof["reason"] = str(problem)
+        print(f"not serving: {problem}", file=sys.stderr)
+    try:
+        (place / "proof-llm.json").write_text(json.dumps(proof) + "\n")
+    except OSError as problem:  # a full disk: what has answered serves all the same
+        print(f"proof-llm.json was not written: {problem}", file=sys.stderr)
+    return 0 if proof["ok"] else 1
+
+
+class Engine(Triton):
+    """vLLM or trtllm-serve, reached on loopback over HTTP."""
+
+    def __init__(self, server: dict[str, Any], name: str) -> None:
+        super().__init__({**server, "address": "127.0.0.1", "http_port": server["llm_port"]}, name)
+        self.model, self.runtime = server["llm"]["name"], server["llm"]["runtime"]
+
+    def wait_until_live(self) -> None:
+        """Its page /health answers 200: weights are loaded and its engine runs."""
+        while True:
+            try:
+                if self.ask("/health", seconds=5)[0] == 200:
+                    return
+            except OSError:
+                pass
+            self.pause(f"{self.runtime} is not ready")
+
+
+def prove(engine: Engine) -> None:
+    """The program is ready, and its LLM has answered one prompt."""
+    say(f"waiting for {engine.runtime} to load {engine.model}", also_print=True)
+    engine.wait_until_live()
+    say(f"asking {engine.model}", also_print=True)
+    while True:
+        try:
+            answer(engine)
+            return
+        except NoRoom as problem:
+            engine.pause(str(problem))
+        except OSError as error:
+            raise NotServing(f"{engine.model} does not answer its first prompt ({error})") from None
+
+
+def answer(engine: Engine) -> None:
+    """The LLM generates at least one token for a short prompt."""
+    body = {"model": engine.model, "prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0}
+    status, content = engine.ask("/v1/completions", body)
+    if status in (429, 503):
+        raise NoRoom(f"{engine.model} has a queue that clients keep full, and no room for its first question")
+    if status != 200:
+        raise NotServing(f"{engine.model} answers its first prompt with {status}: {reason(content)}")
+    try:
+        tokens = int(json.loads(content)["usage"]["completion_tokens"])
+    except (ValueError, KeyError, TypeError):
+        raise NotServing(f"{engine.model} answers its first prompt without counting its tokens") from None
+    if tokens < 1:
+        raise NotServing(f"{engine.model} answers its first prompt with nothing")
+
+
+def fastest(engine: Engine) -> dict[str, float]:
+    """Seconds of the LLM's fastest answer, by its name; none where clients leave no room for the question."""
+    times: list[float] = []
+    with contextlib.suppress(NotServing, OSError, ValueError):
+        for _ in range(ANSWERS):
+            began = time.monotonic()
+            answer(engine)
+            times.append(time.monotonic() - began)
+    return {engine.model: round(min(times), 4)} if times else {}
+
+
+def reason(content: bytes) -> str:
+    """The message of an error in OpenAI's form, or the answer itself."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        error = json.loads(content)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)[:600]
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(content)["message"])[:600]
+    return error_in(content)

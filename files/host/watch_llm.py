@@ -1,0 +1,84 @@
+"""The watchdog's look at the LLM beside a Triton server: one short question, judged as those of `watch` are.
+
+A busy program that answers others is slow, and not silent: its own counters of answers and tokens say so.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from host import prove, prove_llm, systemd
+
+
+class Asker(prove_llm.Engine):
+    """The program, asked with one time limit for everything."""
+
+    def __init__(self, served: dict[str, Any], name: str, seconds: float) -> None:
+        super().__init__(served, name)
+        self.seconds, self.page = seconds, served["llm"]["metrics_path"]
+        self.metrics = tuple(served["llm"][key] for key in ("answers_metric", "tokens_metric"))
+
+    def ask(
+        self, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None, seconds: float = 0
+    ) -> tuple[int, bytes]:
+        """As of `prove`, within the watchdog's own limit."""
+        return super().ask(path, body, headers, self.seconds)
+
+    def progress(self) -> float | None:
+        """Answers and tokens that the program has given since it started; None when it does not say."""
+        try:
+            status, content = self.ask(self.page)
+        except OSError:
+            return None
+        return total(content.decode(errors="replace"), self.metrics) if status == 200 else None
+
+
+def total(page: str, metrics: tuple[str, ...]) -> float | None:
+    """The sum of all samples of these metrics on a page of Prometheus; None where it has none of them."""
+    values = [
+        float(line.rsplit(" ", 1)[1])
+        for line in page.splitlines()
+        if line.startswith(tuple(f"{name}{mark}" for name in metrics for mark in "{ "))
+    ]
+    return sum(values) if values else None
+
+
+def look(unit: str, served: dict[str, Any], server: str, memory: dict[str, Any], seconds: float) -> None:
+    """The record of the LLM says whether it answers, is slow or is silent; nothing while its unit starts or stops."""
+    name = memory["llm"] = served["llm"]["name"]
+    state = systemd.show(unit, "ActiveState", "Job", "InvocationID")
+    counts = memory["models"][name]
+    if state["ActiveState"] != "active" or systemd.has_job(state):
+        return
+    if memory.get("llm_invocation") != state["InvocationID"]:
+        memory["llm_invocation"] = state["InvocationID"]
+        counts |= {"misses": 0, "slow": 0, "answered": None}
+    judge(Asker(served, server, seconds), counts)
+
+
+def judge(asker: Asker, counts: dict[str, Any]) -> None:
+    """Counts a miss unless the question was answered, or the program answered somebody else meanwhile."""
+    before = counts["answered"] if counts["answered"] is not None else asker.progress()
+    began = time.monotonic()
+    answers = is_answered(asker)
+    took, now = time.monotonic() - began, asker.progress()
+    moved = now is not None and before is not None and now > before
+    counts["slow"] = int(moved and not answers)
+    if answers:
+        counts["answer_seconds"] = round(took, 3)
+    if answers or moved:
+        counts["misses"] = 0
+    else:
+        counts["misses"] += 1
+        counts["misses_total"] += 1
+    counts["answered"] = counts["answered"] if now is None else now
+
+
+def is_answered(asker: Asker) -> bool:
+    """True if the question got an answer. The text of a wrong answer may quote anything, so nobody repeats it."""
+    try:
+        prove_llm.answer(asker)
+    except (prove.NotServing, OSError, ValueError, KeyError, TypeError):
+        return False
+    return True

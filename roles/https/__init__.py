@@ -1,0 +1,69 @@
+"""HTTPS before a host's gateway: HAProxy on one port, with a certificate of the operator's or of an ACME authority.
+
+The gateway stays on loopback and asks for keys; HAProxy speaks TLS and bounds each address. certbot orders the
+certificate in a unit of its own, whose timer renews it without a run. Nothing here interrupts a server or the gateway;
+a new certificate is read by a reload, and open streams go on. A host that is to have no HTTPS any more loses all of it.
+"""
+
+from __future__ import annotations
+
+from pyinfra import host
+from pyinfra.api.operation import OperationMeta
+
+from deploy.slices.host import Slice
+from deploy.spec import Acme, Https
+from roles._pyinfra import undo
+from roles._pyinfra.facts import HostFacts
+from roles._pyinfra.steps import CachedFact, ask, step
+from roles._shipping import haproxy
+from roles.https import operations
+from roles.https.config import config
+from roles.https.facts import HttpsHost, HttpsLeft
+
+
+def apply(mine: Slice) -> None:
+    """Clients from outside reach the gateway over TLS; or nothing of the role is on the host."""
+    if mine.https and mine.gateway:
+        _apply(mine, mine.https)
+    elif ask(host, HttpsLeft):
+        step(CachedFact(HttpsLeft), operations.retired, name="HTTPS | Take it off: the inventory declares none")
+
+
+def _apply(mine: Slice, https: Https) -> None:
+    fact = CachedFact(HttpsHost, {"certificate": operations.certificate_path(https)})
+    package = step(fact, haproxy.package, name="HTTPS | Install HAProxy")
+    texts = operations.texts(https)
+    placed = step(
+        undo.texts_fact("https", texts),
+        lambda facts: undo.put_watched("https", texts, facts),
+        name="HTTPS | Place units and certificate",
+    )
+    certified = _ordered(https.acme, fact, placed) if https.acme else _sent(https, fact, placed)
+    written = step(
+        fact,
+        lambda facts: operations.written(facts, config(mine, https)),
+        after=[package, placed, *certified],
+        name="HTTPS | Write the configuration",
+    )
+    step(fact, operations.in_force, after=[placed, *certified, written], name="HTTPS | Run HAProxy")
+
+
+def _sent(https: Https, fact: CachedFact[HostFacts], placed: OperationMeta) -> list[OperationMeta]:
+    """The private key of the operator's certificate is there, and nothing orders another one."""
+    sent = step(
+        fact, lambda facts: operations.key(facts, https), after=[placed], name="HTTPS | Send the certificate's key"
+    )
+    return [sent, step(fact, operations.unordered, name="HTTPS | Order no certificate any more")]
+
+
+def _ordered(acme: Acme, fact: CachedFact[HostFacts], placed: OperationMeta) -> list[OperationMeta]:
+    """The authority has given a certificate for the names, and a timer renews it."""
+    tool = step(fact, operations.tool, name="HTTPS | Install certbot")
+    ordered = step(
+        fact,
+        lambda facts: operations.ordered(facts, acme),
+        after=[tool, placed],
+        name="HTTPS | Order the certificate",
+    )
+    timed = step(fact, operations.timed, after=[placed, ordered], name="HTTPS | Renew it by a timer")
+    return [tool, ordered, timed]

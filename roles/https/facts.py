@@ -1,0 +1,59 @@
+"""Facts of a host for the role, asked in one command."""
+
+from __future__ import annotations
+
+from pyinfra.api import FactBase
+
+from roles._pyinfra import together
+from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._shipping.haproxy import DISTRIBUTION
+from roles.https.defaults import (
+    CONFIG,
+    DISTRIBUTION_TIMER,
+    FOLDER,
+    ORDER,
+    ORDERED,
+    ORDERED_CERTIFICATE,
+    STARTED,
+    TIMER,
+    UNIT,
+    UNIT_NAME,
+)
+
+
+class HttpsHost(FactBase[HostFacts]):
+    """Packages, units, configuration, certificates, and whether HAProxy has read the files of now."""
+
+    default = HostFacts
+
+    def command(self, certificate: str) -> str:
+        """`certificate` is the path of the operator's own on the host, or empty."""
+        key = f"{certificate}.key"
+        return script(
+            ask_packages("haproxy", "certbot"),
+            ask_files(CONFIG),
+            ask_units(UNIT_NAME, TIMER, DISTRIBUTION, DISTRIBUTION_TIMER),
+            ask_value("key", f"[ -s {key} ] && stat -c '%a %U' {key}"),
+            ask_value("ordered", f"[ ! -s {ORDERED_CERTIFICATE} ] || cat {ORDERED}"),
+            ask_value("order", f"ls {ORDER}"),
+            ask_value("spare", f"ls {FOLDER}/tls-*.pem{f' | grep -vxF {certificate}' if certificate else ''}"),
+            ask_value("stale", f"sha256sum --status -c {STARTED} || echo stale"),
+        )
+
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
+
+
+class HttpsLeft(FactBase[bool]):
+    """True where the host has the role's unit although the inventory declares no HTTPS for it."""
+
+    default = bool
+
+    def command(self) -> str:
+        return f"[ ! -e {UNIT} ] || echo there"
+
+    def process(self, output: list[str]) -> bool:
+        return "there" in output
+
+
+together.early(HttpsLeft)

@@ -1,0 +1,108 @@
+"""The LLM beside a Triton server as files of the server's release: `llm/run`, and the settings that it names.
+
+The release brings both containers, so that a swap, a way back and a clean-up treat them as one.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+import yaml
+
+from deploy.models.files import ROOT, weights_path
+from deploy.models.runtimes import OF_THE_RELEASE, SETTINGS_FILE
+from deploy.slices.host import ModelSlice, ServerSlice
+from deploy.slices.runtime import RuntimeSlice
+from roles._shipping.places import UNITS
+from roles._shipping.templates import template
+from roles._shipping.texts import HERE, Text
+from roles.triton.defaults import Defaults
+from roles.triton.times import docker_stop_seconds, unit_settings
+
+UNIT = HERE / "files" / "units" / "llm@.service"
+RUN = "llm/run"
+CACHE = "/var/cache/enginehouse"
+ENVIRONMENT = {
+    "HOME": CACHE,
+    "USER": "triton-server",
+    "XDG_CACHE_HOME": CACHE,
+    "CUDA_CACHE_PATH": f"{CACHE}/cuda",
+    "TRITON_CACHE_DIR": f"{CACHE}/triton",
+    "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/inductor",
+    "FLASHINFER_WORKSPACE_BASE": CACHE,
+    "HF_HOME": f"{CACHE}/huggingface",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+"""Compilers keep their results in the release's cache; nobody asks a hub for anything, and nobody is told of it."""
+OF_RUNTIME = {
+    "vllm": {"VLLM_NO_USAGE_STATS": "1", "VLLM_CACHE_ROOT": f"{CACHE}/vllm", "VLLM_CONFIG_ROOT": f"{CACHE}/config"},
+    # Its Responses API would keep prompts and answers in memory.
+    "trtllm-serve": {"TRTLLM_RESPONSES_API_DISABLE_STORE": "1"},
+}
+
+
+def render(
+    server: ServerSlice, model: ModelSlice, runtime: RuntimeSlice, settings: Defaults, uid: int, network: str
+) -> dict[str, bytes]:
+    """The files of the LLM by their path inside the release."""
+    run = template("llm", "run.j2").render(
+        server=server,
+        model=model,
+        runtime=runtime,
+        root=ROOT,
+        uid=uid,
+        network=network,
+        tmp_mib=settings.tmp_mib,
+        pids_limit=settings.pids_limit,
+        shm_mib=max(server.shm_mib, 1024 * len(server.gpus)),
+        directories=[weights_path(files) for files in (model.weights, *model.adapters)],
+        environment=sorted((ENVIRONMENT | OF_RUNTIME[runtime.name]).items()),
+        docker_stop_seconds=docker_stop_seconds(server),
+        lines=lines(runtime.arguments),
+    )
+    files = {RUN: run.encode()}
+    if runtime.configuration:
+        files[SETTINGS_FILE] = yaml.safe_dump(runtime.configuration, sort_keys=False).encode()
+    return files
+
+
+def lines(arguments: tuple[str, ...]) -> list[str]:
+    """The arguments as lines of a shell command: each flag with its value."""
+    rows: list[list[str]] = []
+    for word in arguments:
+        if word.startswith("--") or not rows:
+            rows.append([])
+        rows[-1].append(_quoted(word))
+    return [" ".join(row) for row in rows]
+
+
+def _quoted(word: str) -> str:
+    if word.startswith(f"{OF_THE_RELEASE}/"):
+        return f'"$release"/{shlex.quote(word.removeprefix(f"{OF_THE_RELEASE}/"))}'
+    return shlex.quote(word)
+
+
+def known_to_host(model: ModelSlice, runtime: RuntimeSlice) -> dict[str, object]:
+    """Facts for `prove-llm`, `watch` and a person; `llm_port` is one of the ports that guard.sh keeps."""
+    return {
+        "llm_port": runtime.port,
+        "llm": {
+            "name": model.name,
+            "runtime": runtime.name,
+            "version": runtime.version,
+            "image": runtime.image.pull_reference,
+            "metrics_path": runtime.metrics_path,
+            "answers_metric": runtime.answers_metric,
+            "tokens_metric": runtime.tokens_metric,
+        },
+    }
+
+
+def drop_in(server: ServerSlice, drain_seconds: int) -> Text:
+    """The times of the LLM's unit: those of its server's."""
+    text = unit_settings(server, drain_seconds).replace("Triton's exit timeout", "the program's shutdown time")
+    return Text(f"{UNITS}/llm@{server.name}.service.d/enginehouse.conf", text)

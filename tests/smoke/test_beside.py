@@ -1,0 +1,52 @@
+"""The LLM beside a Triton server: its unit, its container, and a token, asked on the host as the gateway asks."""
+
+from __future__ import annotations
+
+import json
+
+from testinfra.host import Host
+
+from deploy.slices.host import ServerSlice
+
+
+def test_the_unit_is_active_enabled_and_has_never_restarted(machine: Host, server: ServerSlice) -> None:
+    """NRestarts counts the crashes since the last start."""
+    unit = machine.service(f"llm@{server.name}")
+    assert (unit.is_running, unit.is_enabled, unit.systemd_properties["NRestarts"]) == (True, True, "0")
+
+
+def test_the_program_answers_with_tokens_under_the_planned_name(machine: Host, server: ServerSlice) -> None:
+    """A short prompt, over the port that the gateway asks."""
+    assert server.beside
+    model, runtime = server.beside
+    body = json.dumps({"model": model.name, "prompt": "The boiler of a steam engine", "max_tokens": 8})
+    url = f"http://127.0.0.1:{runtime.port}/v1/completions"
+    answer = machine.check_output("curl -sS -H 'Content-Type: application/json' -d %s %s", body, url)
+    assert json.loads(answer)["usage"]["completion_tokens"] > 0
+
+
+def test_the_program_listens_on_loopback_alone(machine: Host, server: ServerSlice) -> None:
+    """It asks nobody for a key."""
+    assert server.beside
+    port = server.beside[1].port
+    bindings = machine.docker(f"llm-{server.name}").inspect()["HostConfig"]["PortBindings"]
+    assert [row for rows in bindings.values() for row in rows] == [{"HostIp": "127.0.0.1", "HostPort": str(port)}]
+
+
+def test_the_container_runs_as_a_user_without_capabilities_on_a_read_only_root(
+    machine: Host, server: ServerSlice
+) -> None:
+    """As Triton's own does."""
+    container = machine.docker(f"llm-{server.name}").inspect()
+    settings = container["HostConfig"]
+    assert container["Config"]["User"].split(":")[0] not in ("", "0", "root")
+    assert (settings["ReadonlyRootfs"], settings["CapDrop"]) == (True, ["ALL"])
+
+
+def test_the_running_container_is_the_planned_image(machine: Host, server: ServerSlice) -> None:
+    """By digest once pinned, not by what a tag says today."""
+    assert server.beside
+    image = server.beside[1].image
+    container = machine.docker(f"llm-{server.name}").inspect()
+    digests = json.loads(machine.check_output("docker image inspect %s", container["Image"]))[0]["RepoDigests"]
+    assert image.pull_reference in [*digests, container["Config"]["Image"]]

@@ -1,0 +1,73 @@
+"""Memory as others published it, beside the planner's own count, with the source of each figure (read 2026-11-27)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from deploy.catalog import CHECKPOINTS
+from deploy.models import memory
+from deploy.models.config_json import checkpoint_of
+from deploy.spec import Checkpoint
+from tests.unit.published import ENTRIES
+from tests.unit.test_memory_latent import DEEPSEEK_V3
+
+GIB = 2**30
+LLAMA_8B = CHECKPOINTS["llama-3.1-8b-instruct"].shape
+LLAMA_70B = CHECKPOINTS["llama-3.3-70b-instruct"].shape
+LLAMA_405B = replace(LLAMA_70B, layers=126, hidden=16_384, heads=128)
+GPT_2_XL = Checkpoint(
+    architecture="GPT2LMHeadModel",
+    parameters=1_557_611_200,
+    layers=48,
+    hidden=1600,
+    heads=25,
+    vocabulary=50_257,
+    positions=1024,
+)
+
+
+def shape(name: str) -> Checkpoint:
+    """The shape of a published repository."""
+    entry = ENTRIES[name]
+    return checkpoint_of(entry["config"], sum(entry["elements"].values()), name)
+
+
+@pytest.mark.parametrize(
+    ("counted", "tokens", "published_bytes"),
+    [
+        # the table of Hugging Face's post on Llama 3.1 (FP16), as huggingface/blog issue 2345 quotes and recomputes it
+        (LLAMA_8B, 16_000, 1.95 * GIB),
+        (LLAMA_8B, 128_000, 15.62 * GIB),
+        (LLAMA_70B, 16_000, 4.88 * GIB),
+        (LLAMA_70B, 128_000, 39.06 * GIB),
+        # 516 KB and 70 KB a token: DeepSeek's paper on V3 and its hardware (May 2025), as quoted by its readers
+        (LLAMA_405B, 1, 516_000),
+        (DEEPSEEK_V3, 1, 70_000),
+        # V3.x seen in llama.cpp with 16 bit: 10.72 GiB at 160k tokens, 68.625 at 1M (provide.ai on DeepSeek V4)
+        (DEEPSEEK_V3, 160 * 1024, 10.72 * GIB),
+        (DEEPSEEK_V3, 1024 * 1024, 68.625 * GIB),
+        # "The weight of remembering", news.future-shock.ai, March 2026: 300 KiB a token of GPT-2 (XL), 128 of Llama 3
+        (GPT_2_XL, 1, 300 * 1024),
+        (LLAMA_8B, 1, 128 * 1024),
+    ],
+)
+def test_a_cache_is_as_large_as_published(counted: Checkpoint, tokens: int, published_bytes: float) -> None:
+    """Within 1 %."""
+    assert tokens * memory.kv_bytes_per_token(counted, "float16") == pytest.approx(published_bytes, rel=0.01)
+
+
+def test_weights_are_as_large_as_published() -> None:
+    """65.52 GB of Qwen3-32B in 16 bit: Intel's queue of low-bit models, April 2026."""
+    mib = memory.llm_weights_mib(shape("qwen3-32b"))
+    assert mib * memory.MIB == pytest.approx(65.52e9, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("gemma-3-1b-it", 26_624), ("glm-4.5-air", 188_416), ("qwen3-30b-a3b", 98_304), ("kimi-k2", 70_272)],
+)
+def test_a_token_of_a_family_that_was_added_takes_its_keys_and_values(name: str, size: int) -> None:
+    """2 x 26 x 1 x 256, 2 x 46 x 8 x 128, 2 x 48 x 4 x 128 and 61 x 576 numbers of 2 bytes; no figure was found."""
+    assert memory.kv_bytes_per_token(shape(name), "bfloat16") == size
