@@ -35,9 +35,28 @@ OPERATION_KEYS = (
 )
 SWITCHES = (
     *("ssh_allow_agent", "ssh_look_for_keys", "ssh_forward_agent", "_sudo", "_use_sudo_login", "_preserve_sudo_env"),
-    *("_use_su_login", "_preserve_su_env", "_doas", "_dzdo"),
+    *("_use_su_login", "_preserve_su_env", "_doas", "_dzdo", "_get_pty"),
 )
 """Keys that are True or False."""
+NUMBERS = {
+    "ssh_connect_retries": (0, 100, "attempts"),
+    "ssh_connect_retry_min_delay": (0, 3600, "seconds"),
+    "ssh_connect_retry_max_delay": (0, 3600, "seconds"),
+    "_timeout": (1, 86_400, "seconds"),
+    "_retries": (0, 100, "attempts"),
+    "_retry_delay": (0, 3600, "seconds"),
+}
+"""Keys that are numbers: least, most and unit."""
+TEXTS = (
+    *("ssh_file_transfer_protocol", "_sudo_user", "_su_user", "_su_shell", "_doas_user", "_dzdo_user"),
+    *("_shell_executable", "_chdir", "_temp_dir"),
+)
+DICTIONARIES = ("ssh_paramiko_connect_kwargs", "_env")
+OUT_OF_STEP = (
+    *("_ignore_errors", "_continue_on_error", "_if", "_run_once", "_serial", "_parallel", "_stdin"),
+    *("_success_exit_codes", "_retry_until"),
+)
+"""Arguments of a single operation, which do harm where they hold for all."""
 PASSWORDS = {
     "ssh_password": 'ssh-copy-id USER@HOST, then "ssh_key": "~/.ssh/id_ed25519" in its place',
     "ssh_key_password": "ssh-add KEY, which asks for it once; leave ssh_key_password out",

@@ -34,6 +34,8 @@ class Format:
     quantisation: str = ""
     pytorch_since: str = ""
     engine: bool = False
+    vllm: bool = True
+    """True if vLLM 0.26.0 reads it: its wheel's list of quantisation methods."""
     why: str = ""
 
 
@@ -53,6 +55,7 @@ _ROWS = (
     Format(name="fp8-tensor", title="FP8 per tensor without ModelOpt", quantisation="fp8", why=_NO_BRANCH),
     Format(
         name="fp8-other-blocks",
+        vllm=False,
         title="FP8 in blocks of another size",
         quantisation="fp8",
         why=f"its loader asserts blocks of {FP8_BLOCK} x {FP8_BLOCK}",
@@ -63,7 +66,7 @@ _ROWS = (
         quantisation="fp8",
         why="its loader reads ModelOpt's formats from hf_quant_config.json, which the repository lacks",
     ),
-    Format(name="modelopt-other", title="another format of ModelOpt", why="nobody here has counted it"),
+    Format(name="modelopt-other", vllm=False, title="another format of ModelOpt", why="nobody here has counted it"),
     Format(
         name="compressed-channels",
         title="compressed-tensors, FP8 per channel",
@@ -91,8 +94,8 @@ _ROWS = (
     ),
     Format(name="awq", title="AWQ", why=_NO_BRANCH),
     Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
-    Format(name="bitsandbytes", title="bitsandbytes", why=_NO_BRANCH),
-    Format(name="unknown", title="a format that nobody here has read about", why=_NO_BRANCH),
+    Format(name="bitsandbytes", title="bitsandbytes", vllm=False, why=_NO_BRANCH),
+    Format(name="unknown", title="a format that nobody here has read about", vllm=False, why=_NO_BRANCH),
 )
 
 NAMED = (

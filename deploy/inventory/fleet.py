@@ -17,6 +17,7 @@ from deploy.inventory.logins import login_problems, one_machine_twice
 from deploy.inventory.plain import walkable
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.types import hints_of, mistyped, unsafe_texts
+from deploy.inventory.words import word_problems
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.refusals.renamed import renamed
@@ -61,6 +62,7 @@ class Fleet:
             data, unreadable = walkable(_data_of(source))
             unread += [(source.name, problem) for problem in unreadable]
             unread += [(source.name, problem) for problem in login_problems(source.name, data)]
+            unread += [(source.name, problem) for problem in word_problems(data)]
             places.append((source.name, place_of(source.name, data)))
             says_gateway |= "gateway" in data
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))

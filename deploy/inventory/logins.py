@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from deploy.catalog.connection_keys import OPERATION_KEYS, PASSWORDS, SSH_KEYS, SWITCHES
+from deploy.catalog.connection_keys import (
+    DICTIONARIES,
+    NUMBERS,
+    OPERATION_KEYS,
+    OUT_OF_STEP,
+    PASSWORDS,
+    SSH_KEYS,
+    SWITCHES,
+    TEXTS,
+)
 from deploy.catalog.names import offer
+from deploy.inventory.reach import is_address, is_name
 from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import described, shortened
+from deploy.refusals.quoting import described, kind_of, shortened
 from deploy.refusals.refuse import refuse
 from deploy.refusals.secrets_in_text import typed_out
 
 HOST = re.compile(r"@?[A-Za-z0-9_:][\w.:%/@+-]*", re.ASCII)
-NAME = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
 LOGIN = {
     "ssh_user": (re.compile(r"[A-Za-z0-9_][\w.@\\-]*\$?", re.ASCII), "the name of a user"),
     "ssh_strict_host_key_checking": (re.compile(r"accept-new|yes|no|off|ask"), "yes, accept-new, no, off or ask"),
@@ -33,19 +41,32 @@ def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
     problems = [] if name.startswith("@") and HOST.fullmatch(name) else list(_address("name", name))
     if data.get("ssh_hostname") is not None:
         problems += _address("ssh_hostname", data["ssh_hostname"])
-    problems += [*_port(data.get("ssh_port")), *_words(data), *_switches(data)]
-    return [*problems, *_unread(data), *_passwords(data)]
+    problems += [*_port(data.get("ssh_port")), *_words(data), *_switches(data), *_numbers(data), *_kinds(data)]
+    return [*problems, *_out_of_step(data), *_unread(data), *_passwords(data), *_secret_name(name)]
+
+
+def _secret_name(name: str) -> Iterator[Refusal]:
+    """A refusal for a token where a host's name belongs: names are in every plan and every line of a run."""
+    for _where, kind in typed_out(name, "name"):
+        yield refuse(
+            "literal-secret",
+            "the name of a host is a secret",
+            where="name",
+            seen=f"{kind}, not shown",
+            wanted="the host's name or address",
+            attempt="write the name; what stands there is in a file now, so make a new one",
+        )
 
 
 def _address(key: str, value: object) -> Iterator[Refusal]:
     """A refusal for a host's name or address with more in it than that, with the parts where they belong."""
-    if isinstance(value, str) and (NAME.fullmatch(value) or is_address(value)):
+    if isinstance(value, str) and (is_name(value) or is_address(value)):
         return
     text = value if isinstance(value, str) else ""
     user, address, port = _parts(text)
     extra = [f'"ssh_user": "{user}"'] if user else []
     extra += [f'"ssh_port": {port}'] if port else []
-    is_usable = bool(NAME.fullmatch(address) or is_address(address)) and address != text
+    is_usable = (is_name(address) or is_address(address)) and address != text
     host = f'("{address}", {{{", ".join(extra)}}})' if key == "name" and extra else f'"{address}"'
     plain = f'"ssh_hostname": "{address}"' + "".join(f", {pair}" for pair in extra)
     yield refuse(
@@ -73,15 +94,6 @@ def _parts(text: str) -> tuple[str, str, str]:
         address, port = rest, ""
     is_user = LOGIN["ssh_user"][0].fullmatch(user) is not None
     return user if is_user else "", address, port if port and 1 <= int(port) <= 65_535 else ""
-
-
-def is_address(text: str) -> bool:
-    """True for an IP address, also of one interface (fe80::1%eth0)."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return text.isprintable() and " " not in text
 
 
 def _port(value: object) -> Iterator[Refusal]:
@@ -130,6 +142,51 @@ def _switches(data: Mapping[str, Any]) -> Iterator[Refusal]:
                 seen=described(value),
                 wanted="True or False",
                 attempt=f'"{key}": True',
+            )
+
+
+def _numbers(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    for key, (least, most, unit) in NUMBERS.items():
+        value = data.get(key)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is not None and not (is_number and least <= value <= most):
+            yield refuse(
+                "unsafe-login",
+                f"`{key}` of a host is a number of {unit}",
+                where=key,
+                seen=f"{value:g}" if is_number and abs(value) < 1e9 else described(value),
+                wanted=f"{least:,} to {most:,}",
+                attempt=f'"{key}": {max(least, 30)}, or leave it out',
+            )
+
+
+def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for each text and each dictionary of pyinfra's that is none."""
+    for key, kind in {**dict.fromkeys(TEXTS, str), **dict.fromkeys(DICTIONARIES, dict)}.items():
+        value = data.get(key)
+        is_text = kind is str and isinstance(value, str) and value.isprintable()
+        if value is not None and not is_text and not (kind is dict and isinstance(value, dict)):
+            yield refuse(
+                "unsafe-login",
+                f"`{key}` of a host has to be {kind_of(kind.__name__)}",
+                where=key,
+                seen=described(value),
+                wanted=kind_of(kind.__name__) + (" of printable characters" if kind is str else ""),
+                attempt=f"leave {key} out, or write {kind_of(kind.__name__)}",
+            )
+
+
+def _out_of_step(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for each argument that would take hosts out of step or let a step that failed pass."""
+    for key in OUT_OF_STEP:
+        if data.get(key) not in (None, False):
+            yield refuse(
+                "out-of-step",
+                f"`{key}` in a host's data holds for every step of a run: gates would open for hosts that failed",
+                where=key,
+                seen=f"`{key}`",
+                wanted="arguments that say how commands run, such as _sudo, _env and _temp_dir",
+                attempt=f"take {key} out",
             )
 
 

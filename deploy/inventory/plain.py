@@ -1,4 +1,7 @@
-"""Host data that every check can walk: keys that are texts, and values that end."""
+"""Host data that every check can walk: keys that are texts, values that end, and no object of a class unknown here.
+
+Such an object may raise when it is compared, printed or asked for an attribute; a `Stranger` stands in its place.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import described
+from deploy.refusals.quoting import Stranger, described
 from deploy.refusals.refuse import refuse
 
 DEEPEST = 40
 """Levels inside one value; the deepest object of the spec has seven."""
 MOST = 100_000
 """Values inside one value of a host's data."""
+SPEC = "deploy.spec"
 
 
 def walkable(data: Mapping[Any, Any]) -> tuple[dict[str, Any], list[Refusal]]:
@@ -26,8 +30,41 @@ def walkable(data: Mapping[Any, Any]) -> tuple[dict[str, Any], list[Refusal]]:
         elif _is_endless(value):
             problems.append(_endless(key))
         else:
-            kept[key] = value
+            kept[key] = _known(value)
     return kept, problems
+
+
+def _known(value: Any) -> Any:
+    """The value with a `Stranger` for each object inside it that is neither plain nor of the spec."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if type(value) in (tuple, list):
+        items = [_known(item) for item in value]
+        is_same = all(known is item for known, item in zip(items, value, strict=True))
+        return value if is_same else type(value)(items)
+    if type(value) is dict:
+        pairs = {_known_key(key): _known(item) for key, item in value.items()}
+        is_same = all(isinstance(key, str) and pairs.get(key) is item for key, item in value.items())
+        return value if is_same else pairs
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith(SPEC):
+        return _known_object(value)
+    return Stranger(described(value))
+
+
+def _known_key(key: Any) -> Any:
+    return key if isinstance(key, (str, int)) else Stranger(described(key))
+
+
+def _known_object(value: Any) -> Any:
+    """The object, or a copy of it that was never checked by itself, with what `_known` makes of its fields."""
+    inside = {field.name: getattr(value, field.name, None) for field in fields(value)}
+    known = {name: _known(item) for name, item in inside.items()}
+    if all(known[name] is item for name, item in inside.items()):
+        return value
+    copy = object.__new__(type(value))
+    for name, item in known.items():
+        object.__setattr__(copy, name, item)
+    return copy
 
 
 def _is_endless(value: Any) -> bool:
@@ -43,11 +80,11 @@ def _is_endless(value: Any) -> bool:
 
 
 def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
+    if type(value) is dict:
         yield from value.values()
-    elif isinstance(value, (tuple, list)):
+    elif type(value) in (tuple, list):
         yield from value
-    elif is_dataclass(value) and not isinstance(value, type):
+    elif is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith(SPEC):
         yield from (getattr(value, field.name, None) for field in fields(value))
 
 

@@ -20,8 +20,13 @@ from deploy.inventory.slips import meant_by
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, kind_of, shortened
 from deploy.refusals.refuse import refuse
+from deploy.refusals.secrets_in_text import without_secrets
 from deploy.spec import Secret
 
+UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
+TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>")
+BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes\[|\.reason$")
+"""Places whose texts may end with a blank, such as `query: ` before a text to embed."""
 MOST = 10**18
 """Numbers beyond have no place in any field; Python cannot even print the longest of them."""
 
@@ -191,7 +196,16 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
     are passed over.
     """
     if isinstance(value, str):
-        if where not in refused and (not value.isprintable() or value.startswith("-")):
+        if where not in refused and (slip := _unfilled(value, where)):
+            yield refuse(
+                "unfilled-text",
+                f"`{where}` {slip}",
+                where=where,
+                seen=shortened(without_secrets(value)),
+                wanted="the text itself",
+                attempt="print the value where the inventory builds it; an unset variable is None there",
+            )
+        elif where not in refused and (not value.isprintable() or value.startswith("-")):
             strange = next((sign for sign in value if not sign.isprintable()), "-")
             yield refuse(
                 "unsafe-text",
@@ -217,6 +231,16 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
     elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield from unsafe_texts(getattr(value, field.name), f"{where}.{field.name}", refused)
+
+
+def _unfilled(text: str, where: str) -> str:
+    """The reason why a text was not meant as it stands; empty if it may have been. Docker's own keys take templates."""
+    if UNSET.search(text):
+        return "holds the word None, as the text of an unset variable does"
+    if TEMPLATE.search(text) and not where.startswith("docker.daemon"):
+        return "is a template that nobody filled in"
+    has_blanks = text != text.strip(" ") and not BLANKS_MEANT.search(where)
+    return "begins or ends with a blank" if has_blanks else ""
 
 
 def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:

@@ -11,6 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from deploy.inventory.fleet import Fleet
+from deploy.io.local_paths import is_file, local_path
 from deploy.io.secrets import described, read
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import together
@@ -44,12 +45,12 @@ def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroun
     named |= {declared.acme.authority for declared in https if declared.acme}
     named |= {name for host in fleet.hosts for name in (host.hub.ca_file, host.registry.ca_file)}
     paths = {name: place(name, root) for name in sorted(named - {""})}
-    return replace(around, certificates={name: certificate(path) for name, path in paths.items() if path.is_file()})
+    return replace(around, certificates={name: certificate(path) for name, path in paths.items() if is_file(path)})
 
 
 def place(name: str, root: Path) -> Path:
     """The path of a certificate that an inventory names."""
-    return root / Path(name).expanduser()
+    return local_path(name, root)
 
 
 def certificate(path: Path) -> CertificateFile:
@@ -109,13 +110,13 @@ def key_problems(balancers: Iterable[BalancerSlice], root: Path, hosts: Iterable
 
 def _of(files: Shown, root: Path) -> Iterator[Refusal]:
     for where, name in files.trusted:
-        if name and not place(name, root).is_file():
+        if name and not is_file(place(name, root)):
             yield missing_certificate(name, where)
     secret, where = files.key, f"{files.place}.certificate_key"
     if secret is None:
         return
     path = place(files.certificate, root)
-    if not path.is_file():
+    if not is_file(path):
         yield missing_certificate(files.certificate, f"{files.place}.certificate")
         return
     try:

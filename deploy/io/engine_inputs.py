@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from deploy.io.local_paths import beside, is_directory, is_file, local_path
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, together
 from deploy.rollout import replay
@@ -38,8 +39,8 @@ def _of_host(slice_: Slice, root: Path) -> Iterator[Refusal]:
 def _trust_problems(trust: EngineTrust, root: Path) -> Iterator[Refusal]:
     if not shutil.which("ssh-keygen"):
         yield _no_program("ssh-keygen", "engine_trust", "apt-get install openssh-client")
-    key = root / Path(trust.key).expanduser()
-    if not key.is_file() and not key.with_name(f"{key.name}.pub").is_file():
+    key = local_path(trust.key, root)
+    if not is_file(key) and not is_file(beside(key, ".pub")):
         yield refuse(
             "no-signing-key",
             f"no engine can be signed: there is no key {trust.key}",
@@ -51,7 +52,7 @@ def _trust_problems(trust: EngineTrust, root: Path) -> Iterator[Refusal]:
 
 
 def _store_problems(store: EngineStore, root: Path) -> Iterator[Refusal]:
-    if store.kind == "directory" and not (root / Path(store.place).expanduser()).is_dir():
+    if store.kind == "directory" and not is_directory(local_path(store.place, root)):
         yield refuse(
             "no-engine-store",
             f"the engine store is no directory here: {store.place}",
@@ -65,7 +66,7 @@ def _store_problems(store: EngineStore, root: Path) -> Iterator[Refusal]:
 
 
 def _calibration_problems(engine: EngineSlice, root: Path) -> Iterator[Refusal]:
-    if engine.calibration and not (root / Path(engine.calibration).expanduser()).is_dir():
+    if engine.calibration and not is_directory(local_path(engine.calibration, root)):
         yield refuse(
             "no-calibration",
             f"{engine.model}: the calibration texts are no directory here",
@@ -79,7 +80,7 @@ def _calibration_problems(engine: EngineSlice, root: Path) -> Iterator[Refusal]:
 def _replay_problems(model: str, wanted: ReplaySlice, root: Path) -> Iterator[Refusal]:
     for name, reader in _READERS.items():
         path = getattr(wanted, name)
-        if path and (reason := _unreadable(root / Path(path).expanduser(), reader)):
+        if path and (reason := _unreadable(local_path(path, root), reader)):
             yield refuse(
                 "replay-file",
                 f"{model}: the {name} of its replay cannot be read",
@@ -110,7 +111,7 @@ _READERS: dict[str, Callable[[str], object]] = {
 
 def _unreadable(path: Path, reader: Callable[[str], object]) -> str:
     """Why the file cannot be used; empty when it can be read and holds something."""
-    if not path.is_file():
+    if not is_file(path):
         return "no such file"
     try:
         return "" if reader(path.read_text("utf-8")) else "an empty file"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.inventory.fleet import Fleet
+from deploy.io.local_paths import is_directory, local_path
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
 from deploy.spec.surroundings import EngineRecord, Surroundings
@@ -24,7 +25,7 @@ DRAFT = "-draft"
 
 def with_engines(surroundings: Surroundings, inventory: Iterable[Any], fleet: Fleet, root: Path) -> Surroundings:
     """These surroundings with the ledger of this inventory and the digests of the calibration texts it names."""
-    records = tuple(read_ledger(root / Path(ledger_of(inventory)).expanduser()))
+    records = tuple(read_ledger(local_path(ledger_of(inventory), root)))
     return replace(surroundings, engines=records, calibrations=dict(_calibrations(fleet, root)))
 
 
@@ -33,8 +34,8 @@ def ledger_of(inventory: Iterable[Any]) -> str:
     for host in inventory:
         data = host.data.dict() if hasattr(host.data, "dict") else host.data
         settings = data.get("engines_settings")
-        if isinstance(settings, dict) and settings.get("ledger"):
-            return str(settings["ledger"])
+        if isinstance(settings, dict) and isinstance(ledger := settings.get("ledger"), str) and ledger:
+            return ledger
     return LEDGER
 
 
@@ -71,8 +72,8 @@ def _calibrations(fleet: Fleet, root: Path) -> Iterator[tuple[str, str]]:
     models = [model for host in fleet.hosts for server in host.servers for model in server.models]
     named = {model.calibration.directory for model in models if isinstance(model, LLM) and model.calibration}
     for name in sorted(named):
-        directory = root / Path(name).expanduser()
-        if directory.is_dir():
+        directory = local_path(name, root)
+        if is_directory(directory) and directory.resolve() not in (root, *root.parents):
             yield name, texts_digest(directory)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
 from deploy.inventory.first_models import Named
 from deploy.io.hub import resolve
+from deploy.io.local_paths import is_directory, local_path
 from deploy.io.local_weights import read_local
 from deploy.io.model_lock import NAME, read_lock
 from deploy.io.pin_models import access_from_environment
@@ -35,10 +36,12 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
     models, local = [], dict(surroundings.local)
     locked = {**read_lock(root / "inventories" / NAME), **read_lock(root / NAME)}
     for word in words:
-        directory = root / Path(word).expanduser()
-        if directory.is_dir():
+        directory = local_path(word, root)
+        if is_directory(directory):
             model, headers = _of_directory(word, directory)
             local[model.weights.directory] = headers
+        elif DIRECTORY.fullmatch(word):
+            raise _no_directory(word, root)
         elif HUB_NAME.fullmatch(word):
             model = _of_hub(word, locked)
         else:
@@ -112,4 +115,15 @@ def _no_checkpoint(word: str, seen: str) -> Refusal:
         seen=seen,
         wanted="config.json, and the safetensors files whose headers say how large the model is",
         attempt=f"hf download REPOSITORY --local-dir {word}",
+    )
+
+
+def _no_directory(word: str, root: Path) -> Refusal:
+    return refuse(
+        "no-checkpoint",
+        f"{word} is no directory here",
+        where=word,
+        seen=f"no {word} in {root}",
+        wanted="a directory with config.json and safetensors files, a name of the catalog, or a hub name",
+        attempt=f"hf download OWNER/NAME --local-dir {word}; or OWNER/NAME itself",
     )

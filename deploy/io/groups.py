@@ -112,7 +112,7 @@ def contradictions(inventory: Any, is_read: Callable[[str], bool]) -> Iterator[t
         keys = {key for _name, data in groups for key in data if isinstance(key, str) and is_read(key)}
         for key in sorted(keys - above):
             values = [(name, data[key]) for name, data in groups if key in data]
-            second_group = next((name for name, value in values if value != values[0][1]), "")
+            second_group = next((name for name, value in values if _differ(value, values[0][1])), "")
             if second_group:
                 yield host.name, _contradiction(host.name, key, values[0][0], second_group)
 
@@ -127,8 +127,16 @@ def repeated_hosts(variables: Mapping[str, Any], is_read: Callable[[str], bool])
         for name, data in (host for host in hosts if isinstance(host, tuple)):
             for key in (key for key in data if isinstance(key, str) and is_read(key)):
                 known_group, known = first.setdefault((name, key), (group, data[key]))
-                if known != data[key]:
+                if _differ(known, data[key]):
                     yield _contradiction(name, key, known_group, group)
+
+
+def _differ(first: Any, second: Any) -> bool:
+    """True if two values differ, or cannot be compared."""
+    try:
+        return first is not second and bool(first != second)
+    except Exception:  # whatever an object of a class unknown here raises
+        return True
 
 
 def _contradiction(host: str, key: str, group: str, second_group: str) -> Refusal:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.inventory.ssh_config import address_of
+from deploy.io.local_paths import local_path
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 
@@ -28,11 +29,11 @@ def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[st
     """
     for host in inventory:
         data = host.data.dict()
-        file = str(data.get("ssh_known_hosts_file") or "")
-        if not file or data.get("ssh_strict_host_key_checking") != "yes":
+        file = data.get("ssh_known_hosts_file")
+        if not isinstance(file, str) or not file or data.get("ssh_strict_host_key_checking") != "yes":
             continue
         try:
-            lines = (root / Path(file).expanduser()).read_text("utf-8").splitlines()
+            lines = local_path(file, root).read_text("utf-8").splitlines()
         except (OSError, ValueError) as error:
             yield host.name, _unreadable(file, str(error))
             continue
@@ -40,7 +41,7 @@ def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[st
         wrong = [(number, line) for number, line in rows if not _is_key(line)]
         yield from ((host.name, _no_key(file, number)) for number, _ in wrong)
         port = data.get("ssh_port") or 22
-        if not isinstance(port, int):
+        if not isinstance(port, int) or not isinstance(data.get("ssh_hostname") or "", str):
             continue  # refused by the fleet
         address = address_of(host.name, data)
         names = {address, f"[{address}]:{port}"} if port == 22 else {f"[{address}]:{port}"}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from deploy.inventory.fleet import Fleet
+from deploy.io.local_paths import is_directory, local_path
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import weights_files
 from deploy.models.resolve import sources_of
@@ -60,8 +61,8 @@ def read_local(directory: Path) -> LocalWeights:
 
 def _existing(names: Iterable[str], root: Path) -> Iterable[tuple[str, LocalWeights]]:
     for name in names:
-        directory = root / Path(name).expanduser()
-        if directory.is_dir() and any(directory.glob("*.safetensors")):
+        directory = local_path(name, root)
+        if is_directory(directory) and any(directory.glob("*.safetensors")):
             yield name, read_local(directory)
 
 

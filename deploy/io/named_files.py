@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.inventory.fleet import Fleet
+from deploy.io.local_paths import beside, is_directory, is_file, local_path
 from deploy.refusals.refuse import model_at
 from deploy.spec import LLM, BalancerHost, Host, Https, MonitorHost, Secret, Server
 
@@ -27,8 +28,8 @@ class NamedFile:
 
     def is_missing(self, root: Path) -> bool:
         """True if there is no such file, or directory, on this machine."""
-        path = root / Path(self.path).expanduser()
-        return not (path.is_dir() if self.is_directory else path.is_file())
+        path = local_path(self.path, root)
+        return not (is_directory(path) if self.is_directory else is_file(path))
 
     def note(self, hosts: list[str]) -> str:
         """A sentence for the plan: which file is missing, and which hosts name it."""
@@ -106,8 +107,8 @@ def files_of_monitor(monitor: MonitorHost) -> Iterator[NamedFile]:
 
 def _has_public_half(key: str, root: Path) -> bool:
     """True if the .pub file of a key is there: the private half may live in an agent."""
-    path = root / Path(key).expanduser()
-    return path.with_name(f"{path.name}.pub").is_file()
+    path = local_path(key, root)
+    return is_file(beside(path, ".pub"))
 
 
 def _files_of_server(server: Server) -> Iterator[NamedFile]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from deploy.inventory.fleet import Fleet
 from deploy.io.hub import Access, resolve
+from deploy.io.local_paths import local_path
 from deploy.io.model_lock import entry_of, lock_of, read_entries, write_lock
 from deploy.io.secrets import read
 from deploy.models.names import catalogued, is_named
@@ -56,7 +57,7 @@ def access_of(hub: Hub) -> Access:
     return Access(
         endpoint=hub.endpoint,
         token=read(hub.token) if hub.token else "",
-        ca_file=str(Path(hub.ca_file).expanduser()) if hub.ca_file else "",
+        ca_file=str(local_path(hub.ca_file, Path())) if hub.ca_file else "",
     )
 
 

@@ -50,7 +50,7 @@ def _may_be_triton(match: re.Match[str], path: str) -> bool:
     port = match["port"] or ""
     elsewhere = port in ("443", "5000") or (match["start"].startswith("https://") and not port)
     ours = path.startswith(("/v2", "/v1/")) or port in ("8000", "8002")
-    return ours and not elsewhere and "$" not in path
+    return ours and not elsewhere and "$" not in path and not path.startswith("/v1/health")
 
 
 def _endpoint(judged: Judged, options: list[Option], url: str, start: str, port: str, path: str) -> None:

@@ -262,7 +262,12 @@ def _published_before(container: Container) -> Iterator[tuple[str, str]]:
         for row in _listed(fields_of(service).get("ports")):
             match = OUTSIDE.fullmatch(_port_text(row))
             if match:
-                yield f"{match['address'] or ''}:{match['outside']}", name
+                yield _key(match), name
+
+
+def _key(match: re.Match[str]) -> str:
+    """The address, port and protocol that a published port takes on the host."""
+    return f"{match['address'] or ''}:{match['outside']}/{match['inside'].partition('/')[2] or 'tcp'}"
 
 
 def _elsewhere(judged: Judged, text: str, taken: dict[str, str]) -> str:
@@ -270,11 +275,11 @@ def _elsewhere(judged: Judged, text: str, taken: dict[str, str]) -> str:
     match = OUTSIDE.fullmatch(text)
     if not match:
         return ""
-    key = f"{match['address'] or ''}:{match['outside']}"
+    key = _key(match)
     if key not in taken:
         taken[key] = "this service"
         return ""
-    used = {name.rpartition(":")[2] for name in taken}
+    used = {name.rpartition(":")[2].partition("/")[0] for name in taken}
     free = next(str(port) for port in range(int(match["outside"]) + 1, 2 * HIGHEST) if str(port) not in used)
     address = f"{match['address']}:" if match["address"] else ""
     judged.add(
@@ -284,5 +289,5 @@ def _elsewhere(judged: Judged, text: str, taken: dict[str, str]) -> str:
         wanted="one port of the host for each port of a container",
         attempt=f"{address}{free}:{match['inside']}",
     )
-    taken[f":{free}"] = "this service"
+    taken[f":{free}/{key.rpartition('/')[2]}"] = "this service"
     return f"{address}{free}:{match['inside']}"

@@ -37,6 +37,8 @@ from deploy.linter.words import Word, varies, word
 
 IS_IMAGE_OR_OPTION = re.compile(r"-|[\w.-]+(?:/[\w./-]+|:[\w.-]+)|\$")
 """How the word after a variable of options looks: another option, an image, or another variable."""
+MOUNT = re.compile(r"[^:\s]+:/[^:/\s][^:\s]*(?::\w+)?")
+"""How a volume looks, and no image: a directory of the container behind the colon."""
 PROGRAMS = ("docker", "podman", "nerdctl")
 
 
@@ -58,7 +60,7 @@ def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
 
 def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) -> Judged:
     judged = Judged()
-    options, left = run_words(args)
+    options, left = _with_volumes(judged, *run_words(args))
     options = judge_published(judged, options)
     image = left[0] if left else Word("", "")
     entry = _entrypoint(options)
@@ -129,6 +131,21 @@ def _ports(judged: Judged, options: list[Option], inner: Call) -> None:
     elif inner.program == "tritonserver":
         inside = [inside_of(option.value) for option in published]
         judge_silent(judged, inside, listening_ports(inner.args), inner.program)
+
+
+def _with_volumes(judged: Judged, options: list[Option], left: list[Word]) -> tuple[list[Option], list[Word]]:
+    """Options and the rest, after volumes that stand where the image belongs got their `-v`."""
+    while len(left) > 1 and MOUNT.fullmatch(left[0].text):
+        judged.add(
+            "volume-without-option",
+            f"`{left[0].text}` stands where the image belongs, and is none: a volume has its option before it",
+            seen=left[0].raw,
+            wanted="-v before each volume",
+            attempt=f"-v {left[0].raw}",
+        )
+        more, rest = run_words(left[1:])
+        options, left = [*options, Option("-v", (left[0],), ("-v", left[0].raw)), *more], rest
+    return options, left
 
 
 def run_words(args: Sequence[Word]) -> tuple[list[Option], list[Word]]:

@@ -40,6 +40,8 @@ JUDGES: dict[str, Judge] = {
     "ENV": others.judge_env,
     "inflight_batcher_llm_client.py": others.judge_batcher_client,
 }
+OTHER_YAML = re.compile(r"^(?:on|jobs|services|apiVersion|kind|spec|stages):", re.MULTILINE)
+"""Keys of compose files, manifests and CI jobs that may begin with `name:`, as a config.pbtxt does."""
 PROGRAM_NAME = re.compile(r"[\w./+-]{1,40}")
 SHELL_GROUP = re.compile(r"\s*\{\s+[\w./-]+(\s|$)")
 FILLED_LATER = ("trtllm-build", "convert_checkpoint.py", "quantize.py", "tritonserver", "trtllm-serve")
@@ -61,7 +63,7 @@ OF_THE_SHELL = (
 )
 """Programs that every script has and nobody needs to read were not judged."""
 ENGINE_PROGRAMS = ("trtllm-build", "convert_checkpoint.py", "quantize.py")
-KNOWN = ("docker run, login, pull, build", *JUDGES, "a config.pbtxt")
+KNOWN = ("docker run, login, pull, build", *JUDGES, "a compose file or manifest", "a config.pbtxt")
 BREAKS = {
     "comment-in-continuation": (
         "a comment ends the command there: the shell runs what stands before it, then the rest as another command",
@@ -80,9 +82,9 @@ BREAKS = {
 def check(text: str, release: str = "") -> Report:
     """The report on pasted text: what is wrong, and what to type. Raises a `Refusal` only for an unknown `release`."""
     target = target_named(release)
-    if is_model_config(text):
+    if is_model_config(text) and not OTHER_YAML.search(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
-    if text.lstrip().startswith("{") and not SHELL_GROUP.match(text):
+    if re.match(r"\s*\{(?!\{)", text) and not SHELL_GROUP.match(text):
         return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
     broken = judge_unreadable(text)
     if broken:
@@ -106,7 +108,7 @@ def check(text: str, release: str = "") -> Report:
             checked += judged
             passed_over += unknown
     if not checked:
-        checked = [_nothing_known(text, passed_over, target)]
+        checked = [_nothing_known(text, list(_to_read(passed_over)) or passed_over, target)]
         passed_over = []
     return Report(target=target, checked=tuple(checked), passed_over=_to_read(passed_over))
 
@@ -276,10 +278,10 @@ def _nothing_known(text: str, programs: list[str], target: Target) -> Checked:
     first = next((line.strip() for line in text.split("\n") if line.strip()), "")
     judged.add(
         "unknown-program",
-        _why_nothing(first, programs),
+        _why_nothing(text.strip(), programs),
         seen=programs[0] if programs else masked(first[:80]) or "(nothing)",
         wanted=f"one of: {several(KNOWN)}",
         attempt="enginehouse check 'trtllm-build --checkpoint_dir …'",
-        is_wrong=not programs or _is_path(first),
+        is_wrong=not programs or _is_path(text.strip()),
     )
     return Checked(where="the text", target=target, findings=tuple(judged.findings))

@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from deploy.catalog.containers import CONTAINER_KEYS, SERVICE_KEYS
+
 COMPOSE, POD = "compose", "pod"
 BEGINS = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:---|\{\{|(?:- )?[\w.-]+:(?:\s|$))")
 """The first line with text begins a mapping, a list of mappings or a document."""
@@ -24,6 +26,7 @@ HOLES_ALONE = re.compile(r"^[ \t]*(?:\{\{[^\n]*\}\}|\.\.\.|…)[ \t]*$", re.MULT
 KEPT = re.compile("\ue000([0-9]+)\ue001")
 LINE_END = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\?\n\s*""", re.DOTALL)
 OF_PODS = frozenset(["args", "resources", "volumeMounts", "imagePullPolicy", "livenessProbe", "readinessProbe"])
+OF_CONTAINERS = SERVICE_KEYS | CONTAINER_KEYS
 OF_JOBS = frozenset(["script", "steps", "stage", "uses", "runs-on"])
 """Keys of CI jobs, which have an image too."""
 MOST_NODES = 50_000
@@ -125,7 +128,7 @@ def _of_document(document: object) -> Iterator[Container]:
         for row in document:
             if isinstance(row, Fields) and _names_a_program(row):
                 yield _container(row, POD, str(row.get("name", "")), owner=row)
-    elif isinstance(document, Fields) and _names_a_program(document):
+    elif isinstance(document, Fields) and _names_a_program(document) and len(document.keys() - OF_CONTAINERS) < 2:
         kind = POD if OF_PODS & set(document) else COMPOSE
         yield _container(document, kind, str(document.get("name", "")), owner=document)
     elif isinstance(document, Fields):

@@ -16,6 +16,10 @@ from deploy.linter.release import Target
 from deploy.linter.words import Word
 
 COUNTS = ("-n", "-np", "--np")
+SEVERAL_HOSTS = frozenset(
+    ["--nnodes", "--dist-init-addr", "--distributed-executor-backend", "--headless", "--hostfile"]
+)
+"""Options of a server whose ranks stand on several hosts, so that one host has fewer GPUs than ranks."""
 SIZES = ("--tp_size", "--pp_size", "--cp_size")
 OTHER_SIZES = (
     *("--tensor-parallel-size", "-tp", "--tp", "--tp-size", "--pipeline-parallel-size", "-pp", "--num-shard"),
@@ -98,6 +102,8 @@ def judge_ranks(call: Call) -> Judged:
 
 def ranks_of(call: Call) -> int:
     """The ranks that a command starts, where they are written out; 0 where they are not."""
+    if any(word.text.partition("=")[0] in SEVERAL_HOSTS for word in call.args):
+        return 0
     if call.program in LAUNCHERS:
         return sum(count_of(before) or 1 for before, _ in programs_of(call))
     return max(count_of(_launcher(call)), world_of(call, (*SIZES, *OTHER_SIZES)))

@@ -21,6 +21,10 @@ OF_GPUS = re.compile(r"gpu|nvidia\.com/|\bmig-|accelerator|amd\.com/|neuron|haba
 MISSPELT = re.compile(r"nvidia\.com/(?:gpus|GPU|GPUs|Gpu)|nvidia[/.-]gpus?|nvidia|gpus?", re.IGNORECASE)
 """Names that people write for `nvidia.com/gpu`."""
 TRITON_PATHS = re.compile(r"/v2(?:/health/(?:live|ready)|/models/[^/]+(?:/versions/[^/]+)?/ready)?|/metrics")
+SEVERAL_PODS = frozenset(["leaderWorkerTemplate", "rayClusterConfig", "workerGroupSpecs", "mpiReplicaSpecs"])
+"""Parts of an object that splits one server over several pods."""
+TEMPLATE = re.compile(r"Runtime$|Config$|Template$")
+"""Kinds of objects whose containers get their GPUs from another object."""
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -153,12 +157,16 @@ def _gpus(
         _resource(judged, f"a GPU is given whole: `{number}` is no number of GPUs", f"{GPU}: {number}", f"{GPU}: 1")
         right["limits"][GPU] = 1
         right["requests"].pop(GPU, None)
-    if need[0] and not _gives(container, {**right["limits"], **right["requests"]}):
+    if (
+        need[0]
+        and not TEMPLATE.search(shown(container.owner.get("kind")))
+        and not _gives(container, {**right["limits"], **right["requests"]})
+    ):
         judge_absence(judged, need, seen=f"no {GPU} among the limits", attempt=f"resources: {{limits: {{{GPU}: 1}}}}")
         if need[0] != CERTAIN:
             return
         right["limits"][GPU] = 1
-    elif number.isdecimal():
+    elif number.isdecimal() and not SEVERAL_PODS & fields_of(container.owner, "spec").keys():
         judge_count(judged, int(number), call, seen=f"{GPU}: {number}", attempt=f"{GPU}: {{ranks}}")
         if judged.findings and judged.findings[-1].kind == "fewer-gpus-than-ranks":
             right["limits"][GPU] = int(judged.findings[-1].attempt.rpartition(" ")[2])

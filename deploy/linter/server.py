@@ -25,6 +25,12 @@ from deploy.linter.release import Target
 from deploy.linter.words import Word
 
 NUMBER = re.compile(r"-?\d+")
+KEYS_OF_PYTHON = (
+    *("shm-default-byte-size", "shm-growth-byte-size", "stub-timeout-seconds", "thread-pool-size"),
+    "shm-region-prefix-name",
+)
+"""Keys of `--backend-config=python,…`; python_backend README and src/python_be.cc, stored copies read 2026-11-27."""
+NO_KEYS_OF_PYTHON = ("shm-size", "shm_size")
 GUESSED = {
     "--model-repo": "--model-repository",
     "--model_repo": "--model-repository",
@@ -123,6 +129,8 @@ def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[st
         )
     if option.varies:
         return list(option.raw)
+    if option.name == "--backend-config" and option.value.startswith("python,"):
+        return _python_backend(judged, option)
     if choices and option.value not in choices:
         near = nearest(option.value, choices) or choices[0]
         _bad_value(judged, option, f"one of {several(choices)}", f"{option.name}={near}")
@@ -132,6 +140,24 @@ def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[st
         return [f"{option.name}={PORTS[option.name][2]}"]
     if option.name in TRITONSERVER_NUMBERS and not option.value.isdecimal():
         _bad_value(judged, option, "a whole number", f"leave {option.name} out")
+        return []
+    return list(option.raw)
+
+
+def _python_backend(judged: Judged, option: Option) -> list[str]:
+    """The words to type for a key of the Python backend; sizes are counted in bytes."""
+    key, _, value = option.value.removeprefix("python,").partition("=")
+    if key in NO_KEYS_OF_PYTHON:
+        judged.add(
+            "unknown-key",
+            f"the Python backend reads no key `{key}`: /dev/shm is as large as the container has it",
+            seen=" ".join(option.raw),
+            wanted=f"one of {several(KEYS_OF_PYTHON)}",
+            attempt="docker run --shm-size 2g, or in a pod an emptyDir of medium Memory on /dev/shm",
+        )
+        return []
+    if key in KEYS_OF_PYTHON[:4] and not value.isdecimal():
+        _bad_value(judged, option, "a whole number", f"leave {option.name}=python,{key} out")
         return []
     return list(option.raw)
 

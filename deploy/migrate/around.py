@@ -127,9 +127,11 @@ def volume_of(call: Given, written: str, value: str) -> Finding:
     inside = rest.partition(":")[0]
     if parts:
         outside, inside = parts.get("source") or parts.get("src", ""), parts.get("target") or parts.get("dst", "")
+    is_directory = bool(inside) and re.match(r"[/~.]", outside) is not None and not varies(outside)
+    if is_directory:
+        call.mounts[inside] = outside
     if inside and SHELF.search(inside):
         return Finding(written, place=STORE)
-    if inside and re.match(r"[/~.]", outside) and not varies(outside):
-        call.mounts[inside] = outside
+    if is_directory:
         return Finding(written, place=f"Weights.local({outside!r}), if the weights lie there")
     return Finding(written, why="only the weights are brought to a host")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE, kind_of
+from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, kind_of
 from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.linter.findings import SECRET_NAME, masked
+from deploy.linter.fragments import fields_of
+from deploy.linter.manifests import Container
 from deploy.linter.options import Option, argparse_options
 from deploy.linter.words import Word, word
 from deploy.migrate.around import VARIABLES, of_docker, of_variables
@@ -20,9 +21,10 @@ from deploy.migrate.findings import Finding, Migration
 from deploy.migrate.inventory import inventory_text
 from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES, Given
-from deploy.migrate.reading import Server, server_of
+from deploy.migrate.published import as_published, kind_by_name, known_checkpoint, of_branch, of_nim, of_source
+from deploy.migrate.reading import Server, servers_of
 from deploy.migrate.servers import NIM
-from deploy.migrate.weights import Source, is_model, source_of
+from deploy.migrate.weights import is_model, source_of
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
 from deploy.spec.sources import HUB_NAME
@@ -30,15 +32,8 @@ from deploy.spec.sources import HUB_NAME
 SECRET = ("--api-key", "--hf-token")
 OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
 """How places begin that only an LLM has."""
-STORED = {"fp8": ("fp8",), "int4_awq": ("awq",), "int4_gptq": ("gptq",)}
-"""Precisions that a checkpoint is published in, by the words of its name or its shape."""
 OF_ENCODERS = ("max_batch_tokens", "max_items")
 EVERY = {**PLACES, **COUNTERPARTS}
-NAMED_LIKE = {
-    "reranker": re.compile(r"rerank|cross-encoder|(?:^|-)ms-marco-", re.IGNORECASE),
-    "embedder": re.compile(r"embed|(?:^|[/-])(?:bge|e5|gte|minilm|labse|mpnet|sentence-t5)(?:-|$)", re.IGNORECASE),
-}
-"""How models that are no LLMs are usually named, if the catalog does not have them."""
 TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 
 
@@ -47,39 +42,46 @@ def migrate(text: str) -> Migration:
 
     Raises: a Refusal where there is none, or it names no model.
     """
-    server = server_of(text)
-    if server is None:
+    nameless: Server | None = None
+    for server in servers_of(text):
+        call, findings = _placed(server)
+        if call.repository:
+            return _written(call, findings)
+        nameless = nameless or server
+    if nameless is None:
         raise _refused("no server was found that is known here", _first_line(text))
+    raise _refused("it names no model", masked(" ".join(word.text for word in nameless.args))[:80] or "no words")
+
+
+def _placed(server: Server) -> tuple[Given, list[Finding]]:
+    """The settings that a server's words say, and a finding for each word."""
     call = Given(port=server.engine.port, kind=server.engine.kind)
     findings = [*_of_args(server, call), *_of_variables(server, call)]
     listening = str(call.port)
     findings += of_docker(server, call, listening)
     if server.container:
         findings += of_container(server.container, call, listening)
-        _storage(server, call)
+        findings += _storage(server.container, call)
     findings += [Finding(name, why=VARIABLES.get(name, "its value was not seen")) for name in server.files]
     findings += [_assigned(text) for text in server.assigned]
-    findings += [
-        Finding(f"command {name}", why="not read here", is_known=False) for name in dict.fromkeys(server.others)
-    ]
-    if not call.repository and server.engine is NIM:
-        findings.append(_of_nim(server.image, call))
-    if not call.repository:
-        raise _refused("it names no model", masked(" ".join(word.text for word in server.args))[:80] or "no words")
-    return _written(call, findings)
+    others = dict.fromkeys(server.others)
+    findings += [Finding(f"command {name}", why="not read here", is_known=False) for name in others]
+    if not call.repository and server.engine is NIM and NIM.image.search(server.image):
+        findings.append(of_nim(server.image, call))
+    return call, findings
 
 
 def _written(call: Given, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
-    known = _known(source)
-    kind = kind_of(known) if known else call.kind or _kind_by_name(source)
+    known = known_checkpoint(source)
+    kind = kind_of(known) if known else call.kind or kind_by_name(source)
     if known is None and HUB_NAME.fullmatch(source.repository):
-        findings = [_of_branch(finding, source, call) for finding in findings]
+        findings = [of_branch(finding, source, call) for finding in findings]
     if call.adapters:
         findings.append(Finding("--lora-modules", why="each adapter's commit and rank: LoRA(adapters=(Adapter(…),))"))
-    findings += _of_source(source, known, call)
+    findings += of_source(source, known, call)
     if kind == "llm":
-        findings = [_as_published(finding, source, known, call) for finding in findings]
+        findings = [as_published(finding, source, known, call) for finding in findings]
         findings = [*(_of_llm(finding) for finding in findings), *_whole_prompts(call, known)]
     else:
         findings = [_of_encoder(finding) for finding in findings]
@@ -88,74 +90,6 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
                 Finding(call.repository, place=f"{kind.capitalize()}(…), by its name: LLM(…) if it is none")
             )
     return Migration(tuple(findings), inventory_text(call, source, known, kind, DEFAULT_RELEASE))
-
-
-def _known(source: Source) -> KnownCheckpoint | None:
-    name = source.repository.lower()
-    return next((row for row in CHECKPOINTS.values() if name and row.repository.lower() == name), None)
-
-
-def _kind_by_name(source: Source) -> str:
-    return next((kind for kind, form in NAMED_LIKE.items() if form.search(source.repository or source.tail)), "llm")
-
-
-def _of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Iterator[Finding]:
-    """The place of the weights in the inventory, and what about them is the operator's to do."""
-    if source.why:
-        yield Finding(call.repository, why=source.why)
-    elif source.directory:
-        yield Finding(call.repository, place=f"weights from {source.directory}, on the machine where plan is typed")
-    elif call.repository != source.repository and known:
-        at = f" at {source.revision[:12]}" if source.revision else ""
-        yield Finding(call.repository, place=f"weights of {source.repository}{at}")
-    elif known is None and "/" in source.repository:
-        yield Finding(
-            source.repository, place="a model by its hub name: enginehouse pin FILE asks for its commit and shape"
-        )
-    elif known is None:
-        yield Finding(source.repository, why="no repository of a hub is named like this: OWNER/NAME")
-    elif not (call.revision or source.revision):
-        yield Finding(source.repository, place=f"weights at the catalog's commit {known.revision[:12]}")
-
-
-def _of_branch(finding: Finding, source: Source, call: Given) -> Finding:
-    """The finding of a revision that stands after the model's name, where a branch or a tag may stand too."""
-    option, _, revision = finding.said.partition(" ")
-    if option not in ("--revision", "--model-revision") or not HUB_NAME.fullmatch(f"{source.repository}@{revision}"):
-        return finding
-    call.revision = revision
-    return Finding(finding.said, place=f"{source.repository}@{revision}; enginehouse pin FILE locks its commit")
-
-
-def _of_nim(image: str, call: Given) -> Finding:
-    """The model that an image of NIM is named after, where the catalog has it."""
-    name = image.partition("@")[0].partition(":")[0].rsplit("/", 1)[-1]
-    row = next((row for row in CHECKPOINTS.values() if row.name == name), None)
-    owner = image.partition("nvcr.io/nim/")[2].partition("/")[0]
-    call.repository = row.repository if row else f"{owner}/{name}"
-    if row:
-        return Finding(image, place=f"weights of {row.repository}")
-    return Finding(
-        image, why=f"the hub's name of this model was not found; {call.repository} is a guess from the image"
-    )
-
-
-def _as_published(finding: Finding, source: Source, known: KnownCheckpoint | None, call: Given) -> Finding:
-    """The finding about a setting that the published weights decide: how they are stored, and prompts in parts."""
-    if finding.place.startswith("precision=") and (word := call.model.get("precision", "").strip('"')) in STORED:
-        name = f"{source.repository} {source.directory}".lower()
-        is_stored = known.shape.quantisation in STORED[word] if known else any(part in name for part in STORED[word])
-        call.model.pop("precision")
-        if is_stored:
-            return Finding(finding.said, place="precision left out: what the checkpoint holds")
-        why = f'weights are served as they are stored; path="engine" with precision="{word}" builds an engine of them'
-        return Finding(finding.said, why=why)
-    takes_parts = known is None or ARCHITECTURES[known.shape.architecture].chunked_prefill
-    if "chunked_prefill=True" in finding.place and not takes_parts:
-        call.model.pop("chunked_prefill", None)
-        rest = finding.place.replace("chunked_prefill=True", "").strip(", ")
-        return Finding(finding.said, place=rest, why="" if rest else "TensorRT-LLM takes this model's prompts whole")
-    return finding
 
 
 def _of_encoder(finding: Finding) -> Finding:
@@ -281,11 +215,15 @@ def _assigned(text: str) -> Finding:
     return Finding(shown, place=f"put in for ${name}") if value else Finding(shown, why="it is empty")
 
 
-def _storage(server: Server, call: Given) -> None:
+def _storage(container: Container, call: Given) -> Iterator[Finding]:
     """The model that KServe takes from a storage, if no option names one."""
-    uri = server.container.settings.get("storageUri") if server.container else None
-    if isinstance(uri, str) and uri and not call.repository:
-        call.repository = uri
+    model = fields_of(container.owner, "spec", "model")
+    for key, uri in (("storageUri", container.settings.get("storageUri")), ("model.uri", model.get("uri"))):
+        if isinstance(uri, str) and uri and not call.repository:
+            call.repository = uri
+            name = model.get("name")
+            call.names = call.names or ((name,) if isinstance(name, str) and key == "model.uri" else ())
+            yield Finding(f"{key}: {uri}", place="weights")
 
 
 def _first_line(text: str) -> str:

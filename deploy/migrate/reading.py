@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deploy.linter.calls import LAUNCHERS, call_of
@@ -51,17 +51,14 @@ class Server:
     """Variables of the script itself, as `NAME=value`."""
 
 
-def server_of(text: str) -> Server | None:
-    """The first server that the text starts; None where it starts none that is known."""
+def servers_of(text: str) -> Iterator[Server]:
+    """The servers that the text starts: each of its containers' first, or the first one of a script."""
     for part in (text, *(document.body for document in here_documents(text))):
-        for container in containers(part):
-            server = _of_container(container)
-            if server:
-                return server
-        server = None if any(True for _ in containers(part)) else _of_script(part, {}, 0)
+        every = list(containers(part))
+        yield from filter(None, map(_of_container, every))
+        server = None if every else _of_script(part, {}, 0)
         if server:
-            return server
-    return None
+            yield server
 
 
 def _of_script(text: str, assigned: Mapping[str, str], depth: int) -> Server | None:
@@ -159,6 +156,8 @@ def _of_docker(call: Call, known: Mapping[str, str], depth: int) -> Server | Non
     options, left = run_words(call.args[start:])
     entry = [option.values[0] for option in options if option.name == "--entrypoint" and option.values]
     server = _in_image(left[0].text if left else "", [*entry, *left[1:]], known, depth, has_entry=bool(entry))
+    if server is None and len(left) == 1 and any(option.value.startswith("NIM_MODEL_") for option in options):
+        server = Server(engine=NIM, args=())
     if server is None:
         return None
     pairs = tuple(

@@ -43,7 +43,7 @@ VLLM = Engine(
 )
 SGLANG = Engine(
     title="SGLang",
-    image=re.compile(r"(^|/)lmsysorg/sglang(:|@|$)"),
+    image=re.compile(r"(^|/)sglang(:|@|$)"),
     programs=frozenset(["sglang"]),
     modules=frozenset(["sglang.launch_server"]),
     verbs=frozenset(["serve"]),
@@ -149,7 +149,7 @@ _NOWHERE_OF_HUGGING_FACE = {
 }
 TGI = Engine(
     title="text-generation-inference",
-    image=re.compile(r"(^|/)huggingface/text-generation-inference(:|@|$)"),
+    image=re.compile(r"text-generation-inference"),
     programs=frozenset(["text-generation-launcher"]),
     port=80,
     takes_beginnings=False,
@@ -189,7 +189,7 @@ TGI = Engine(
 )
 TEI = Engine(
     title="text-embeddings-inference",
-    image=re.compile(r"(^|/)huggingface/text-embeddings-inference(:|@|$)"),
+    image=re.compile(r"text-embeddings-inference"),
     programs=frozenset(["text-embeddings-router"]),
     port=80,
     takes_beginnings=False,

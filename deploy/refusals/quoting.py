@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
+from dataclasses import dataclass
 
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode's categories of what moves a cursor, turns the direction of writing, or is no character at all."""
 JOINERS = "\u200c\u200d"
 """Two of `Cf` that belong to words of Persian and Hindi and to emoji, and do nothing else."""
 SHORTENED = 80
+LONG_WORD = re.compile(r"\S{1000,}")
 
 
 def source(value: str | bool | int) -> str:
@@ -38,6 +41,11 @@ def shortened(text: str, most: int = SHORTENED) -> str:
     return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
 
 
+def clipped(text: str) -> str:
+    """The text with every word that is longer than any name or path cut: a message fits on a screen."""
+    return LONG_WORD.sub(lambda word: f"{word[0][:SHORTENED]}… ({len(word[0]):,} characters)", text)
+
+
 def _is_shown(character: str) -> bool:
     return character in "\n\t" or character in JOINERS or unicodedata.category(character) not in UNSHOWN
 
@@ -61,8 +69,17 @@ WORDS = {
 }
 
 
+@dataclass(frozen=True)
+class Stranger:
+    """Stands for an object of a class that is unknown here; `words` name its kind."""
+
+    words: str
+
+
 def described(value: object) -> str:
     """The kind of a value for a person, without the value: it may be a key, or have no end."""
+    if isinstance(value, Stranger):
+        return value.words
     return f"the class {value.__name__} itself" if isinstance(value, type) else kind_of(type(value).__name__)
 
 

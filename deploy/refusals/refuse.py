@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deploy.refusals.errors import PLANNING, Refusal
+from deploy.refusals.quoting import clipped
 from deploy.refusals.secrets_in_text import without_secrets
 
 
@@ -16,9 +17,9 @@ def refuse(kind: str, problem: str, *, where: str, seen: str, wanted: str, attem
     """A refusal of the planning stage, its four parts filled; a secret typed into the inventory is masked in each."""
     facts = {"where": where, "seen": seen, "wanted": wanted}
     return Refusal(
-        without_secrets(problem),
-        facts={name: without_secrets(text) for name, text in facts.items()},
-        attempt=without_secrets(attempt),
+        clipped(without_secrets(problem)),
+        facts={name: clipped(without_secrets(text)) for name, text in facts.items()},
+        attempt=clipped(without_secrets(attempt)),
         state=PLANNING,
         kind=kind,
     )
@@ -41,7 +42,8 @@ def _with_hosts(refusal: Refusal, hosts: list[str]) -> Refusal:
     if not hosts:
         return refusal
     more = f" and {len(hosts) - 1} more" if len(hosts) > 1 else ""
-    facts = refusal.facts | {"where": f"{sorted(hosts)[0]}{more}: {refusal.facts['where']}"}
+    first = clipped(without_secrets(sorted(hosts)[0]))
+    facts = refusal.facts | {"where": f"{first}{more}: {refusal.facts['where']}"}
     return Refusal(refusal.problem, facts=facts, attempt=refusal.attempt, state=refusal.state, kind=refusal.kind)
 
 

@@ -133,6 +133,15 @@ def _ports(declared: Balancer) -> Iterator[Refusal]:
                 wanted="1 to 65535",
                 attempt=f"{place.rpartition('.')[2]}=8080",
             )
+        elif port == 22:
+            yield refuse(
+                "port-twice",
+                "port 22 is SSH's, by which this balancer is deployed",
+                where=place,
+                seen="22",
+                wanted="a port on which nothing answers",
+                attempt=f"{place.rpartition('.')[2]}=8080",
+            )
         elif port in first:
             free = next(number for number in range(port + 1, 65536) if number not in dict(_places(declared)).values())
             yield refuse(

@@ -1,4 +1,4 @@
-"""Judges whether the release's TensorRT-LLM reads the format that an LLM's weights are published in."""
+"""Judges whether the program that serves an LLM reads the format that its weights are published in."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from deploy.catalog.formats import FORMATS, FP8_BLOCK, Format
 from deploy.catalog.names import offer
+from deploy.catalog.runtimes import SERVE, VLLM, VLLM_ARCHITECTURES
 from deploy.catalog.versions import at_least
 from deploy.models.formats import format_by_name, format_of
 from deploy.models.names import shape_published
 from deploy.models.paths import has_engine
+from deploy.models.runtimes import image_for, row_of_image
 from deploy.refusals.errors import Refusal
 from deploy.spec import Checkpoint
 from deploy.validation.placed import Placed
@@ -37,10 +39,28 @@ def format_problems(placed: Placed) -> Iterator[Refusal]:
     elif placed.is_engine:
         if not row.engine and placed.model.engine.checkpoint == "hub":
             yield _not_read(placed, row, "the convert scripts of the engine path read plain weights and GPTQ")
-    elif not row.pytorch_since or not at_least(placed.trtllm, row.pytorch_since):
-        yield _not_read(placed, row, row.why or f"its loader reads it since {row.pytorch_since}")
+    elif not _reads(placed, row):
+        if placed.model.runtime == VLLM:
+            yield _not_read(placed, row, "nobody here has seen it do so")
+        else:
+            yield _not_read(placed, row, row.why or f"its loader reads it since {row.pytorch_since}")
     elif name == "fp8-blocks":
         yield from _split_blocks(placed)
+
+
+def _reads(placed: Placed, row: Format) -> bool:
+    """True if the program that serves the model, and the path in it, read weights in this format."""
+    if placed.model.runtime == VLLM:
+        return row.vllm
+    if placed.is_engine:
+        return row.engine
+    return bool(row.pytorch_since) and at_least(_trtllm(placed), row.pytorch_since)
+
+
+def _trtllm(placed: Placed) -> str:
+    """The TensorRT-LLM that serves the model: of its own image beside Triton, else of the release."""
+    own = row_of_image(placed.model) if placed.model.runtime == SERVE else None
+    return own.version if own else placed.trtllm
 
 
 def _of_files(placed: Placed) -> str:
@@ -53,40 +73,41 @@ def _of_files(placed: Placed) -> str:
 
 
 def _not_read(placed: Placed, row: Format, why: str) -> Refusal:
-    backend = "engine path" if placed.is_engine else "PyTorch backend"
     return placed.no(
         "format-not-read",
-        f"the {backend} of TensorRT-LLM {placed.trtllm} does not read {row.title}: {why}",
+        f"{_reader(placed)} does not read {row.title}: {why}",
         "checkpoint",
-        seen=f"weights published as {row.title}, {placed.release}",
-        wanted=f"16-bit weights, or one of {', '.join(_read(placed))}",
+        seen=f'weights published as {row.title}, runtime="{placed.model.runtime}", {placed.release}',
+        wanted=f"16-bit weights, or one of {', '.join(row.title for row in FORMATS.values() if _reads(placed, row))}",
         attempt=_attempt(placed, row),
     )
 
 
-def _read(placed: Placed) -> list[str]:
-    """The titles of what this path of this release reads."""
-    return [
-        row.title
-        for row in FORMATS.values()
-        if (row.engine if placed.is_engine else row.pytorch_since and at_least(placed.trtllm, row.pytorch_since))
-    ]
+def _reader(placed: Placed) -> str:
+    if placed.model.runtime == VLLM:
+        own = row_of_image(placed.model)
+        return f"vLLM {own.version}" if own else "vLLM"
+    return f"the {'engine path' if placed.is_engine else 'PyTorch backend'} of TensorRT-LLM {_trtllm(placed)}"
 
 
 def _attempt(placed: Placed, row: Format) -> str:
-    """Another path for the same files if that reads them; else the kind of repository to look for."""
-    has_engines = has_engine(placed.served.architecture, placed.trtllm)
+    """Another program or path for the same files if one reads them; else the kind of repository to look for."""
+    architecture, attempts = placed.served.architecture, list[str]()
     if placed.is_engine and row.pytorch_since and at_least(placed.trtllm, row.pytorch_since):
         return 'path="pytorch", which reads these as they are'
-    if row.engine and has_engines:
-        return f'path="engine", precision="auto": trtllm-build reads {row.title} of this family'
-    own = "the same model in FP8 by NVIDIA (nvidia/…-FP8) or by its maker (…-FP8), or its 16-bit repository"
-    return f'{own}; from 16 bit, path="engine", precision="int4_awq" makes 4 bits' if has_engines else own
+    if row.vllm and placed.model.runtime != VLLM and architecture.name in VLLM_ARCHITECTURES:
+        attempts.append(f'runtime="{VLLM}", image="{image_for(VLLM, architecture)}", which reads these as they are')
+    if row.engine and has_engine(architecture, placed.trtllm):
+        attempts.append(f'path="engine", precision="auto": trtllm-build reads {row.title} of this family')
+    return "; or ".join(attempts) or (
+        "the same model in FP8 by NVIDIA (nvidia/…-FP8) or by its maker (…-FP8), or its 16-bit repository"
+    )
 
 
 def _split_blocks(placed: Placed) -> Iterator[Refusal]:
     """A refusal where a GPU would get part of a block: its weights and their scales are cut separately."""
     shape, layout = _published_shape(placed), placed.layout
+    is_vllm = placed.model.runtime == VLLM
     of_experts = layout.tensor // max(layout.expert, 1)
     widths = {"experts": (shape.intermediate, of_experts)} if shape.experts else {}
     dense = shape.dense_intermediate if shape.experts else shape.intermediate
@@ -99,11 +120,12 @@ def _split_blocks(placed: Placed) -> Iterator[Refusal]:
             "blocks-cut",
             f"its {part} are {width:,} wide, {blocks} blocks of {FP8_BLOCK}, and {gpus} GPUs would cut through blocks",
             "parallel",
-            seen=f"{width:,} / {gpus} = {width / gpus:g} a GPU; TensorRT-LLM cuts weights and scales separately",
+            seen=f"{width:,} / {gpus} = {width / gpus:g} a GPU; "
+            + ("vLLM takes whole blocks" if is_vllm else "TensorRT-LLM cuts weights and scales separately"),
             wanted=f"whole blocks: {', '.join(map(str, whole))} GPUs"
-            + (", or whole experts" if part == "experts" else ""),
+            + (", or whole experts" if part == "experts" and not is_vllm else ""),
             attempt=_whole_experts(placed)
-            if part == "experts" and not shape.experts % layout.tensor
+            if part == "experts" and not is_vllm and not shape.experts % layout.tensor
             else f"Server(…, gpus={tuple(range(max(n for n in whole if n <= layout.tensor)))!r})",
         )
 

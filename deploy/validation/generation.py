@@ -35,7 +35,8 @@ def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iter
     if not placed.path:  # said already; what a path would take makes no sense without one
         return
     if model.runtime != TRITON:
-        yield from runtime_problems(placed)
+        runtime = list(runtime_problems(placed))
+        yield from runtime or format_problems(placed)
         return
     checks = (parallel_problems, precision_problems, speculation_problems, lora_problems, engine_problems)
     formats = list(format_problems(placed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 
@@ -15,6 +16,25 @@ from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec import DataDisk, Host
 
+FLAVOURS = (
+    *(
+        "generic",
+        "aws",
+        "azure",
+        "gcp",
+        "gke",
+        "oracle",
+        "ibm",
+        "kvm",
+        "virtual",
+        "lowlatency",
+        "nvidia",
+        "intel",
+        "raspi",
+    ),
+    *("cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
+)
+"""First parts of the names of kernels of Ubuntu and Debian."""
 FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
 """Endings of kernel and driver packages' names: generic, aws, generic-hwe-24.04, cloud-amd64."""
 DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
@@ -62,6 +82,22 @@ def _system(host: Host) -> Iterator[Refusal]:
             wanted="lower-case letters, digits, dashes and dots: generic, aws, generic-hwe-24.04, cloud-amd64",
             attempt="what follows the last number in the host's uname -r, or no kernel_flavour for generic",
         )
+    elif meant := _flavour_meant(flavour):
+        yield refuse(
+            "kernel-flavour",
+            f"no kernel has the flavour {flavour}, and its headers are packages of that name",
+            where="machine.kernel_flavour",
+            seen=repr(flavour),
+            wanted="what follows the last number in the host's uname -r",
+            attempt=f"did you mean `{meant}`?",
+        )
+
+
+def _flavour_meant(flavour: str) -> str:
+    """The known flavour of which this is a slip; empty for a known one, and for one that is like none."""
+    first = flavour.partition("-")[0]
+    near = difflib.get_close_matches(first, FLAVOURS, n=1, cutoff=0.75)
+    return f"{near[0]}{flavour[len(first) :]}" if near and first not in FLAVOURS else ""
 
 
 def _gpu(host: Host) -> Iterator[Refusal]:

@@ -14,6 +14,7 @@ from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.generation import llm_problems
+from deploy.validation.names import unknown_checkpoint
 from deploy.validation.published import published_problems
 from deploy.validation.runtimes import beside_problems, path_problems
 from deploy.validation.shapes import shape_problems
@@ -97,14 +98,7 @@ def _unknown(server: Server, model: Model) -> Iterator[Refusal]:
     shape = shape_of(model)
     place = model_at(server.name, model.name, "checkpoint")
     if shape is None:
-        yield refuse(
-            "unknown-checkpoint",
-            f"checkpoint {model.checkpoint} is not in the catalog",
-            where=place,
-            seen=repr(model.checkpoint),
-            wanted="a row of catalog.CHECKPOINTS, or a Checkpoint(…) with the numbers of its config.json",
-            attempt=offer(str(model.checkpoint), CHECKPOINTS),
-        )
+        yield unknown_checkpoint(model, place)
     else:
         kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
         served = [row.name for row in ARCHITECTURES.values() if row.kind == kind]

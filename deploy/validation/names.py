@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from deploy.catalog import CHECKPOINTS
+from deploy.catalog.names import slip_of
 from deploy.inventory.fleet import Fleet
 from deploy.models.names import is_named, resolved, shape_named
 from deploy.refusals.errors import Refusal
@@ -124,8 +125,25 @@ def _of_directory(model: Model, place: str, surroundings: Surroundings) -> Refus
     )
 
 
+def unknown_checkpoint(model: Model, place: str) -> Refusal:
+    """The refusal of a checkpoint that the catalog lacks: a slip is offered its row, another model its hub name."""
+    word, kind = str(model.checkpoint), type(model).__name__
+    slip = slip_of(word.strip().lower(), CHECKPOINTS)
+    known = ", ".join(sorted(CHECKPOINTS))
+    return refuse(
+        "unknown-checkpoint",
+        f"checkpoint {word} is not in the catalog",
+        where=place,
+        seen=repr(word),
+        wanted=f"a row of the catalog ({known}), or any model by its name on the hub",
+        attempt=f"did you mean `{slip}`?"
+        if slip
+        else f'{kind}("{hub_name_meant(word)}"), and enginehouse pin INVENTORY',
+    )
+
+
 def _no_name(model: Model, place: str) -> Refusal:
-    meant = _meant(model.source)
+    meant = hub_name_meant(model.source)
     return refuse(
         "no-hub-name",
         f"{model.source!r} names neither a repository of a model hub nor a directory",
@@ -136,7 +154,7 @@ def _no_name(model: Model, place: str) -> Refusal:
     )
 
 
-def _meant(source: str) -> str:
+def hub_name_meant(source: str) -> str:
     """The hub name in a pasted address or a text with strange dashes, or of a row of the catalog; else a pattern."""
     if row := CHECKPOINTS.get(source.strip().lower()):
         return row.repository

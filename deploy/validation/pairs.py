@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from deploy.catalog import CHECKPOINTS
+from deploy.catalog import CHECKPOINTS, GPUS
 from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
@@ -18,6 +18,7 @@ TOOLKIT = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:~rc\.[0-9]+)?-[0-9]+")
 PLAIN_HTTP = re.compile(r"http://(?:[^/@]*@)?(\[[^]]*\]|[^/:?]*)", re.IGNORECASE)
 """The host of a URL without TLS, brackets of IPv6 included."""
 PARTITION = re.compile(r"/dev/(?:[shv]d[a-z]+[0-9]+|xvd[a-z]+[0-9]+|nvme[0-9]+n[0-9]+p[0-9]+|disk/by-.*-part[0-9]+)")
+NO_DISK = re.compile(r"/dev/(?:[shv]d|xvd|nvme[0-9]*n?|md|mapper/?|disk/?|disk/by-[a-z]+/?)")
 
 
 def pair_problems(host: Host) -> Iterator[Refusal]:
@@ -27,6 +28,7 @@ def pair_problems(host: Host) -> Iterator[Refusal]:
     yield from _registry(host)
     yield from _toolkit(host)
     yield from _partition(host)
+    yield from _switches(host)
     yield from _zones(host)
     yield from _revisions(host)
     for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
@@ -100,6 +102,15 @@ def _toolkit(host: Host) -> Iterator[Refusal]:
 
 def _partition(host: Host) -> Iterator[Refusal]:
     disk = host.machine.data_disk
+    if disk and NO_DISK.fullmatch(disk.device):
+        yield refuse(
+            "data-disk-device",
+            f"{disk.device} is the beginning of a disk's name",
+            where="machine.data_disk.device",
+            seen=repr(disk.device),
+            wanted="a whole disk: /dev/nvme1n1, /dev/sdb, /dev/disk/by-id/NAME",
+            attempt='lsblk --fs on the host; then DataDisk(device="/dev/disk/by-id/NAME")',
+        )
     if disk and PARTITION.fullmatch(disk.device):
         yield refuse(
             "data-disk-device",
@@ -108,6 +119,19 @@ def _partition(host: Host) -> Iterator[Refusal]:
             seen=repr(disk.device),
             wanted="a disk on which nothing is, by a name that stays",
             attempt='lsblk --fs on the host; then DataDisk(device="/dev/disk/by-id/NAME")',
+        )
+
+
+def _switches(host: Host) -> Iterator[Refusal]:
+    row = GPUS.get(host.machine.gpu)
+    if row and host.machine.nvswitch and not row.nvlink:
+        yield refuse(
+            "nvswitch-without-nvlink",
+            f"{row.title} has no NVLink, so no NVSwitch joins these GPUs",
+            where="machine.nvswitch",
+            seen=f"nvswitch=True, gpu={row.name!r}",
+            wanted="nvswitch=True for eight GPUs on a board of SXM modules alone",
+            attempt=f'Machine(gpu="{row.name}", …) without nvswitch',
         )
 
 

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from deploy.inventory.reach import is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host, Traffic
@@ -32,7 +33,7 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
                 wanted=f"{low} to {high}",
                 attempt=f"Traffic({name}={getattr(Traffic(), name)}), the default",
             )
-    if host.peer_address and not (NAME.fullmatch(host.peer_address) or _is_address(host.peer_address)):
+    if host.peer_address and not (_is_dns_name(host.peer_address) or _is_address(host.peer_address)):
         yield refuse(
             "bad-peer-address",
             f"{host.peer_address!r} is no name or address that other hosts could connect to",
@@ -50,6 +51,10 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
             wanted="an address of the host",
             attempt='peer_address="10.0.0.11", or Traffic(address="10.0.0.11")',
         )
+
+
+def _is_dns_name(text: str) -> bool:
+    return NAME.fullmatch(text) is not None and is_name(text)
 
 
 def _is_address(text: str) -> bool:

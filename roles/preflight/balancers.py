@@ -13,14 +13,14 @@ from pyinfra.api import FactBase
 from deploy.refusals.errors import Refusal
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles._pyinfra.facts import HostFacts, ask_units, ask_value, script
+from roles._pyinfra.facts import HostFacts, ask_value, script
+from roles.preflight import haproxy
 from roles.preflight.defaults import Defaults
 from roles.preflight.judge import clock, refusal
 from roles.preflight.network import address_of
 
 OURS = "enginehouse-balancer.service"
 PROMETHEUS = "enginehouse-prometheus.service"
-THEIRS = "haproxy.service"
 LISTENING = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
 
 
@@ -38,9 +38,7 @@ class BalancerMachine(FactBase[HostFacts]):
             ask_value("addresses", "hostname -I | xargs -n 1"),
             ask_value("listening", f"cat /proc/net/tcp /proc/net/tcp6 | {LISTENING}"),
             ask_value("listeners", "ss -Hltnp"),
-            # The package's own example listens nowhere; dpkg knows the sum of the file as it came.
-            ask_value("changed", "dpkg --verify haproxy | grep -o '/etc/haproxy/haproxy.cfg'"),
-            ask_units(OURS, THEIRS, PROMETHEUS),
+            *haproxy.fact_commands(OURS, PROMETHEUS),
         )
 
     def process(self, output: list[str]) -> HostFacts:
@@ -55,7 +53,7 @@ def findings(
         *_system(facts, mine),
         *clock(facts, mine, chosen, control_seconds),
         *_address(facts, mine),
-        *(_foreign(facts, mine) if isinstance(mine, BalancerSlice) else ()),
+        *(haproxy.foreign_haproxy(facts, mine.host, OURS) if isinstance(mine, BalancerSlice) else ()),
         *_ports(facts, mine),
     ]
 
@@ -78,19 +76,6 @@ def _address(facts: HostFacts, mine: BalancerSlice | MonitorSlice) -> Iterator[R
         attempt = f"correct `address` of its {_spec(mine)}: hosts let in that one alone"
         attempt += ", and ask it at a stop" if isinstance(mine, BalancerSlice) else ""
         yield refusal(mine, f"it has no address {mine.address}", ", ".join(own), mine.address, attempt, "address")
-
-
-def _foreign(facts: HostFacts, mine: BalancerSlice) -> Iterator[Refusal]:
-    theirs = facts.unit(THEIRS)
-    if facts.value("changed") and (theirs.runs or theirs.starts_at_boot):
-        yield refusal(
-            mine,
-            "HAProxy runs here with somebody else's configuration",
-            f"{THEIRS} and a changed {facts.value('changed')}",
-            f"no HAProxy but ours, which has a unit and a configuration of its own ({OURS})",
-            f"systemctl disable --now {THEIRS} on the host, once nobody needs it; or another machine",
-            "foreign-haproxy",
-        )
 
 
 def _ports(facts: HostFacts, mine: BalancerSlice | MonitorSlice) -> Iterator[Refusal]:

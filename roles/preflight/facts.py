@@ -18,7 +18,7 @@ from deploy.slices.image import registry_host
 from roles import cards
 from roles._pyinfra.facts import HostFacts, ask_value, script
 from roles._shipping.places import SETTINGS
-from roles.preflight import docker, origins
+from roles.preflight import docker, haproxy, origins
 
 _PCI = (
     'for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)" = 0x10de ] && echo $(basename $d)'
@@ -87,6 +87,7 @@ class MachineHost(FactBase[HostFacts]):
             *(() if mine.driver.manage else cards.fact_commands()),
             *docker.fact_commands(),
             *origins.fact_commands(),
+            *(haproxy.fact_commands() if haproxy.units_of(mine) else ()),
             *_ask_service(mine),
             *_ask_network(mine, about.timeout_seconds),
         )

@@ -14,7 +14,7 @@ from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.facts import HostFacts
 from roles.cards import not_ours_to_cut
-from roles.preflight import origins
+from roles.preflight import haproxy, origins
 from roles.preflight.defaults import Defaults
 from roles.preflight.docker import flags_twice, foreign_docker
 from roles.preflight.network import ports, reachable
@@ -37,6 +37,11 @@ def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: floa
         *confinement(facts, mine),
         *foreign_docker(facts, mine),
         *flags_twice(facts, mine),
+        *(
+            problem
+            for unit in haproxy.units_of(mine)[:1]
+            for problem in haproxy.foreign_haproxy(facts, mine.host, unit)
+        ),
         *ports(facts, mine),
         *(reachable(facts, mine) if chosen.check_network else ()),
     ]

@@ -157,15 +157,16 @@ def test_a_sporadic_401_passes_by_itself(served: Services) -> None:
 # The hub, asked by the real client
 
 
-def download(served: Services, home: Path, repository: str, token: str = "", **options: object) -> str:
-    """The folder that huggingface_hub returns, or the name of its exception."""
+def download(served: Services, home: Path, repository: str, token: str = "", url: str = "", **options: object) -> str:
+    """The folder that huggingface_hub returns, or the name of its exception; `url` is another address of the hub."""
     program = (
         "import json, sys\nfrom huggingface_hub import snapshot_download\n"
         "try: print(snapshot_download(**json.loads(sys.argv[1])))\n"
         "except Exception as trouble: print(type(trouble).__name__)\n"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    settings = {"HF_ENDPOINT": at(served.hub_url), "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    settings = {"HF_ENDPOINT": at(url or served.hub_url), "HF_HOME": str(home), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    settings |= {"SSL_CERT_FILE": str(served.registry_ca_file)} if url else {}
     words = json.dumps({"repo_id": repository, **options})
     surroundings = {**clean, **settings} | ({"HF_TOKEN": token} if token else {})
     result = subprocess.run(
@@ -195,6 +196,15 @@ def test_huggingface_hub_fetches_the_gated_model_with_the_token(served: Services
     wanted = ["*.json", "model-*.safetensors"]
     folder = download(served, tmp_path, "rehearsal/gpt-oss-tiny", served.hub_token, allow_patterns=wanted)
     assert (Path(folder) / "model-00002-of-00002.safetensors").exists()
+
+
+def test_the_hub_serves_the_same_over_tls(served: Services, tmp_path: Path) -> None:
+    """As inventories name it: a token in plain text is refused. Large files come over TLS too."""
+    wanted = ["*.json", "model-*.safetensors"]
+    url, token = served.hub_tls_url, served.hub_token
+    folder = Path(download(served, tmp_path, "rehearsal/gpt-oss-tiny", token, url, allow_patterns=wanted))
+    name = "model-00002-of-00002.safetensors"
+    assert (folder / name).read_bytes() == (served.checkpoints / "gpt-oss-tiny" / name).read_bytes()
 
 
 @pytest.mark.parametrize(

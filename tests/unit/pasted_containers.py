@@ -246,4 +246,35 @@ UNREAD = {
     ),
 }
 
-AROUND = DOCKER | COMPOSE | PODS | RANKS | PARAMETERS | UNREAD
+NEAR = {
+    "a compose file that begins with its name": Case(f"name: llm\n{service()}", ("no-gpu",)),
+    "a ci job is no configuration of a model": Case("name: build\non: push\njobs:\n  a:\n    steps: [{run: make}]\n"),
+    "a script is told by its first line and is no path": Case("#!/bin/bash\nset -e\nmake all\n"),
+    "values of a chart are no container": Case(
+        "image: a/b:1\nreplicaCount: 1\nservice: {port: 80}\nenv: {A: b}\nresources: {}\n"
+    ),
+    "a runtime of kserve gets its gpu elsewhere": Case(
+        f"kind: ServingRuntime\nspec:\n  containers:\n  - name: k\n    image: {IMAGE}\n    command: [tritonserver]\n"
+        "    args: [--model-repository=/mnt/models]\n"
+    ),
+    "a health path of nim is none of triton": Case("curl http://llm-nim-svc:8000/v1/health/ready"),
+    "a volume without its option": Case(
+        f"docker run --rm --gpus all /models:/models {IMAGE} ls /models", ("volume-without-option",)
+    ),
+    "a port of two protocols is published twice": Case(
+        "services:\n  proxy:\n    image: caddy:2\n    ports: ['443:443/tcp', '443:443/udp']\n"
+    ),
+    "a size that the python backend does not read": Case(
+        "tritonserver --model-repository=/m --backend-config=python,shm-size=1g", ("unknown-key",)
+    ),
+    "a size of the python backend in bytes": Case(
+        "tritonserver --model-repository=/m --backend-config=python,shm-default-byte-size=64m", ("value-not-offered",)
+    ),
+    "ranks of several hosts are not counted on a host": Case(
+        pod(LIMIT).replace(
+            '"tritonserver", "--model-repository=/m"', '"trtllm-serve", "m", "--tp_size", "2", "--nnodes=2"'
+        )
+    ),
+}
+
+AROUND = NEAR | DOCKER | COMPOSE | PODS | RANKS | PARAMETERS | UNREAD

@@ -76,13 +76,13 @@ def test_the_end_of_a_name_says_a_format_until_its_files_are_known(repository: s
 
 def table() -> str:
     """Each format, and the first release on offer that reads it on each path."""
-    rows = ["| format | PyTorch backend | engine path |", "| --- | --- | --- |"]
+    rows = ["| format | PyTorch backend | engine path | vLLM 0.26.0 |", "| --- | --- | --- | --- |"]
     offered = [row for row in RELEASES.values() if row.offered and row.trtllm]
     for row in FORMATS.values():
         first = row.pytorch_since or "99"
         releases = [release.name for release in offered if at_least(release.trtllm, first)]
         pytorch = f"from {min(releases)}" if releases else f"no: {row.why}"
-        rows.append(f"| {row.title} | {pytorch} | {'yes' if row.engine else 'no'} |")
+        rows.append(f"| {row.title} | {pytorch} | {'yes' if row.engine else 'no'} | {'yes' if row.vllm else 'no'} |")
     return "\n".join(["", *rows, "", ""])
 
 

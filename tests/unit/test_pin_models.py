@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 
 from deploy.__main__ import main
 from deploy.io import hub as hub_client
+from deploy.io.inventory import confirm_loads
+from deploy.io.inventory import planned as planned_by_verbs
 from deploy.io.model_lock import read_lock
 from deploy.refusals.errors import Refusal
 from tests.unit.hubs import LLAMA, TOKEN, Standing, llama_files, repository, standing, weights
@@ -241,3 +243,17 @@ def test_init_writes_no_inventory_for_a_model_that_is_not_there(hub: Standing) -
     refused = enginehouse("init", "ubuntu@gpu-1", "--model", "rehearsal/none")
     assert (refused.exit_code, "no such repository" in refused.stderr) == (1, True)
     assert not Path("inventories").exists()
+
+
+def test_pyinfra_s_own_command_plans_by_the_same_lock(hub: Standing) -> None:
+    """config.py loads the file first; the inventory that deploy.py gets is another object and names no file."""
+    from pyinfra.api.state import State
+    from pyinfra.context import ctx_state
+    from pyinfra_cli.inventory import make_inventory
+
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")')
+    enginehouse("pin", file, "--models")
+    confirm_loads(file)
+    with ctx_state.use(State()):
+        loaded = make_inventory(file, override_data={}, cwd=str(Path.cwd()))
+    assert planned_by_verbs(loaded, next(iter(loaded))).digest == planned(file)["digest"]

@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.catalog import ARCHITECTURES
+from deploy.inventory.fleet import Fleet
+from deploy.models.runtimes import image_for
 from deploy.planning.fit import Wish, fit_of
+from deploy.planning.plan import make_plan
 from deploy.refusals.errors import Refusal, Refusals
-from deploy.spec import LLM, Embedder, Model, Parallel, Reranker
-from tests.unit.given import AROUND
+from deploy.spec import LLM, Embedder, Gateway, Model, Parallel, Reranker, Server
+from tests.unit.given import AROUND, MACHINE, sources
 from tests.unit.published import ENTRIES, locked
 
 VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
@@ -106,3 +110,40 @@ def test_whole_experts_are_offered_and_are_taken() -> None:
     (problem,) = refused("qwen3-235b-a22b-fp8", gpus=8)
     assert problem.attempt.startswith("Parallel(expert=8)")
     assert refused("qwen3-235b-a22b-fp8", gpus=8, parallel=Parallel(expert=8)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "gpus", "weights_mib", "kinds"),
+    [
+        ("llama-3.3-70b-awq", "h100-80", 1, 37_669, []),
+        ("qwen3-32b-awq", "l40s-48", 1, 17_848, []),
+        ("qwen2.5-coder-32b-gptq-int4", "a100-80", 1, 17_752, []),
+        ("llama-3.3-70b-redhat-fp8", "h100-80", 2, 34_645, []),
+        ("glm-4.5-air-fp8", "h100-80", 2, 53_406, []),
+        ("llama-8b-bnb-4bit", "h100-80", 1, 0, ["format-not-read"]),
+        ("qwen3-235b-a22b-fp8", "h100-80", 8, 0, ["blocks-cut"]),
+    ],
+)
+def test_vllm_beside_triton_reads_what_tensorrt_llm_does_not(
+    name: str, card: str, gpus: int, weights_mib: int, kinds: list[str]
+) -> None:
+    """As the refusal of the PyTorch backend offers; weights count as they are stored."""
+    source = f"x/{name}"
+    model = LLM(source, runtime="vllm", image=image_for("vllm", ARCHITECTURES["LlamaForCausalLM"]))
+    server = Server(name="main", models=(model,), gpus=tuple(range(gpus)), start_seconds=3600)
+    machine = replace(MACHINE, gpu=card, gpus=gpus, nvswitch=gpus == 8)
+    around = replace(AROUND, locked={source: locked(name)})
+    fleet = Fleet.of(sources(machine=machine, servers=(server,), gateway=Gateway()))
+    try:
+        plan = make_plan(fleet, around)
+    except Refusal as refusal:
+        problems = refusal.problems if isinstance(refusal, Refusals) else (refusal,)
+        assert [problem.kind for problem in problems] == kinds
+        return
+    assert kinds == []
+    assert [model.memory.weights_mib for model in plan.slices[0].servers[0].models] == [weights_mib]
+
+
+def test_a_format_that_nothing_of_tensorrt_llm_reads_is_offered_vllm() -> None:
+    (problem,) = refused("llama-3.3-70b-awq")
+    assert problem.attempt.startswith('runtime="vllm", image="')

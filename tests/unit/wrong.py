@@ -211,7 +211,7 @@ MODELS = {
         "out-of-range",
         'servers["main"].models["nomic"].max_queue_delay_microseconds',
     ),
-    "an unknown checkpoint is offered the nearest": Wrong(
+    "an unknown checkpoint is offered by its hub name": Wrong(
         main(replace(GPT_OSS, checkpoint="gpt-oss-20B-mxfp4")), "unknown-checkpoint", f"{GPT}.checkpoint"
     ),
     "an unknown architecture is offered its own spelling alone": Wrong(

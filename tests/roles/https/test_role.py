@@ -12,11 +12,13 @@ import pytest
 from deploy.slices.host import Slice
 from deploy.spec import Acme, Gateway, Https, Secret
 from roles import https
+from roles._pyinfra.facts import HostFacts, Unit
 from roles.doctor.questions import questions
 from roles.https import operations
 from roles.https.config import config
 from roles.https.defaults import CONFIG, ORDER_UNIT, TIMER, UNIT, UNIT_NAME
 from roles.preflight.facts import addresses
+from roles.preflight.haproxy import THEIRS, foreign_haproxy, units_of
 from tests.roles.fake import Ran, run
 from tests.roles.gateway.gateways import h100
 from tests.roles.slices import a_slice
@@ -170,3 +172,13 @@ def test_the_authority_is_reached_before_the_first_change_unless_there_is_a_cert
 
 def test_the_doctor_asks_when_the_shown_certificate_ends() -> None:
     assert "/etc/enginehouse/{balancer,https}/haproxy.cfg" in questions(ORDERS)["certificates"]
+
+
+def test_haproxy_of_somebody_else_is_not_switched_off() -> None:
+    """The role's own package step would: it is refused before the first change."""
+    theirs = {THEIRS: Unit("loaded", "active", "enabled")}
+    changed = HostFacts(values={"changed": "/etc/haproxy/haproxy.cfg"}, units=theirs)
+    for seen, kinds in ((changed, ["foreign-haproxy"]), (HostFacts(units=theirs), []), (HostFacts(), [])):
+        findings = foreign_haproxy(seen, "h100-01", units_of(ORDERS)[0])
+        assert [finding.kind for finding in findings] == kinds
+    assert units_of(a_slice()) == []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from roles._pyinfra.facts import HostFacts, Unit
-from roles.preflight.balancers import OURS, THEIRS, findings
+from roles.preflight.balancers import OURS, findings
 from roles.preflight.defaults import Defaults
+from roles.preflight.haproxy import THEIRS
 from tests.roles.balancer.slices import a_balancer
 
 RUNS, OFF = Unit("loaded", "active", "enabled"), Unit("loaded", "inactive", "disabled")

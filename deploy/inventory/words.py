@@ -1,0 +1,35 @@
+"""Words that `--data` gives to a run, under their keys, for which an object would pass by its mere presence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import described
+from deploy.refusals.refuse import refuse
+
+WORDS = {
+    "expect": "expect=plan-0123456789abcdef",
+    "remove": "remove=yes",
+    "run": "run=ID",
+    "events": "events=FILE",
+    "json": "json=yes",
+    "report": "report=FILE",
+    "only": "only=gateway",
+}
+
+
+def word_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for each of these keys that holds an object, a list, or a number with a fraction."""
+    for key, example in WORDS.items():
+        value = data.get(key)
+        if value is not None and not isinstance(value, (str, int)):
+            yield refuse(
+                "wrong-type",
+                f"`{key}` is a word of the command line",
+                where=key,
+                seen=described(value),
+                wanted="a text",
+                attempt=f"--data {example}",
+            )

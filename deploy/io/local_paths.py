@@ -1,0 +1,34 @@
+"""Paths of the control machine as an inventory names them: any text is a path or is none, and never an exception."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def local_path(name: str, root: Path) -> Path:
+    """The path that a name means, relative to `root`; the home of a user that nobody knows stays as it is typed."""
+    try:
+        return root / Path(name).expanduser()
+    except RuntimeError:
+        return root / name
+
+
+def is_file(path: Path) -> bool:
+    """True if the path is a file here; False too for a text that no path can be, such as one of 5,000 letters."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_directory(path: Path) -> bool:
+    """True if the path is a directory here; False too for a text that no path can be."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """The file whose name is the path's with the suffix added; `/`, which has no name, stays as it is."""
+    return path.with_name(f"{path.name}{suffix}") if path.name else path

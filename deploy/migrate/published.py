@@ -1,0 +1,93 @@
+"""Facts about the weights that a text names: kind, commit, and settings that the published files decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS
+from deploy.catalog.known import KnownCheckpoint
+from deploy.migrate.findings import Finding
+from deploy.migrate.places import Given
+from deploy.migrate.weights import Source
+from deploy.spec.sources import HUB_NAME
+
+NAMED_LIKE = {
+    "reranker": re.compile(r"rerank|cross-encoder|(?:^|-)ms-marco-", re.IGNORECASE),
+    "embedder": re.compile(r"embed|(?:^|[/-])(?:bge|e5|gte|minilm|labse|mpnet|sentence-t5)(?:-|$)", re.IGNORECASE),
+}
+"""How models that are no LLMs are usually named, if the catalog does not have them."""
+STORED = {"fp8": ("fp8",), "int4_awq": ("awq",), "int4_gptq": ("gptq",)}
+"""Precisions that a checkpoint is published in, by the words of its name or its shape."""
+
+
+def known_checkpoint(source: Source) -> KnownCheckpoint | None:
+    """The catalog's checkpoint of a repository; None where it has none."""
+    name = source.repository.lower()
+    return next((row for row in CHECKPOINTS.values() if name and row.repository.lower() == name), None)
+
+
+def kind_by_name(source: Source) -> str:
+    """The kind of a model that nobody has read, by the words in its name; a wrong guess is refused by the plan."""
+    return next((kind for kind, form in NAMED_LIKE.items() if form.search(source.repository or source.tail)), "llm")
+
+
+def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Iterator[Finding]:
+    """The place of the weights in the inventory, and what about them is the operator's to do."""
+    if source.why:
+        yield Finding(call.repository, why=source.why)
+    elif source.directory:
+        yield Finding(call.repository, place=f"weights from {source.directory}, on the machine where plan is typed")
+    elif call.repository != source.repository and known:
+        at = f" at {source.revision[:12]}" if source.revision else ""
+        yield Finding(call.repository, place=f"weights of {source.repository}{at}")
+    elif known is None and "/" in source.repository:
+        yield Finding(
+            source.repository, place="a model by its hub name: enginehouse pin FILE asks for its commit and shape"
+        )
+    elif known is None:
+        yield Finding(source.repository, why="no repository of a hub is named like this: OWNER/NAME")
+    elif not (call.revision or source.revision):
+        yield Finding(source.repository, place=f"weights at the catalog's commit {known.revision[:12]}")
+
+
+def of_branch(finding: Finding, source: Source, call: Given) -> Finding:
+    """The finding of a revision that stands after the model's name, where a branch or a tag may stand too."""
+    option, _, revision = finding.said.partition(" ")
+    if option not in ("--revision", "--model-revision") or not HUB_NAME.fullmatch(f"{source.repository}@{revision}"):
+        return finding
+    call.revision = revision
+    return Finding(finding.said, place=f"{source.repository}@{revision}; enginehouse pin FILE locks its commit")
+
+
+def of_nim(image: str, call: Given) -> Finding:
+    """The model that an image of NIM is named after, where the catalog has it."""
+    name = image.partition("@")[0].partition(":")[0].rsplit("/", 1)[-1]
+    row = next((row for row in CHECKPOINTS.values() if row.name == name), None)
+    owner = image.partition("nvcr.io/nim/")[2].partition("/")[0]
+    call.repository = row.repository if row else f"{owner}/{name}"
+    if row:
+        return Finding(image, place=f"weights of {row.repository}")
+    return Finding(
+        image, why=f"the hub's name of this model was not found; {call.repository} is a guess from the image"
+    )
+
+
+def as_published(finding: Finding, source: Source, known: KnownCheckpoint | None, call: Given) -> Finding:
+    """The finding about a setting that the published weights decide: how they are stored, and prompts in parts."""
+    if finding.place.startswith("precision=") and (word := call.model.get("precision", "").strip('"')) in STORED:
+        name = f"{source.repository} {source.directory}".lower()
+        is_stored = known.shape.quantisation in STORED[word] if known else any(part in name for part in STORED[word])
+        call.model.pop("precision")
+        if is_stored:
+            return Finding(finding.said, place="precision left out: what the checkpoint holds")
+        why = f'weights are served as they are stored; path="engine" with precision="{word}" builds an engine of them'
+        return Finding(finding.said, why=why)
+    if finding.place.startswith("precision=") and "auto" not in finding.place and "precision" not in call.model:
+        return Finding(finding.said, place="precision left out: what the checkpoint holds")
+    takes_parts = known is None or ARCHITECTURES[known.shape.architecture].chunked_prefill
+    if "chunked_prefill=True" in finding.place and not takes_parts:
+        call.model.pop("chunked_prefill", None)
+        rest = finding.place.replace("chunked_prefill=True", "").strip(", ")
+        return Finding(finding.said, place=rest, why="" if rest else "TensorRT-LLM takes this model's prompts whole")
+    return finding

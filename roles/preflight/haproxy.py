@@ -1,0 +1,41 @@
+"""HAProxy that somebody else has configured, found before the first change: ours would switch its service off. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.slices.host import Slice
+from roles._pyinfra.facts import HostFacts, ask_units, ask_value
+from roles._shipping.haproxy import DISTRIBUTION as THEIRS
+
+
+def fact_commands(*units: str) -> list[str]:
+    """Fact commands: the distribution's service with `units` of ours, and whether its configuration was changed."""
+    return [
+        # The package's own example listens nowhere; dpkg knows the sum of the file as it came.
+        ask_value("changed", "dpkg --verify haproxy | grep -o '/etc/haproxy/haproxy.cfg'"),
+        ask_units(THEIRS, *units),
+    ]
+
+
+def units_of(mine: Slice) -> list[str]:
+    """The units of ours with HAProxy on a GPU host."""
+    units = {"enginehouse-https.service": mine.https, "enginehouse-mutual.service": mine.mutual and mine.mutual.port}
+    return [name for name, is_planned in units.items() if is_planned]
+
+
+def foreign_haproxy(facts: HostFacts, host: str, unit: str) -> Iterator[Refusal]:
+    """A finding where the distribution's HAProxy runs with a changed configuration; `unit` is ours."""
+    theirs = facts.unit(THEIRS)
+    if facts.value("changed") and (theirs.runs or theirs.starts_at_boot):
+        yield Refusal(
+            f"{host}: HAProxy runs here with somebody else's configuration",
+            facts={
+                "found": f"{THEIRS} and a changed {facts.value('changed')}",
+                "wanted": f"no HAProxy but ours, which has a unit and a configuration of its own ({unit})",
+            },
+            attempt=f"systemctl disable --now {THEIRS} on the host, once nobody needs it; or another machine",
+            state=PREFLIGHT,
+            kind="foreign-haproxy",
+        )
