@@ -27,6 +27,8 @@ from tests.gateway.weights import written
 from tests.ports import free_ports
 
 CLIENTS = 16
+WHOLE_HOST = 5
+"""Each fifth kill ends both processes at once, as when the host goes."""
 BODY = json.dumps(chat()).encode()
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
 REQUEST = f"{HEAD}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
@@ -72,7 +74,7 @@ async def started(settings_file: Path, number: int, state: Path) -> asyncio.subp
 
 
 async def measured(requests: int, kills: int, folder: Path) -> dict[str, object]:
-    """Answered and counted requests of two processes, while either is killed again and again."""
+    """Answered and counted requests of two processes, while one or both are killed again and again."""
     ports, keys, state = free_ports(3), folder / "keys.json", folder / "state"
     state.mkdir()
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
@@ -90,15 +92,19 @@ async def measured(requests: int, kills: int, folder: Path) -> dict[str, object]
             counted_before += load.answered if name == "with" else 0
             process.terminate()
             await process.wait()
-        running = [await started(folder / "with.json", number, state) for number in range(2)]
+        running, deaths = [await started(folder / "with.json", number, state) for number in range(2)], 2
         load = Load(ports[:2])
         work = asyncio.ensure_future(load.run(requests))
         for kill in range(kills):
             while load.answered < requests * (kill + 1) // (kills + 1):
                 await asyncio.sleep(0.001)
-            running[kill % 2].kill()
-            await running[kill % 2].wait()
-            running[kill % 2] = await started(folder / "with.json", kill % 2, state)
+            struck = (0, 1) if kill % WHOLE_HOST == 0 else (kill % 2,)
+            deaths += len(struck)
+            for number in struck:
+                running[number].kill()
+            for number in struck:
+                await running[number].wait()
+                running[number] = await started(folder / "with.json", number, state)
         await work
         for process in running:
             process.kill()
@@ -111,8 +117,8 @@ async def measured(requests: int, kills: int, folder: Path) -> dict[str, object]
         "answered": load.answered,
         "counted": counted,
         "difference": counted - load.answered,
-        "kills": kills + 2,
-        "may_differ": (kills + 2) * CLIENTS,
+        "kills": deaths,
+        "may_differ": deaths * CLIENTS,
         "throughput": throughput,
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
