@@ -109,11 +109,26 @@ test-monitoring: $(TESTREADY) ## a monitor beside a serving machine and a balanc
 demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients go on asking: time line, and rehearsal/rollout.svg
 	$(RUN)/python -m tests.rollouts.demo
 
-# An environment of its own: the clients are those that anybody installs, and the project's has none of them.
+# Environments of their own: the clients are those that anybody installs, and the project's has none of them. Frameworks
+# that want another version of openai, or of everything, have one each; Node comes as a wheel.
 CLIENTS := .cache/clients
-clients: ## unmodified clients of OpenAI, Cohere and Hugging Face, and a fuzzer of our OpenAPI, ask the gateway; two minutes
+CLIENT_ENVIRONMENTS := $(CLIENTS)/.ready $(addprefix $(CLIENTS)-,$(addsuffix /.ready,frameworks openai-2 crewai npm))
+$(CLIENTS)/.ready: locks/requirements-clients.lock
 	$(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r locks/requirements-clients.lock
+	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(CLIENTS)-npm/.ready: locks/clients-npm/package-lock.json $(CLIENTS)/.ready
+	mkdir -p $(@D) && cp locks/clients-npm/package.json $< $(@D)
+	cd $(@D) && ../clients/bin/npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
+
+$(CLIENTS)-%/.ready: locks/requirements-clients-%.lock $(CLIENTS)/.ready
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(CLIENTS)/bin/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r $<
+	@touch $@
+
+clients: $(CLIENT_ENVIRONMENTS) ## 49 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
 	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
 # The extra `cells`: what plans and deploys, and Prefect beside it.
@@ -148,7 +163,7 @@ told-apart: test-bench-compare
 eyes: test-monitoring
 faults-share: test-faults-share
 
-lock: ## write locks/ anew from pyproject.toml (hashes, no URLs, torch left out)
+lock: $(CLIENTS)/.ready ## write locks/ anew from pyproject.toml (hashes, no URLs, torch left out)
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools uv
 	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --output-file locks/requirements.lock pyproject.toml
 	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --extra test --constraint locks/requirements.lock --output-file locks/requirements-test.lock pyproject.toml
@@ -157,6 +172,10 @@ lock: ## write locks/ anew from pyproject.toml (hashes, no URLs, torch left out)
 	  --group gateway --output-file locks/requirements-gateway.lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --group clients --output-file locks/requirements-clients.lock
+	for name in frameworks openai-2 crewai; do .cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-header --group clients-$$name --output-file locks/requirements-clients-$$name.lock || exit; done
+	cd locks/clients-npm && ../../$(CLIENTS)/bin/npm update --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved
+	$(PYTHON) -m tests.clients.npm_lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --extra cells --constraint locks/requirements.lock --output-file locks/requirements-cells.lock pyproject.toml
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

@@ -24,11 +24,14 @@ from rehearsal.places import cache
 
 REPOSITORY = "nvidia/tritonserver"
 TAG = "24.10-rehearsal-trtllm-python-py3"
+RUNTIMES = {"vllm/vllm-openai": "v0.26.0-rehearsal", "nvidia/tensorrt-llm/release": "1.2.1-rehearsal"}
+"""The same image under the names of images of LLMs beside Triton: it has stand-ins of their programs too."""
 LAYER_TYPE = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
 MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 STAND_INS = Path(__file__).parent / "llmapi"
 ENGINE_STAND_INS = Path(__file__).parent / "inflight"
+RUNTIME_STAND_INS = Path(__file__).parent / "runtimes"
 # The stand-in programs parse their command lines by the rows that the product's own catalog has.
 # Never the catalog's rows: an error in those is to be found by asking the image.
 FLAGS = STAND_INS / "upstream-flags.json"
@@ -58,7 +61,7 @@ CREATED = "2026-01-01T00:00:00Z"
 
 def image() -> Path:
     """A folder with `manifest.json` and every blob it names (`sha256-<hex>`), made unless the cache has it."""
-    key = digest_of(STAND_INS, ENGINE_STAND_INS, Path(__file__), base_layer().name)
+    key = digest_of(STAND_INS, ENGINE_STAND_INS, RUNTIME_STAND_INS, Path(__file__), base_layer().name)
     return made_once("image", key, _make_image)
 
 
@@ -140,6 +143,8 @@ def stand_in_tar(site: str, more: Mapping[Path, str] | None = None) -> bytes:
         STAND_INS / "nvidia_entrypoint.sh": "opt/nvidia",
         STAND_INS / "bin": "usr/local/bin",
         STAND_INS / "examples": "app/examples",
+        RUNTIME_STAND_INS / "packages": site,
+        RUNTIME_STAND_INS / "bin": "usr/local/bin",
         ENGINE_STAND_INS / "all_models": "app/all_models/inflight_batcher_llm",
         ENGINE_STAND_INS / "backend": "opt/tritonserver/backends/tensorrtllm",
         **(more or {}),
@@ -177,24 +182,31 @@ def _linked_blob(folder: Path, file: Path) -> dict[str, object]:
 
 
 def push(folder: Path, port: int, authorization: str) -> None:
-    """The registry on loopback port `port` serves the image under its tag; what it has already is not sent again."""
+    """The registry on loopback port `port` serves the image under its tags; what it has already is not sent again."""
     manifest = json.loads((folder / "manifest.json").read_text())
     headers = {"Authorization": authorization, "Content-Type": MANIFEST_TYPE}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
-        for blob in [manifest["config"], *manifest["layers"]]:
-            _push_blob(connection, folder, blob["digest"], authorization)
-        path = f"/v2/{REPOSITORY}/manifests/{TAG}"
-        _ask(connection, "PUT", path, headers, (folder / "manifest.json").read_bytes(), wanted=201)
+        for repository, tag in [(REPOSITORY, TAG), *RUNTIMES.items()]:
+            for blob in [manifest["config"], *manifest["layers"]]:
+                _push_blob(connection, folder, repository, blob["digest"], authorization)
+            path = f"/v2/{repository}/manifests/{tag}"
+            _ask(connection, "PUT", path, headers, (folder / "manifest.json").read_bytes(), wanted=201)
 
 
-def _push_blob(connection: http.client.HTTPConnection, folder: Path, digest: str, authorization: str) -> None:
+def _push_blob(
+    connection: http.client.HTTPConnection, folder: Path, repository: str, digest: str, authorization: str
+) -> None:
     headers = {"Authorization": authorization}
-    connection.request("HEAD", f"/v2/{REPOSITORY}/blobs/{digest}", headers=headers)
+    connection.request("HEAD", f"/v2/{repository}/blobs/{digest}", headers=headers)
     answer = connection.getresponse()
     answer.read()
     if answer.status == 200:
         return
-    location = _ask(connection, "POST", f"/v2/{REPOSITORY}/blobs/uploads/", headers, b"", wanted=202)
+    mount = "" if repository == REPOSITORY else f"?mount={digest}&from={REPOSITORY}"
+    wanted = 202 if not mount else 201  # mounted from the first repository, which has it
+    location = _ask(connection, "POST", f"/v2/{repository}/blobs/uploads/{mount}", headers, b"", wanted=wanted)
+    if mount:
+        return
     joint = "&" if "?" in location else "?"
     with (folder / digest.replace(":", "-")).open("rb") as content:
         sized = {**headers, "Content-Type": "application/octet-stream", "Content-Length": str(_size(content))}

@@ -80,7 +80,7 @@ def _files(name: str, entry: Any, file: Path) -> LocalWeights:
             repository=str(entry["repository"]),
             fetched=names,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _broken(file, f"{name}: {type(error).__name__}: {error}") from None
 
 

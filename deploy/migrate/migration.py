@@ -49,8 +49,9 @@ def migrate(text: str) -> Migration:
             return _written(call, findings)
         nameless = nameless or server
     if nameless is None:
-        raise _refused("no server was found that is known here", _first_line(text))
-    raise _refused("it names no model", masked(" ".join(word.text for word in nameless.args))[:80] or "no words")
+        raise _refused("no server was found that is known here", _first_words(text))
+    options = dict.fromkeys(word.text.partition("=")[0] for word in nameless.args if word.text.startswith("-"))
+    raise _refused("it names no model", f"{nameless.engine.title} with {' '.join(options) or 'no options'}"[:120])
 
 
 def _placed(server: Server) -> tuple[Given, list[Finding]]:
@@ -226,8 +227,8 @@ def _storage(container: Container, call: Given) -> Iterator[Finding]:
             yield Finding(f"{key}: {uri}", place="weights")
 
 
-def _first_line(text: str) -> str:
-    return masked(text.strip().splitlines()[0])[:80] if text.strip() else "nothing"
+def _first_words(text: str) -> str:
+    return masked(" ".join(text.split()[:2]))[:80] or "nothing"
 
 
 def _refused(problem: str, seen: str) -> Exception:

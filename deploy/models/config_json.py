@@ -71,7 +71,7 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
         _confirm_numbers(required, architecture, config, where)
     optional = {name: _first(numbers, keys) for name, keys in MORE.items()}
     if optional["kv_lora_rank"]:
-        optional["head_dim"] = int(numbers.get("v_head_dim") or 0)
+        optional["head_dim"] = _first(numbers, ("v_head_dim",))
     dense, width = optional["intermediate"], _first(numbers, ("moe_intermediate_size",))
     if optional["experts"] and width:
         optional["intermediate"] = width

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from deploy.catalog import Architecture
 from deploy.catalog.runtimes import READ_BY_IDS, SERVE, TRITON, VLLM, VLLM_ARCHITECTURES, RuntimeRow, row_of, rows_of
 from deploy.models.budget import Share, reuses_blocks
-from deploy.models.files import weights_of, weights_path
+from deploy.models.files import adapters_of, weights_of, weights_path
 from deploy.models.memory import MIB
 from deploy.models.paths import Choice, choose_path, has_pytorch
 from deploy.models.resolve import Layout, Served
@@ -189,6 +189,21 @@ def _vllm(
         *("--load-format", "safetensors", "--generation-config", "vllm"),
         *("--enable-prompt-tokens-details", "--no-enable-log-requests", "--disable-uvicorn-access-log"),
         *("--disable-fastapi-docs", "--shutdown-timeout", str(stop_seconds)),
+        *_vllm_adapters(served, model),
+    )
+
+
+def _vllm_adapters(served: Served, model: LLM) -> tuple[str, ...]:
+    """Adapters by the names that the gateway asks for; all of them stay on the GPU."""
+    if not model.lora:
+        return ()
+    count, files = str(len(model.lora.adapters)), adapters_of(served)
+    named = [
+        f"{adapter.name}={weights_path(weights)}" for adapter, weights in zip(model.lora.adapters, files, strict=True)
+    ]
+    return (
+        *("--enable-lora", "--max-loras", count, "--max-cpu-loras", count),
+        *("--max-lora-rank", str(model.lora.max_rank), "--lora-modules", *named),
     )
 
 

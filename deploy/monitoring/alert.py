@@ -8,6 +8,8 @@ from typing import Any, Literal
 Severity = Literal["page", "ticket"]
 JOBS = ("gateway", "haproxy", "triton", "host", "dcgm", "probe")
 """Scrape jobs: the gateway, balancers' HAProxy, Triton servers, node-exporter, dcgm-exporter, blackbox-exporter."""
+LLM_JOB = "llm"
+"""The scrape job of LLMs beside Triton, which a fleet without them does not have."""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
+from deploy.catalog.runtimes import SERVE, VLLM, rows_of
 from deploy.doctor.catalogue import KINDS
 from deploy.doctor.ours import AUTHORITY_DAYS, CERTIFICATE_DAYS
 from deploy.doctor.remedies import DEPLOY
-from deploy.monitoring.alert import JOBS, Alert, Severity
+from deploy.monitoring.alert import JOBS, LLM_JOB, Alert, Severity
 
 HOST = "{{ $labels.instance }}"
 DAY_SECONDS = 86_400
@@ -24,11 +25,12 @@ LOST = {
     "gateway": "systemctl status 'enginehouse-gateway*' on the host, then " + DEPLOY,
     "haproxy": "systemctl status enginehouse-balancer on the host, then " + DEPLOY,
     "triton": "systemctl status 'triton@*' on the host, then " + DEPLOY,
+    LLM_JOB: "systemctl status 'llm@*' on the host, then " + DEPLOY,
     "host": "ssh to the host; where it does not answer, start it at the provider, then " + DEPLOY,
     "dcgm": "nvidia-smi on the host, then " + DEPLOY,
     "probe": "systemctl status enginehouse-blackbox on the monitor",
 }
-LOST_MINUTES = {"triton": 30, "dcgm": 30, "host": 20}
+LOST_MINUTES = {"triton": 30, LLM_JOB: 30, "dcgm": 30, "host": 20}
 """Longer than a deploy takes: a swap loads weights, a reboot trains memory. The gateway tells of clients at once."""
 
 
@@ -61,6 +63,32 @@ def xid(remedy: str, kind: str, severity: Severity) -> Alert:
     means = f"{HOST}, GPU at {{{{ $labels.pci }}}}: Xid {{{{ $labels.xid }}}}, {KINDS[kind].means}"
     attempt = KINDS[kind].attempt.replace("{gpu}", "{{ $labels.pci }}.0")
     return Alert(f"Xid{remedy.capitalize()}", expression, severity, means, attempt)
+
+
+def of_llms() -> tuple[Alert, ...]:
+    """Alerts on LLMs beside Triton; vLLM and trtllm-serve tell the same by names of their own."""
+    metrics = [rows[0].metrics for rows in map(rows_of, (VLLM, SERVE))]
+    cache = " or ".join(f"{names.cache_used} > 0.95" for names in metrics)
+    waiting = " or ".join(f"min_over_time({names.waiting}[10m]) > 0" for names in metrics)
+    return (
+        lost(LLM_JOB),
+        Alert(
+            "LlmCacheNearlyFull",
+            cache,
+            "ticket",
+            HOST + ": the key/value cache of its LLM is nearly full; new requests wait for old ones to end",
+            "more hosts, or a larger cache: enginehouse plan INVENTORY says what the card has room for; then " + DEPLOY,
+            30,
+        ),
+        Alert(
+            "LlmRequestsWait",
+            waiting,
+            "ticket",
+            HOST + ": requests have waited for its LLM for ten minutes",
+            "more hosts, or a larger max_batch_size of the model in the inventory, then " + DEPLOY,
+            20,
+        ),
+    )
 
 
 CAUSES = (

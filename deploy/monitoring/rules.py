@@ -8,21 +8,27 @@ from typing import Any
 import yaml
 
 from deploy.monitoring.alert import Alert, Recording
-from deploy.monitoring.causes import CAUSES, ends
+from deploy.monitoring.causes import CAUSES, ends, of_llms
 from deploy.monitoring.levels import LEVELS, Level, alerts, recordings
 
 HEAD = "# Written by enginehouse; edits are put right by a run.\n"
 
 
-def groups(branches: Iterable[str] = (), levels: Iterable[Level] = LEVELS) -> list[dict[str, Any]]:
-    """The rule groups, recorded expressions before what reads them; `branches` are the fleet's driver branches."""
+def groups(
+    branches: Iterable[str] = (), levels: Iterable[Level] = LEVELS, has_llms: bool = False
+) -> list[dict[str, Any]]:
+    """The rule groups, recorded expressions before what reads them; `branches` are the fleet's driver branches.
+
+    `has_llms`: LLMs stand beside Triton somewhere in the fleet.
+    """
     by_level = [_group(level.name.lower(), [*recordings(level), *alerts(level)]) for level in levels]
-    return [*by_level, _group("causes", [*CAUSES, *ends(branches)])]
+    beside = [_group("llms", of_llms())] if has_llms else []
+    return [*by_level, _group("causes", [*CAUSES, *ends(branches)]), *beside]
 
 
-def rule_file(branches: Iterable[str] = (), levels: Iterable[Level] = LEVELS) -> str:
+def rule_file(branches: Iterable[str] = (), levels: Iterable[Level] = LEVELS, has_llms: bool = False) -> str:
     """The text of the rule file."""
-    text: str = yaml.safe_dump({"groups": groups(branches, levels)}, sort_keys=False, width=1_000)
+    text: str = yaml.safe_dump({"groups": groups(branches, levels, has_llms)}, sort_keys=False, width=1_000)
     return HEAD + text
 
 

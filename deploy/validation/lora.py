@@ -53,8 +53,13 @@ def lora_problems(placed: Placed) -> Iterator[Refusal]:
     if placed.is_engine:
         yield from _served(placed)
         yield from _type(placed)
-    yield from _adapters(placed, lora)
+    yield from adapter_problems(placed, lora)
     yield from _modules(placed, lora)
+
+
+def adapter_problems(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
+    """A refusal for each mistake in the adapters' names, numbers and sizes, whichever program serves them."""
+    yield from _adapters(placed, lora)
     yield from _sizes(placed, lora)
 
 

@@ -129,13 +129,12 @@ def unknown_checkpoint(model: Model, place: str) -> Refusal:
     """The refusal of a checkpoint that the catalog lacks: a slip is offered its row, another model its hub name."""
     word, kind = str(model.checkpoint), type(model).__name__
     slip = slip_of(word.strip().lower(), CHECKPOINTS)
-    known = ", ".join(sorted(CHECKPOINTS))
     return refuse(
         "unknown-checkpoint",
         f"checkpoint {word} is not in the catalog",
         where=place,
         seen=repr(word),
-        wanted=f"a row of the catalog ({known}), or any model by its name on the hub",
+        wanted="a row of deploy/catalog/, or any model by its name on the hub",
         attempt=f"did you mean `{slip}`?"
         if slip
         else f'{kind}("{hub_name_meant(word)}"), and enginehouse pin INVENTORY',

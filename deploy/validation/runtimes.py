@@ -14,17 +14,22 @@ from deploy.models.runtimes import IMAGE, beside_instead, path_of, row_of_image
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Host, KVCache, Server
+from deploy.validation.lora import adapter_problems
 from deploy.validation.parallel import parallel_problems
 from deploy.validation.placed import Placed
 from deploy.validation.precision import precision_problems
 
 DEFAULTS = {field.name: field.default for field in fields(LLM)}
 OF_TRITON = (
-    *("path", "speculative", "lora", "calibration", "engine", "replay", "decoupled"),
+    *("path", "speculative", "calibration", "engine", "replay", "decoupled"),
     *("max_queue_size", "cancellation_check_period_ms"),
 )
 """Fields that only models of Triton have."""
 OF_TENSORRT_LLM = ("moe_backend", "scheduler")
+OF_OTHERS = {VLLM: (*OF_TRITON, *OF_TENSORRT_LLM), SERVE: (*OF_TRITON, "lora")}
+"""Fields that a program has no place for. Completions of trtllm-serve name no adapter."""
+RANKS = (1, 8, 16, 32, 64, 128, 256)
+"""Highest ranks that vLLM 0.26.0 takes, of those that any runtime here serves."""
 VLLM_PRECISIONS = ("auto", "float16", "bfloat16", "fp8")
 
 
@@ -115,6 +120,7 @@ def runtime_problems(placed: Placed) -> Iterator[Refusal]:
         yield from precision_problems(placed)
     else:
         yield from _vllm_only(placed)
+        yield from _adapters(placed)
 
 
 def _image(placed: Placed) -> Iterator[Refusal]:
@@ -143,12 +149,11 @@ def _image(placed: Placed) -> Iterator[Refusal]:
 
 def _fields(placed: Placed) -> Iterator[Refusal]:
     model = placed.model
-    names = (*OF_TRITON, *(OF_TENSORRT_LLM if model.runtime == VLLM else ()))
-    for name in names:
+    for name in OF_OTHERS[model.runtime]:
         value = getattr(model, name)
         if value != DEFAULTS[name]:
             shown = repr(value) if isinstance(value, str) else f"{type(value).__name__}(…)"
-            whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of a model in Triton"
+            whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of another runtime"
             yield placed.no(
                 "field-of-another-runtime",
                 f"`{name}` is {whose}, and {model.runtime} has no place for it",
@@ -192,6 +197,23 @@ def _cache(placed: Placed) -> Iterator[Refusal]:
             seen=str(cache.host_mib),
             wanted="0",
             attempt="leave host_mib out",
+        )
+
+
+def _adapters(placed: Placed) -> Iterator[Refusal]:
+    """A refusal for each mistake in adapters; their modules are those of their own adapter_config.json."""
+    lora = placed.model.lora
+    if lora is None:
+        return
+    yield from adapter_problems(placed, lora)
+    if lora.max_rank not in RANKS:
+        yield placed.no(
+            "rank-of-another-runtime",
+            f"vLLM takes no highest rank of {lora.max_rank}",
+            "lora.max_rank",
+            seen=str(lora.max_rank),
+            wanted=f"one of {', '.join(map(str, RANKS))}, and at least that of every adapter",
+            attempt=f"max_rank={next((rank for rank in RANKS if rank >= lora.max_rank), RANKS[-1])}",
         )
 
 

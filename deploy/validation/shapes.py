@@ -11,6 +11,8 @@ LATENT = ("kv_lora_rank", "qk_rope_head_dim", "head_dim")
 LATENT_EXAMPLE = "kv_lora_rank=512, qk_rope_head_dim=64, head_dim=128 for DeepSeek-V3, R1 and Kimi-K2"
 POSITIVE = ("parameters", "layers", "hidden", "heads", "vocabulary", "positions")
 
+NEVER_BELOW_0 = ("head_dim", "intermediate", "dense_intermediate", "kv_lora_rank", "qk_rope_head_dim", "q_lora_rank")
+
 
 def shape_problems(server: Server, model: Model) -> list[Refusal]:
     """Every impossible number of the model's own checkpoint; nothing for a name of the catalog."""
@@ -18,6 +20,9 @@ def shape_problems(server: Server, model: Model) -> list[Refusal]:
     if not isinstance(shape, Checkpoint):
         return _latent_draft(server, model)
     refusals = [_impossible(server, model, name, "1 or more") for name in POSITIVE if getattr(shape, name) < 1]
+    refusals += [_impossible(server, model, name, "0 or more") for name in NEVER_BELOW_0 if getattr(shape, name) < 0]
+    if not shape.head_dim and shape.hidden < shape.heads:
+        refusals.append(_impossible(server, model, "hidden", f"at least one element for each of {shape.heads} heads"))
     if shape.kv_heads and (shape.kv_heads < 0 or shape.heads % shape.kv_heads):
         refusals.append(_impossible(server, model, "kv_heads", f"a divisor of {shape.heads} heads, or 0 for as many"))
     if not 0 <= shape.active_experts <= shape.experts or bool(shape.experts) != bool(shape.active_experts):

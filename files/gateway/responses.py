@@ -22,14 +22,14 @@ from gateway.fields import FieldError, Fields
 from gateway.load import Pauses
 from gateway.messages import MOST_MESSAGES
 from gateway.request import Request
-from gateway.responses_answer import ResponseWriter
+from gateway.responses_answer import ResponseWriter, unsealed
 from gateway.tools import MOST_TOOLS
 
-NOT_STORED = "this server stores no responses: send the whole conversation in `input`"
+NOT_STORED = "this server stores no responses: send the whole conversation in `input`, as clients do with `store` false"
 OTHER_ITEM = "this server takes messages, function calls, their outputs, and reasoning"
 OTHER_TOOL = "this server runs no tools of its own: only tools of type function are offered"
 NO_LOGPROBS = "log probabilities are answered by /v1/chat/completions"
-LOGPROBS = "message.output_text.logprobs"
+LOGPROBS, SEALED = "message.output_text.logprobs", "reasoning.encrypted_content"
 TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 SUMMARIES = {"summary_text": "text"}
 THOUGHTS = {"reasoning_text": "text"}
@@ -57,12 +57,12 @@ async def responses(request: Request) -> None:
     if fields.has("instructions"):
         chat.message({"role": "system", "content": fields.text("instructions")}, "instructions")
     await _Items(chat).read(fields, request.gateway.pauses)
-    _options(fields, chat)
+    seals = _options(fields, chat)
     fields.close()
     understood_chat = await generation(request, chat)
     request.hold_answer(len(compact(echo)))  # it stays until the answer's end
     del body, fields, chat
-    await answer(understood_chat, ResponseWriter(understood_chat, echo))
+    await answer(understood_chat, ResponseWriter(understood_chat, echo, seals))
 
 
 def _echo(body: dict[str, Any]) -> dict[str, Any]:
@@ -167,10 +167,10 @@ class _Items:
         self._chat.message({"role": "tool", "tool_call_id": identity, "content": content}, item.where)
 
     def _reasoning(self, item: Fields) -> None:
-        passed_over(item, "encrypted_content")
+        seal = item.value("encrypted_content")
         texts = text_parts(item, "content", THOUGHTS) if item.has("content") else []
         summaries = text_parts(item, "summary", SUMMARIES) if item.has("summary") else []
-        if (text := "\n".join(texts or summaries)) and self._chat.reads("reasoning_content"):
+        if (text := "\n".join(texts or summaries) or unsealed(seal)) and self._chat.reads("reasoning_content"):
             self._assistant(item, "reasoning_content", "content", "tool_calls")["reasoning_content"] = text
 
     @property
@@ -192,8 +192,8 @@ class _Items:
             self._chat.message(draft | ({"content": ""} if is_empty else {}), self._path)
 
 
-def _options(fields: Fields, chat: Translation) -> None:
-    """All besides the conversation: sampling, tools, format, and what this server has not."""
+def _options(fields: Fields, chat: Translation) -> bool:
+    """All besides the conversation: sampling, tools, format. True if reasoning is to be sealed."""
     moved(fields, chat.body, temperature="temperature", top_p="top_p", stream="stream", user="user")
     moved(fields, chat.body, max_output_tokens="max_completion_tokens", parallel_tool_calls="parallel_tool_calls")
     moved(fields, chat.body, safety_identifier="safety_identifier", prompt_cache_key="prompt_cache_key")
@@ -207,12 +207,14 @@ def _options(fields: Fields, chat: Translation) -> None:
     fields.flag("store", False)
     fields.only("truncation", "disabled", because="no item is left out of an input that is too long")
     fields.only("top_logprobs", 0, because=NO_LOGPROBS)
-    if LOGPROBS in fields.texts("include", MOST_TOOLS, least=0):
+    included = fields.texts("include", MOST_TOOLS, least=0)
+    if LOGPROBS in included:
         raise FieldError("include", f"`include`: {NO_LOGPROBS}", "unsupported")
     options = fields.inner("stream_options")
     options.ignore("include_obfuscation", False, because="events are not padded")
     options.close()
     passed_over(fields, "service_tier", "prompt_cache_retention", "prompt_cache_options", "max_tool_calls")
+    return SEALED in included
 
 
 def _tools(fields: Fields, chat: Translation) -> None:

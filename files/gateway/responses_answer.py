@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from typing import Any
 
@@ -10,14 +11,33 @@ from gateway.errors import ApiError
 from gateway.generation import Generation
 from gateway.said import Call, Content, Reasoning
 
+SEAL = "plain:"
+"""Begins an `encrypted_content` of ours: the reasoning's text in base64. Nothing is secret in it; the client has it."""
+
+
+def sealed(text: str) -> str:
+    """The reasoning as clients without storage send it back."""
+    return SEAL + base64.b64encode(text.encode()).decode()
+
+
+def unsealed(content: object) -> str:
+    """The reasoning in a content of ours; "" for another server's."""
+    if not isinstance(content, str) or not content.startswith(SEAL):
+        return ""
+    try:
+        return base64.b64decode(content.removeprefix(SEAL), validate=True).decode()
+    except ValueError:
+        return ""
+
 
 class ResponseWriter:
     """A response: an item for each of reasoning, text and calls; the events have numbers in their order."""
 
     ends_with_done = False
 
-    def __init__(self, chat: Generation, echo: dict[str, Any]) -> None:
-        self._chat, self._echo = chat, echo
+    def __init__(self, chat: Generation, echo: dict[str, Any], seals: bool = False) -> None:
+        """`seals`: the client asked for `encrypted_content`, without which it sends no reasoning back."""
+        self._chat, self._echo, self._seals = chat, echo, seals
         self._identity = chat.request.exchange.identity
         self._next_number = 0
         self._items: list[dict[str, Any]] = []
@@ -107,7 +127,8 @@ class ResponseWriter:
             return item | {"type": "function_call"} | call
         content = [_part(block, block.text)]
         if block.kind is Reasoning:
-            return item | {"type": "reasoning", "summary": [], "content": content, "encrypted_content": None}
+            seal = sealed(block.text) if self._seals and status == "completed" else None
+            return item | {"type": "reasoning", "summary": [], "content": content, "encrypted_content": seal}
         return item | {"type": "message", "role": "assistant", "content": content}
 
     def _numbered(self, *events: NamedEvent) -> list[NamedEvent]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from deploy.monitoring.alert import JOBS
+from deploy.monitoring.alert import JOBS, LLM_JOB
 from deploy.monitoring.rules import HEAD, rule_file
 from deploy.slices.monitor import MonitorSlice, TargetSlice
 from deploy.topology.monitors import in_address
@@ -20,7 +20,7 @@ NO_RECEIVERS = "receivers:\n- name: page\n- name: ticket\n"
 
 def prometheus(mine: MonitorSlice) -> str:
     """Prometheus' configuration: targets with their names, and the address for alerts."""
-    jobs = {job: [target for target in mine.targets if target.job == job] for job in JOBS}
+    jobs = {job: [target for target in mine.targets if target.job == job] for job in (*JOBS, LLM_JOB)}
     alertmanager = in_address(mine.listen, mine.alertmanager_port)
     return _yaml(
         {
@@ -38,7 +38,7 @@ def prometheus(mine: MonitorSlice) -> str:
 
 def rules(mine: MonitorSlice) -> str:
     """Alerts and recorded expressions, for the driver branches of the fleet."""
-    return rule_file(mine.branches)
+    return rule_file(mine.branches, has_llms=any(target.job == LLM_JOB for target in mine.targets))
 
 
 def alerts() -> str:

@@ -59,7 +59,7 @@ def render(
         tmp_mib=settings.tmp_mib,
         pids_limit=settings.pids_limit,
         shm_mib=max(server.shm_mib, 1024 * len(server.gpus)),
-        directories=[weights_path(model.weights)],
+        directories=[weights_path(files) for files in (model.weights, *model.adapters)],
         environment=sorted((ENVIRONMENT | OF_RUNTIME[runtime.name]).items()),
         docker_stop_seconds=docker_stop_seconds(server),
         lines=lines(runtime.arguments),

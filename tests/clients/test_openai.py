@@ -227,3 +227,9 @@ def test_a_client_that_leaves_its_stream_stops_the_model(house: House, client: o
 
     house.run(left())
     assert house.triton.cancelled == before + 1
+
+
+def test_azures_client_asks_a_deployment(house: House) -> None:
+    with openai.AzureOpenAI(azure_endpoint=house.url, api_key=house.key, api_version="2025-01-01") as client:
+        answer = client.chat.completions.create(model="llama", messages=HELLO)
+    assert answer.choices[0].message.content == TEXT

@@ -1,11 +1,9 @@
-"""The examples of files/gateway/README.md run as they stand, where their packages are installed."""
+"""The examples of files/gateway/README.md run as they stand."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,24 +24,24 @@ def examples() -> Iterator[object]:
         yield pytest.param(needs.split(), language, text, id=f"{needs.split()[0]}-{number}")
 
 
-def is_here(need: str) -> bool:
-    """True if a program or a package of that name is installed."""
-    try:
-        return bool(shutil.which(need) or importlib.util.find_spec(need))
-    except ModuleNotFoundError:  # of a package inside one that is missing
-        return False
+def python_with(needs: list[str]) -> str:
+    """The Python of the first environment of `make clients` that has these packages."""
+    own = Path(sys.executable).parents[1]
+    for environment in (own, own.with_name("clients-frameworks"), own.with_name("clients-openai-2")):
+        (packages,) = environment.glob("lib/python*/site-packages")
+        if all((packages / need.replace(".", "/")).exists() for need in needs):
+            return str(environment / "bin" / "python")
+    raise AssertionError(f"no environment has {', '.join(needs)}: type `make clients`, which installs them")
 
 
 @pytest.mark.parametrize(("needs", "language", "text"), list(examples()))
 def test_an_example_runs(house: House, needs: list[str], language: str, text: str, tmp_path: Path) -> None:
-    if missing := [need for need in needs if not is_here(need)]:
-        pytest.skip(f"not installed: {', '.join(missing)}")
     for name, ours in NAMES.items():
         text = text.replace(name, ours)
     file = tmp_path / "example"
     file.write_text(text)
     environment = {**os.environ, "ENGINEHOUSE_URL": house.url, "ENGINEHOUSE_KEY": house.key}
-    words = [sys.executable, str(file)] if language == "python" else ["bash", "-eu", str(file)]
+    words = [python_with(needs), str(file)] if language == "python" else ["bash", "-eu", str(file)]
     done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() and house.triton.asked

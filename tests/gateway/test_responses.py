@@ -110,6 +110,24 @@ async def test_the_items_of_a_turn_become_its_messages(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_reasoning_that_a_client_without_storage_sends_back_reaches_the_model(tmp_path: Path) -> None:
+    template = TOOLS_TEMPLATE.replace("{{ content }}", "({{ message.reasoning_content }}){{ content }}")
+    more: dict[str, Any] = {"include": ["reasoning.encrypted_content"], "store": False}
+    async with running_gateway(tmp_path) as front:
+        front.triton.script = spoken(*WRITTEN)
+        thought = (await front.ask(PATH, body(**more))).json()["output"][0]
+        plain = (await front.ask(PATH, body())).json()["output"][0]
+    async with plain_gateway(tmp_path, template=template) as front:
+        del thought["content"]
+        items = [thought, {"type": "reasoning", "summary": [], "encrypted_content": "another's"}]
+        turn = [{"role": "user", "content": "1?"}, *items, {"role": "assistant", "content": "So."}]
+        answer = await front.ask(PATH, body(input=[*turn, {"role": "user", "content": "And?"}]))
+        prompt = prompt_of(front)
+    assert plain["encrypted_content"] is None
+    assert answer.status == 200 and "assistant\n(hm)So." in prompt
+
+
+@in_loop
 async def test_an_answer_that_was_cut_is_incomplete(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         front.triton.script = spoken("Hel", finish="length")

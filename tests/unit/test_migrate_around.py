@@ -237,3 +237,30 @@ def test_no_mangled_text_makes_it_stumble(words: list[str]) -> None:
     """It ends in an inventory that is Python, or in a refusal."""
     with contextlib.suppress(Refusal):
         assert ast.parse(migrate(" ".join(words)).inventory)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker run -e HF_TOKEN={} -e NGC_API_KEY={} vllm/vllm-openai --model Qwen/Qwen3-8B --api-key {}",
+        "API_KEY={} vllm serve Qwen/Qwen3-8B --hf-token={}",
+        "export MY_PASSWORD={}\nTOKEN={}\nvllm serve Qwen/Qwen3-8B --api-key $TOKEN",
+        "vllm serve --api-key {}",
+        "vllm bench --api-key {}",
+        "text-generation-launcher --model-id Qwen/Qwen3-8B --ngrok-authtoken {} --api-key {}",
+        "services:\n  v:\n    image: vllm/vllm-openai\n    command: [--model, Qwen/Qwen3-8B, --api-key, {}]\n"
+        "    environment: [A_SECRET={}]\n",
+        "kind: Pod\nspec:\n  containers:\n  - image: vllm/vllm-openai\n"
+        "    args: [--model=Qwen/Qwen3-8B, --api-key={}]\n"
+        "    env: [{name: HF_TOKEN, value: {}}]\n",
+    ],
+)
+@settings(max_examples=20, deadline=None)
+@given(secret=st.from_regex(r"[A-Za-z0-9]{12,40}", fullmatch=True))
+def test_no_secret_is_repeated(text: str, secret: str) -> None:
+    """Neither in a finding, nor in the inventory, nor in a refusal."""
+    try:
+        answer = str(migrate(text.replace("{}", f"s{secret}")))
+    except Refusal as refusal:
+        answer = str(refusal)
+    assert f"s{secret}" not in answer

@@ -10,15 +10,18 @@ import pytest
 from deploy.catalog import ARCHITECTURES
 from deploy.catalog.runtimes import RUNTIMES, SERVE, TRITON, VLLM, row_of, rows_of
 from deploy.models import runtimes
+from deploy.models.files import weights_path
 from deploy.models.memory import MIB
 from deploy.models.runtimes import known_only, memory_fraction, suggested, verdicts
 from deploy.planning.fit import Wish, fit_of, model_named
 from deploy.planning.plan import Plan
 from deploy.reports.plan import fit_report
 from deploy.spec import Gateway, KVCache, Parallel
+from roles.triton.defaults import Defaults
+from roles.triton.render import render
 from tests.unit.given import AROUND, EMBEDDER, LLAMA, MACHINE, RERANKER, main, plan
 from tests.unit.test_report import printed
-from tests.unit.wrong_runtimes import ON_VLLM
+from tests.unit.wrong_runtimes import ADAPTERS, ON_VLLM
 from tests.unit.wrong_runtimes import SERVE as SERVE_IMAGE
 
 MINE = (RERANKER, EMBEDDER)
@@ -75,6 +78,20 @@ def test_precisions_become_the_program_s_own_words() -> None:
     assert arguments(precision="fp8")["--quantization"] == "fp8"
     assert arguments(precision="bfloat16")["--dtype"] == "bfloat16"
     assert not {"--quantization", "--dtype"} & arguments().keys()
+
+
+def test_adapters_have_the_names_that_the_gateway_asks_for() -> None:
+    """Each in a directory of its own, which the container reads."""
+    made = planned(lora=ADAPTERS).slices[0]
+    flags, llm = arguments(lora=ADAPTERS), made.servers[0].models[-1]
+    assert (flags["--max-loras"], flags["--max-cpu-loras"], flags["--max-lora-rank"]) == ("2", "2", "64")
+    named = dict(word.split("=", 1) for word in llm.runtime.arguments[-2:]) if llm.runtime else {}
+    assert list(named.values()) == [weights_path(files) for files in llm.adapters]
+    assert made.gateway
+    aliases = {alias.name: (alias.models, alias.adapter) for alias in made.gateway.aliases if alias.adapter}
+    assert aliases == {f"llama:{name}": (("llama",), name) for name in named}
+    run = render(made.servers[0], Defaults())["llm/run"].decode()
+    assert all(f"source={path},target={path},readonly" in run for path in named.values())
 
 
 def test_a_flag_that_the_release_lacks_ends_the_plan() -> None:

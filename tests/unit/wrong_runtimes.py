@@ -8,14 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.spec import LLM, Calibration, Gateway, KVCache, Parallel, Server
+from deploy.spec import LLM, Adapter, Calibration, Gateway, KVCache, LoRA, Parallel, Server, Weights
 from tests.unit.given import GPT_OSS, LLAMA, MACHINE, RERANKER, main, pinned, sources
-from tests.unit.wrong import Wrong
+from tests.unit.wrong import A_COMMIT, Wrong
 
 VLLM = "vllm/vllm-openai:v0.26.0"
 SERVE = "nvcr.io/nvidia/tensorrt-llm/release:1.2.1"
 MODEL = 'servers["main"].models["llama"]'
 GATEWAY = {"gateway": Gateway()}
+SUPPORT = Adapter(name="support", task_id=1, weights=Weights.hub("someone/support", A_COMMIT))
+ADAPTERS = LoRA(adapters=(SUPPORT, replace(SUPPORT, name="sales", task_id=2)))
 EXPERTS = LLM(
     name="mixtral",
     checkpoint="mixtral-8x7b-instruct",
@@ -83,6 +85,15 @@ ALL = {
         beside(replace(GPT_OSS, name="llama", runtime="trtllm-serve", image=SERVE)),
         "answers-without-ids",
         f"{MODEL}.runtime",
+    ),
+    "trtllm-serve names no adapters": Wrong(serve(lora=ADAPTERS), "field-of-another-runtime", f"{MODEL}.lora"),
+    "vllm has ranks of its own": Wrong(
+        beside(lora=replace(ADAPTERS, max_rank=48)), "rank-of-another-runtime", f"{MODEL}.lora.max_rank"
+    ),
+    "an adapter beside triton has a number too": Wrong(
+        beside(lora=LoRA(adapters=(replace(SUPPORT, task_id=0),))),
+        "out-of-range",
+        f'{MODEL}.lora.adapters["support"].task_id',
     ),
     "one server has one llm beside triton": Wrong(
         main(ON_VLLM, replace(ON_VLLM, name="second", port=8011)) | GATEWAY, "two-runtimes", 'servers["main"].models'

@@ -1,0 +1,170 @@
+"""An LLM beside Triton on a machine: deployed, asked through the gateway, swapped, killed, swapped to another program.
+
+One machine and one story in the order pytest runs it. vLLM and trtllm-serve are stood in for (rehearsal/runtimes).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from rehearsal import gateway, machines, requirements
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places
+from tests.faults.scene import until
+from tests.rehearsal.operator import Operator, Run
+
+# Minutes on a machine: `make faults` runs it.
+pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-1")]
+
+PLACES = Places(REPOSITORY / ".rehearsal" / "number-1", 1)
+INVENTORY = "tests/rehearsal/inventories/beside.py"
+UNITS = ("triton@main", "llm@main")
+STARTED = "systemctl show -P InvocationID {}.service"
+RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
+
+
+@dataclass
+class Story:
+    """The machine, who types, the key of its gateway, and the first run."""
+
+    machine: Machine
+    operator: Operator
+    key: str
+    first: Run
+
+    def deploy(self, *words: str, verb: str = "deploy.py", **environment: str) -> Run:
+        """`pyinfra INVENTORY VERB`, with these words for the inventory."""
+        with mock.patch.dict(os.environ, environment):
+            run = self.operator.pyinfra(*words, inventory=INVENTORY, verb=verb)
+        assert run.code == 0, run.output[-4000:]
+        return run
+
+    def says(self, command: str) -> str:
+        """Output of a command on the machine."""
+        return self.machine.run(command, check=False).stdout.strip()
+
+    def starts(self) -> list[str]:
+        """The invocations of both units: another one is another start."""
+        return [self.says(STARTED.format(unit)) for unit in UNITS]
+
+    def ask(self, path: str, **body: Any) -> Any:
+        """The gateway's answer on the machine."""
+        sent = f"-H 'Content-Type: application/json' -d '{json.dumps(body)}'"
+        curl = f"curl -sS -m 120 -H 'Authorization: Bearer {self.key}' {sent} http://127.0.0.1:8080{path}"
+        return json.loads(self.machine.run(curl).stdout)
+
+    def tokens(self, **more: Any) -> int:
+        """Tokens of a completion through the gateway."""
+        answer = self.ask("/v1/completions", model="llama-tiny", prompt="hello", max_tokens=4, **more)
+        return int(answer["usage"]["completion_tokens"])
+
+    def serves(self) -> bool:
+        """True if both models answer through the gateway."""
+        vector = self.ask("/v1/embeddings", model="minilm", input="some text").get("data")
+        return bool(vector) and self.tokens() == 4
+
+
+@pytest.fixture(scope="module")
+def story() -> Iterator[Story]:
+    """A machine after its first deploy; nothing of it before, and nothing after."""
+    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
+        pytest.skip(requirements.explain(lacking))
+    home = PLACES.root / "home"
+    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
+    machines.down(PLACES)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    operator.log.unlink(missing_ok=True)
+    try:
+        (machine,) = machines.up(["d13b"], "13", places=PLACES)
+        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+        first = operator.pyinfra(inventory=INVENTORY)
+        assert first.code == 0, first.output[-4000:]
+        yield Story(machine, operator, gateway.opened(machine).key, first)
+    finally:
+        machines.down(PLACES)
+        operator.python("-m", "rehearsal.services", "down")
+
+
+def test_both_units_serve_and_a_token_comes_through_the_gateway(story: Story) -> None:
+    assert [story.says(f"systemctl is-active {unit}") for unit in UNITS] == ["active", "active"]
+    assert until(story.serves, 60)
+    assert "rehearsal stand-in of vllm 0.26.0" in story.says("journalctl -u llm@main -o cat")
+
+
+def test_a_stream_of_the_gateway_comes_from_the_program(story: Story) -> None:
+    body = json.dumps({"model": "llama-tiny", "prompt": "hello", "max_tokens": 4, "stream": True})
+    curl = f"curl -sSN -m 60 -H 'Authorization: Bearer {story.key}' -H 'Content-Type: application/json' -d '{body}'"
+    lines = story.machine.run(f"{curl} http://127.0.0.1:8080/v1/completions").stdout.splitlines()
+    assert sum(line.startswith("data: {") for line in lines) > 1 and "data: [DONE]" in lines
+
+
+def test_a_second_run_changes_nothing(story: Story) -> None:
+    before = story.starts()
+    assert (story.deploy().changed, story.starts()) == ({}, before)
+
+
+def test_the_smoke_tests_pass(story: Story) -> None:
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/smoke", "--inventory", INVENTORY]
+    ended = subprocess.run(
+        [sys.executable, *words],
+        cwd=REPOSITORY,
+        env=story.operator.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-4000:]
+    assert "test_beside" not in ended.stdout or "failed" not in ended.stdout
+
+
+def test_the_doctor_finds_nothing_wrong_with_the_llm(story: Story) -> None:
+    doctor = story.operator.python("-m", "deploy", "doctor", INVENTORY, "--json")
+    findings = json.loads(doctor.stdout)["hosts"]["d13b"]
+    assert [finding for finding in findings if "llm" in json.dumps(finding)] == []
+
+
+def test_no_user_of_the_host_and_no_other_machine_reaches_the_program(story: Story) -> None:
+    curl = "curl -s -m 5 -o /dev/null -w '%{http_code}' http://127.0.0.1:8010/health"
+    assert story.says(f"runuser -u nobody -- {curl}") == "000"
+    assert story.says(curl) == "200"
+    outside = subprocess.run(
+        ["curl", "-s", "-m", "5", f"http://{story.machine.address}:8010/health"], capture_output=True, check=False
+    )
+    assert outside.returncode != 0
+
+
+def test_a_killed_llm_comes_back_alone(story: Story) -> None:
+    triton, llm = story.starts()
+    story.machine.run("docker kill llm-main")
+    assert until(lambda: story.says("systemctl is-active llm@main") == "active" and story.starts()[1] != llm, 120)
+    assert story.starts()[0] == triton
+    assert until(story.serves, 60)
+
+
+def test_a_swap_replaces_both_and_a_rollback_brings_both_back(story: Story) -> None:
+    before, first = story.says(RELEASE), story.starts()
+    story.deploy(BATCH="4")
+    assert "--max-num-seqs 4" in story.says(f"cat /var/lib/enginehouse/releases/$({RELEASE})/llm/run")
+    assert all(new != old for new, old in zip(story.starts(), first, strict=True))
+    assert until(story.serves, 60)
+    story.deploy(verb="rollback.py", BATCH="4")
+    assert story.says(RELEASE) == before
+    assert until(story.serves, 60)
+
+
+def test_another_program_takes_the_llm_over_behind_the_same_name(story: Story) -> None:
+    story.deploy(RUNTIME="trtllm-serve")
+    assert "rehearsal stand-in of trtllm-serve" in story.says("journalctl -u llm@main -o cat")
+    assert until(story.serves, 60)
+    assert story.deploy(RUNTIME="trtllm-serve").changed == {}
