@@ -19,7 +19,7 @@ from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.types import hints_of, mistyped, unsafe_texts
 from deploy.inventory.words import word_problems
 from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals.refuse import refuse, server_at
 from deploy.refusals.renamed import renamed
 from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
 
@@ -107,7 +107,25 @@ def read_host(
     typed_out = [problem for problem in typed if problem.facts["where"] not in places]
     places |= {problem.facts["where"] for problem in typed_out}
     unsafe = [problem for key, value in values.items() for problem in unsafe_texts(value, key, places)]
+    problems += _port_of_ssh(data, host) if host else []
     return host, [*problems, *wrong, *typed_out, *unsafe, *translate(data, host)]
+
+
+def _port_of_ssh(data: Mapping[str, Any], host: Host) -> list[Refusal]:
+    """A refusal for each port of a server at which SSH answers."""
+    return [
+        refuse(
+            "port-twice",
+            f"server {server.name}: port {data['ssh_port']} is SSH's on this host",
+            where=server_at(server.name, field),
+            seen=f"ssh_port={data['ssh_port']}, {field}={data['ssh_port']}",
+            wanted="a port on which nothing answers",
+            attempt=f"leave {field} out, or name another port",
+        )
+        for server in host.servers
+        for field in ("http_port", "grpc_port", "metrics_port")
+        if getattr(server, field) == data.get("ssh_port")
+    ]
 
 
 def read_balancer(

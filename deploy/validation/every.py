@@ -33,7 +33,7 @@ from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
 from deploy.validation.names import double_source_problems, name_problems
 from deploy.validation.numbers import number_problems
-from deploy.validation.pairs import pair_problems
+from deploy.validation.pairs import missing_switches, pair_problems
 from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
@@ -180,6 +180,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from runtime_notices(host)
+    yield from filter(None, [missing_switches(host)])
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))

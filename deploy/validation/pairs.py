@@ -7,13 +7,17 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import CHECKPOINTS, GPUS
+from deploy.catalog.believable import RANGES
 from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import Host, Registry, Release, Secret
+from deploy.spec import Checkpoint, Host, Registry, Release, Secret
 
 MONTH = re.compile(r"(?<![0-9.])(2[3-9]\.(?:0[1-9]|1[0-2]))(?![0-9.])")
 """A release of Triton inside the tag of an image."""
+BOARD = 8
+APART = 5.0
+"""Embeddings that are shared, and networks of two matrices instead of three, differ by less."""
 TOOLKIT = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:~rc\.[0-9]+)?-[0-9]+")
 PLAIN_HTTP = re.compile(r"http://(?:[^/@]*@)?(\[[^]]*\]|[^/:?]*)", re.IGNORECASE)
 """The host of a URL without TLS, brackets of IPv6 included."""
@@ -31,6 +35,7 @@ def pair_problems(host: Host) -> Iterator[Refusal]:
     yield from _switches(host)
     yield from _zones(host)
     yield from _revisions(host)
+    yield from _parameters(host)
     for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
         if secret is not None:
             yield from command_problems(where, secret)
@@ -135,6 +140,18 @@ def _switches(host: Host) -> Iterator[Refusal]:
         )
 
 
+def missing_switches(host: Host) -> str:
+    """A sentence for a board of eight GPUs without the NVSwitches that such boards have; empty for another host."""
+    row, machine = GPUS.get(host.machine.gpu), host.machine
+    is_board = row is not None and machine.gpus == BOARD and any(word in row.title for word in ("SXM", "B200"))
+    if row is None or not is_board or machine.nvswitch or machine.mig:
+        return ""
+    return (
+        f"eight {row.title} without nvswitch=True: boards of eight have NVSwitches, and their GPUs need the "
+        "fabric manager; preflight asks the host"
+    )
+
+
 def _zones(host: Host) -> Iterator[Refusal]:
     for server in host.servers:
         if "%" in server.address:
@@ -166,6 +183,36 @@ def _revisions(host: Host) -> Iterator[Refusal]:
                         wanted=f"a commit of {weights.repository}",
                         attempt=f'Weights.hub("{own.repository}", "{own.revision}")',
                     )
+
+
+def _parameters(host: Host) -> Iterator[Refusal]:
+    """A refusal for typed numbers of a plain checkpoint that make five times fewer or more parameters than it says."""
+    for server in host.servers:
+        for model in server.models:
+            shape = model.checkpoint
+            if not isinstance(shape, Checkpoint) or model.source or shape.quantisation or shape.format:
+                continue
+            counted = parameters_of(shape) if RANGES["Checkpoint"]["parameters"].takes(shape.parameters) else 0
+            if counted and not 1 / APART < shape.parameters / counted < APART:
+                yield refuse(
+                    "numbers-apart",
+                    f"{model.name}: a network of these numbers has {counted / 1e9:.1f} billion parameters",
+                    where=model_at(server.name, model.name, "checkpoint", "parameters"),
+                    seen=f"parameters={shape.parameters:,}; layers={shape.layers}, hidden={shape.hidden}, "
+                    f"intermediate={shape.intermediate}, vocabulary={shape.vocabulary:,}",
+                    wanted="numbers of one config.json, and the parameters of the same files",
+                    attempt=f'{type(model).__name__}("OWNER/NAME"), and enginehouse pin INVENTORY',
+                )
+
+
+def parameters_of(shape: Checkpoint) -> float:
+    """About how many parameters a dense transformer of these numbers has; 0 for another, or if too few are declared."""
+    if min(shape.layers, shape.hidden, shape.heads, shape.intermediate) < 1 or shape.kv_lora_rank or shape.experts:
+        return 0
+    width = shape.head_dim or shape.hidden // shape.heads
+    attention = 2 * shape.hidden * width * (shape.heads + (shape.kv_heads or shape.heads))
+    network = 3 * shape.hidden * shape.intermediate
+    return shape.layers * (attention + network) + 2 * shape.vocabulary * shape.hidden
 
 
 def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:

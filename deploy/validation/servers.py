@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
+from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Host, Server
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
@@ -55,13 +56,14 @@ def _alone(server: Server, gpus: int) -> Iterator[Refusal]:
 
 
 def _bad_name(server: Server) -> Refusal:
+    slug = re.sub("[^a-z0-9]+", "-", server.name.lower()).strip("-")[:32]
     return refuse(
         "bad-name",
         f"{server.name!r} cannot name a systemd unit and a container",
         where=server_at(server.name, "name"),
         seen=repr(server.name),
         wanted="lower-case letters, digits and inner hyphens, 32 at most",
-        attempt=f'Server(name="{re.sub("[^a-z0-9]+", "-", server.name.lower()).strip("-")[:32] or "main"}")',
+        attempt=f'Server(name="{"main" if secret_in(server.name) else slug or "main"}")',
     )
 
 

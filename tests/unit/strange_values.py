@@ -21,7 +21,7 @@ SECRET = "canary4711canary"
 class Ambiguous:
     """An object like an array of numpy: a comparison with it has no truth."""
 
-    __hash__ = None  # type: ignore[assignment]  # as Python does for a class that only compares
+    __hash__ = None
 
     def __eq__(self, value: object) -> Any:
         return self

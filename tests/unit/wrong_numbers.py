@@ -22,7 +22,7 @@ from deploy.spec import (
 from deploy.spec.surroundings import CertificateFile
 from tests.unit.given import AROUND, LLAMA, MACHINE, main, pinned
 from tests.unit.wrong import Wrong, own_llm
-from tests.unit.wrong_balancers import edge, pool, second
+from tests.unit.wrong_balancers import CHAT, edge, pool, second
 from tests.unit.wrong_monitors import EYES, eyes
 
 LLAMA_AT = 'servers["main"].models["llama"]'
@@ -128,6 +128,38 @@ PAIRS = {
     "a command's words are not one word": Wrong(
         {"hub": Hub(token=Secret.command("cat keys/token"))}, "command-in-one-word", "hub.token"
     ),
+    "an L40S has no NVSwitch": Wrong(
+        {"machine": replace(MACHINE, gpu="l40s-48", nvswitch=True)}, "nvswitch-without-nvlink", "machine.nvswitch"
+    ),
+    "a kernel's flavour is offered the nearest": Wrong(
+        {"machine": replace(MACHINE, kernel_flavour="azur")}, "kernel-flavour", "machine.kernel_flavour"
+    ),
+    "a disk has its whole name": Wrong(
+        {"machine": replace(MACHINE, data_disk=DataDisk(device="/dev/nvme1n"))},
+        "data-disk-device",
+        "machine.data_disk.device",
+    ),
+    "a route is not SSH's": Wrong(
+        pool(),
+        "port-twice",
+        'balancer.routes["chat"].http_port',
+        (second(), edge(routes=(replace(CHAT, http_port=22),))),
+    ),
+    "a server's port is not SSH's": Wrong(
+        {"ssh_port": 2222, **main(http_port=2222)}, "port-twice", 'servers["main"].http_port'
+    ),
+    "typed numbers make as many parameters as are typed": Wrong(
+        main(own_llm("LlamaForCausalLM", parameters=70_000_000_000)),
+        "numbers-apart",
+        'servers["main"].models["mine"].checkpoint.parameters',
+    ),
+    "a variable that is not set is no address": Wrong(
+        {"hub": Hub(endpoint=f"https://{None}/mirror")}, "unfilled-text", "hub.endpoint"
+    ),
+    "a template that nobody filled in is no path": Wrong(
+        {"registry": Registry(ca_file="${CA_FILE}")}, "unfilled-text", "registry.ca_file"
+    ),
+    "a peer's address is no number": Wrong({"peer_address": "26.07"}, "bad-peer-address", "peer_address"),
     "a server's certificate is no authority": Wrong(
         {"registry": Registry(ca_file="keys/registry.pem")},
         "leaf-as-authority",
@@ -169,6 +201,12 @@ LOGINS = {
     "a setting of SSH is offered the nearest": login("ssh_usr", "unknown-key", ssh_usr="ubuntu"),
     "an argument of operations is offered the nearest": login("_sudoo", "unknown-key", _sudoo=True),
     "a key of one's own begins with own": login("_rack", "unknown-key", _rack="b12"),
+    "an address of nobody is no host's": login("ssh_hostname", ssh_hostname="0.0.0.0"),
+    "digits alone are no host's name": login("ssh_hostname", ssh_hostname="8000"),
+    "a login waits for seconds": login("ssh_connect_retry_max_delay", ssh_connect_retry_max_delay=60_000),
+    "an environment is a dictionary": login("_env", _env="A=1"),
+    "a step that failed does not pass": login("_ignore_errors", "out-of-step", _ignore_errors=True),
+    "a run is named by a word": login("run", "wrong-type", run=Rollout()),
     "a password of SSH is not typed": login("ssh_password", "literal-secret", ssh_password="hunter2"),
     "a password of sudo is not typed": login("_sudo_password", "literal-secret", _sudo_password="hunter2"),
     "a secret is in no key of one's own": login(

@@ -1,0 +1,50 @@
+"""Mistakes that operators made, each with its right answer: the kinds of its refusals, or a plan with a note.
+
+`operators.txt` holds the inventories: what all begin with, then `=== NAME | MISTAKE | ANSWER` and the rest of each.
+An answer of `planned` says that nothing is wrong, or that only a host or a file can tell.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from deploy.cli.knobs import knobs
+from deploy.io.inventory import load_plan
+from deploy.refusals.errors import Refusal, Refusals
+from tests.unit.given import TODAY
+
+BEGINNING, *SECTIONS = (Path(__file__).parent / "operators.txt").read_text("utf-8").split("\n=== ")
+CASES = [(*section.partition("\n")[0].split(" | "), section.partition("\n")[2]) for section in SECTIONS]
+
+
+class Today(date):
+    """A day on which the releases and drivers of the inventories are not over."""
+
+    @classmethod
+    def today(cls) -> Today:
+        return cls(TODAY.year, TODAY.month, TODAY.day)
+
+
+@pytest.mark.parametrize(("name", "mistake", "answer", "text"), CASES, ids=[case[0] for case in CASES])
+def test_a_mistake_has_its_right_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: str, answer: str, text: str
+) -> None:
+    """Read from a file as `enginehouse plan` reads it; every refusal says what to type."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("deploy.io.local_weights.date", Today)
+    for variable in ("GPU_HOST", "PORT"):
+        monkeypatch.delenv(variable, raising=False)
+    Path(f"{name}.py").write_text(f"{BEGINNING}\n{text}", "utf-8")
+    try:
+        plan = load_plan(f"{name}.py", (), (), knobs())
+    except Refusal as refusal:
+        problems = refusal.problems if isinstance(refusal, Refusals) else (refusal,)
+        assert " ".join(dict.fromkeys(problem.kind for problem in problems)) == answer, mistake
+        assert all({"where", "seen", "wanted"} <= problem.facts.keys() and problem.attempt for problem in problems)
+    else:
+        verdict, _, note = answer.partition(": ")
+        assert verdict == "planned", f"believed: {mistake}"
+        assert note in "\n".join(plan.warnings)
