@@ -160,10 +160,10 @@ def test_a_binary_file_is_refused_as_an_inventory(tmp_path: Path) -> None:
 
 def test_an_exception_is_named_by_line(tmp_path: Path) -> None:
     """The line of the inventory, not of what it called."""
-    assert refused(tmp_path, "import os\nuser = os.environ['NO_SUCH_VARIABLE_HERE']\n") == (
-        "fleet.py is Python, and it ended with KeyError\n"
+    assert refused(tmp_path, "import os\nuser = os.sched_getaffinity(2**31 - 1)\n") == (
+        "fleet.py is Python, and it ended with ProcessLookupError\n"
         "  where   fleet.py:2\n"
-        "  seen    'NO_SUCH_VARIABLE_HERE'\n"
+        "  seen    [Errno 3] No such process\n"
         "  wanted  a file Python can run\n"
         "  try     python fleet.py\n" + STATE
     )
