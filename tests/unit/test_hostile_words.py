@@ -55,7 +55,7 @@ from deploy.validation.every import judge
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, UNJUDGED, Source
 from tests.unit.wrong_balancers import EDGE, SIGNED
 
-SHELL = "x;touch${IFS}/tmp/p"
+SHELL = "x;touch$IFS/tmp/p"
 """A payload in one printable line that is no option, so only the form of its field can refuse it."""
 BROKEN = (
     "x\"\n$(touch /tmp/p)';%h {{7*7}}",
