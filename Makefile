@@ -174,7 +174,7 @@ lock: $(CLIENTS)/.ready ## write locks/ anew from pyproject.toml (hashes, no URL
 	  --group clients --output-file locks/requirements-clients.lock
 	for name in frameworks openai-2 crewai; do .cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-header --group clients-$$name --output-file locks/requirements-clients-$$name.lock || exit; done
-	cd locks/clients-npm && ../../$(CLIENTS)/bin/npm update --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved
+	cd locks/clients-npm && ../../$(CLIENTS)/bin/npm install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error --omit-lockfile-registry-resolved
 	$(PYTHON) -m tests.clients.npm_lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --extra cells --constraint locks/requirements.lock --output-file locks/requirements-cells.lock pyproject.toml

@@ -84,6 +84,7 @@ ENCODERS = (
         revision="1066b6599d099fbb93dfcb64f9c37a7c9e503e85",
         published_bytes=4 * 475_292_928,
         dimensions=768,
+        least_dimensions=256,
         max_tokens=512,
         shape=Checkpoint(
             architecture="NomicBertModel",
@@ -105,6 +106,7 @@ ENCODERS = (
         revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
         published_bytes=4 * 22_713_216,
         dimensions=384,
+        least_dimensions=384,
         max_tokens=512,
         shape=Checkpoint(
             architecture="BertModel",
@@ -124,6 +126,7 @@ ENCODERS = (
         revision="5617a9f61b028005a4858fdac845db406aefb181",
         published_bytes=4 * 567_754_752,  # pytorch_model.bin alone, 2.27 GB; hosts rewrite it as safetensors
         dimensions=1024,
+        least_dimensions=1024,
         max_tokens=8192,
         shape=Checkpoint(architecture="XLMRobertaModel", **_XLMR_LONG),
     ),
@@ -133,6 +136,7 @@ ENCODERS = (
         revision="3d7cfbdacd47fdda877c5cd8a79fbcc4f2a574f3",
         published_bytes=4 * 559_890_432,
         dimensions=1024,
+        least_dimensions=1024,
         max_tokens=512,
         prefixes=E5_PREFIXES,
         shape=Checkpoint(architecture="XLMRobertaModel", **_XLMR_LARGE),
@@ -143,6 +147,7 @@ ENCODERS = (
         revision="edc2df7b6c25794b340229ca082e7c78782e6374",
         published_bytes=4 * 567_754_752,
         dimensions=1024,
+        least_dimensions=256,
         max_tokens=8192,
         prefixes=ARCTIC_PREFIXES,
         shape=Checkpoint(architecture="XLMRobertaModel", **_XLMR_LONG),
@@ -153,6 +158,7 @@ ENCODERS = (
         revision="a5beb1e3e68b9ab74eb54cfd186867f64f240e1a",
         published_bytes=4 * 109_482_240,
         dimensions=768,
+        least_dimensions=768,
         max_tokens=512,
         prefixes=BGE_PREFIXES,
         shape=Checkpoint(architecture="BertModel", **_BERT_BASE),
@@ -163,6 +169,7 @@ ENCODERS = (
         revision="836121a0533e5664b21c7aacc5d22951f2b8b25b",
         published_bytes=4 * (470_926_848 + 590_592),  # and its Dense step
         dimensions=768,
+        least_dimensions=768,
         max_tokens=256,
         shape=Checkpoint(architecture="BertModel", **_BERT_BASE | {"parameters": 470_926_848, "vocabulary": 501_153}),
     ),
@@ -190,6 +197,7 @@ ENCODERS = (
         revision="e9b6763023c676ca8431644204f50c2b100d9aab",
         published_bytes=4 * 136_731_648,
         dimensions=768,
+        least_dimensions=64,
         max_tokens=2048,
         shape=Checkpoint(
             architecture="NomicBertModel",
@@ -223,6 +231,7 @@ ENCODERS = (
         revision="97b0c614be4d77ee51c0cef4e5f07c00f9eb65b3",
         published_bytes=2 * 595_776_512,
         dimensions=1024,
+        least_dimensions=32,
         max_tokens=32_768,
         shape=_QWEN3_SMALL,
     ),

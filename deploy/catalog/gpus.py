@@ -12,6 +12,8 @@ from dataclasses import dataclass
 MEASURED = "measured 2026-11-21, driver 580.159.04; PCI id: NVIDIA/open-gpu-kernel-modules README"
 LISTED = "PCI id: NVIDIA/open-gpu-kernel-modules README; MiB: nvidia-smi listings in public reports, not measured here"
 
+REPORTED = "PCI id and MiB: lspci and nvidia-smi listings in public reports, read 2026-11-27; not measured here"
+
 
 @dataclass(frozen=True, kw_only=True)
 class GPU:
@@ -19,6 +21,8 @@ class GPU:
 
     name: str
     title: str
+    smi: str
+    """Its name in nvidia-smi, without the maker's."""
     pci_id: str
     sm: str
     total_mib: int
@@ -41,22 +45,63 @@ _ROWS = (
     GPU(
         name="h100-80",
         title="H100 SXM5 80GB",
+        smi="H100 80GB HBM3",
         pci_id="10de:2330",
         sm="90",
         total_mib=81_559,
         reserved_mib=480,
         source=MEASURED,
     ),
-    GPU(name="h100-pcie-80", title="H100 PCIe 80GB", pci_id="10de:2331", sm="90", total_mib=81_559),
-    GPU(name="h100-nvl-94", title="H100 NVL 94GB", pci_id="10de:2321", sm="90", total_mib=95_830),
-    GPU(name="h200-141", title="H200 SXM5 141GB", pci_id="10de:2335", sm="90", total_mib=143_771),
-    GPU(name="h200-nvl-141", title="H200 NVL 141GB", pci_id="10de:233b", sm="90", total_mib=143_771),
-    GPU(name="gh200-96", title="GH200 96GB", pci_id="10de:2342", sm="90", total_mib=97_871, platform="aarch64"),
-    GPU(name="a100-80", title="A100 SXM4 80GB", pci_id="10de:20b2", sm="80", total_mib=81_920),
-    GPU(name="a100-pcie-80", title="A100 PCIe 80GB", pci_id="10de:20b5", sm="80", total_mib=81_920),
-    GPU(name="a100-40", title="A100 SXM4 40GB", pci_id="10de:20b0", sm="80", total_mib=40_960),
-    GPU(name="l40s-48", title="L40S 48GB", pci_id="10de:26b9", sm="89", total_mib=46_068),
-    GPU(name="b200-180", title="B200 180GB", pci_id="10de:2901", sm="100", total_mib=183_359),
+    GPU(name="h100-pcie-80", smi="H100 PCIe", title="H100 PCIe 80GB", pci_id="10de:2331", sm="90", total_mib=81_559),
+    GPU(name="h100-nvl-94", smi="H100 NVL", title="H100 NVL 94GB", pci_id="10de:2321", sm="90", total_mib=95_830),
+    GPU(name="h200-141", smi="H200", title="H200 SXM5 141GB", pci_id="10de:2335", sm="90", total_mib=143_771),
+    GPU(name="h200-nvl-141", smi="H200 NVL", title="H200 NVL 141GB", pci_id="10de:233b", sm="90", total_mib=143_771),
+    GPU(
+        name="gh200-96",
+        smi="GH200 480GB",
+        title="GH200 96GB",
+        pci_id="10de:2342",
+        sm="90",
+        total_mib=97_871,
+        platform="aarch64",
+    ),
+    GPU(name="a100-80", smi="A100-SXM4-80GB", title="A100 SXM4 80GB", pci_id="10de:20b2", sm="80", total_mib=81_920),
+    GPU(
+        name="a100-pcie-80", smi="A100 80GB PCIe", title="A100 PCIe 80GB", pci_id="10de:20b5", sm="80", total_mib=81_920
+    ),
+    GPU(name="a100-40", smi="A100-SXM4-40GB", title="A100 SXM4 40GB", pci_id="10de:20b0", sm="80", total_mib=40_960),
+    GPU(name="l40s-48", smi="L40S", title="L40S 48GB", pci_id="10de:26b9", sm="89", total_mib=46_068),
+    GPU(name="b200-180", smi="B200", title="B200 180GB", pci_id="10de:2901", sm="100", total_mib=183_359),
+    GPU(name="l4-24", title="L4 24GB", smi="L4", pci_id="10de:27b8", sm="89", total_mib=23_034),
+    GPU(
+        name="rtx-pro-6000-96",
+        title="RTX PRO 6000 Blackwell Server 96GB",
+        smi="RTX PRO 6000 Blackwell Server Edition",
+        pci_id="10de:2bb5",
+        sm="120",
+        total_mib=97_887,
+        source=REPORTED,
+    ),
+    GPU(
+        name="gb200-186",
+        title="GB200 186GB",
+        smi="GB200",
+        pci_id="10de:2941",
+        sm="100",
+        total_mib=189_471,
+        platform="aarch64",
+        source=REPORTED,
+    ),
 )
 
 GPUS: dict[str, GPU] = {row.name: row for row in _ROWS}
+
+
+def card_called(word: str) -> GPU | None:
+    """The card that nvidia-smi, a data sheet or an inventory calls by this name, whatever the case and the dashes."""
+    wanted = _plain(word)
+    return next((row for row in _ROWS if wanted in (_plain(row.name), _plain(row.smi), _plain(row.title))), None)
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower().removeprefix("nvidia") if letter.isalnum())

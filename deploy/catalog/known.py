@@ -22,6 +22,9 @@ class KnownCheckpoint:
     revision: str
     published_bytes: int
     dimensions: int = 0
+    least_dimensions: int = 0
+    """Values that a shortened vector keeps at least (Matryoshka): all where a model was not trained for less, and 0
+    where that is not known."""
     max_tokens: int = 0
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """The words an embedder was trained to see before the texts of a task, where its architecture does not say."""

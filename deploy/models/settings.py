@@ -134,6 +134,8 @@ def encoder_settings(served: Served, model: Encoder, share: Share, path: str) ->
     settings |= {"streams": str(model.streams)} if share.gpus and model.streams > 1 else {}
     if prefixes := served.prefixes:
         settings["prefixes"] = json.dumps(dict(prefixes), ensure_ascii=False)
+    if served.known and served.known.least_dimensions:
+        settings["least_dimensions"] = str(served.known.least_dimensions)
     return settings | {
         "model_path": path,
         # the container sees its server's GPUs only, numbered from 0, and encoders sit on the first

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS, kind_of
+from deploy.catalog.gpus import card_called
 from deploy.catalog.runtimes import TRITON, rows_of
 from deploy.inventory.fleet import Fleet
 from deploy.models import memory
@@ -115,7 +116,8 @@ def near_card(word: str) -> tuple[str, str]:
         return name, ""
     rows = [row for row in GPUS.values() if row.name.startswith(f"{name}-") and row.platform == "x86_64"]
     if not rows:
-        return word, ""
+        called = card_called(word)
+        return (called.name if called else word), ""
     others = ", ".join(f"{row.name} ({row.title})" for row in rows[1:])
     chosen = f"{word} is taken as {rows[0].name} ({rows[0].title})"
     return rows[0].name, f"{chosen}; there is also {others}" if others else chosen

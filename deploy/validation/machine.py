@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
+from deploy.catalog.gpus import card_called
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
 from deploy.models.files import ROOT
@@ -119,7 +120,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB",
-            attempt=offer(name, X86),
+            attempt=f'gpu="{called.name}"' if (called := card_called(name)) else offer(name, X86),
         )
     elif row.platform != "x86_64":
         yield refuse(

@@ -18,6 +18,9 @@ from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
 ALTERNATIVES = 'Embedder("intfloat/multilingual-e5-large"), or Reranker("BAAI/bge-reranker-v2-m3")'
+STEP = re.compile(r"\d+_([A-Za-z]+)/config\.json")
+STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
+"""Steps of sentence-transformers that files/encoders/sentence.py computes."""
 OWN_CODE = ("NomicBertModel",)
 """Architectures whose published code is replaced by a network of this project."""
 
@@ -55,6 +58,7 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
 
 def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
     name = served.architecture.name
+    steps = [match for path in files.files if (match := STEP.fullmatch(path)) and match[1] not in STEPS]
     if files.config.get("auto_map") and name not in OWN_CODE:
         yield _no(
             server,
@@ -64,6 +68,16 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             seen=f"auto_map in config.json, architecture {name}",
             wanted=f"{name} without code of its own; no code of a repository is run",
             attempt='Reranker("BAAI/bge-reranker-v2-m3") or Embedder("intfloat/multilingual-e5-large")',
+        )
+    elif steps:
+        yield _no(
+            server,
+            served,
+            "step-not-computed",
+            f"it has the step {steps[0][1]}, which the encoders here do not compute: every vector would be another one",
+            seen=steps[0][0],
+            wanted=f"{', '.join(STEPS)} alone",
+            attempt='Embedder("intfloat/multilingual-e5-large"), or a repository without that step',
         )
 
 

@@ -65,6 +65,11 @@ class Embedder:
             raise RequestError(f"option `task`: this model was trained {trained}")
         if options.dimensions > self.hidden:
             raise RequestError(f"option `dimensions` is {options.dimensions}; this model has 1 to {self.hidden}")
+        least = self.settings.least_dimensions
+        if 0 < options.dimensions < least:
+            raise RequestError(
+                f"option `dimensions` is {options.dimensions}; this model was trained for {least} to {self.hidden}"
+            )
         prefix = self._prefixes.get(options.task or self.settings.default_task or "search_document", "")
         texts = [prefix + text for row in tensors[0] for text in row]
         return EmbedJob(shape=shape, texts=texts, options=options)

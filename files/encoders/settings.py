@@ -42,6 +42,9 @@ class Settings:
     dimensions: int = 0
     """Width of the vectors the plan expects; another width in the checkpoint is an error at load. 0: not checked."""
 
+    least_dimensions: int = 0
+    """Values that a request may shorten a vector to at least (Matryoshka). 0: not known, so one is enough."""
+
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> "Settings":
         """Settings from config.pbtxt's parameters; UPPER_CASE keys belong to Triton and are passed over.

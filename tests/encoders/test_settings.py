@@ -1,11 +1,17 @@
 """Parameters of config.pbtxt and options of a request: read whole, or refused by name."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from encoders.embedding import Embedder
 from encoders.errors import CheckpointError, RequestError
 from encoders.options import EmbedOptions, RerankOptions, parse
 from encoders.settings import Settings
+from tests.encoders.checkpoints import on_cpu
 
+SEARCH = ("search_query", "search_document")
 BELOW_ONE = "config.pbtxt: max_items, max_batch_tokens and streams must be at least 1"
 
 
@@ -67,3 +73,29 @@ def test_an_option_that_cannot_be_meant_is_refused(raw: str, message: str) -> No
 def test_embedder_options_are_unknown_to_the_reranker() -> None:
     with pytest.raises(RequestError, match="unknown option `normalize`"):
         parse('{"normalize": true}', RerankOptions)
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "message"),
+    [
+        ("{", "prefixes is no JSON"),
+        ("[]", "prefixes is no JSON object of texts"),
+        ('{"search_query": 1}', "prefixes is no JSON object of texts"),
+        ('{"query": "query: "}', "a task in prefixes is `query`; wanted one of search_query"),
+    ],
+)
+def test_prefixes_that_are_none_are_refused(prefixes: str, message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        Settings.of({"model_path": "/w", "prefixes": prefixes}).task_prefixes()
+
+
+def test_prefixes_of_the_plan_stand_before_texts_and_bound_the_tasks(bert: Path) -> None:
+    prefixes = '{"search_query": "query: ", "search_document": "passage: "}'
+    embedder = Embedder(on_cpu(bert, prefixes=prefixes, least_dimensions=24))
+    texts = {task: embedder.read([[["x"]]], (1, 1), json.dumps({"task": task})).texts for task in SEARCH}
+    assert texts == {"search_query": ["query: x"], "search_document": ["passage: x"]}
+    assert embedder.read([[["x"]]], (1, 1), None).texts == ["passage: x"]
+    with pytest.raises(RequestError, match="this model was trained only with search_query, search_document"):
+        embedder.read([[["x"]]], (1, 1), '{"task": "clustering"}')
+    with pytest.raises(RequestError, match="`dimensions` is 23; this model was trained for 24 to 48"):
+        embedder.read([[["x"]]], (1, 1), '{"dimensions": 23}')

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DRIVER_BRANCHES, GPUS, RELEASES, nearest
+from deploy.catalog.gpus import card_called
 from deploy.models.memory import mxfp4_bytes
 from deploy.models.resolve import parsers_of
 from deploy.spec import LLM, Weights
@@ -177,3 +178,25 @@ def test_an_unlike_name_gets_no_suggestion() -> None:
 def test_parsers_are_the_declared_ones_else_the_rows(more: dict[str, Any], parsers: tuple[str, str]) -> None:
     """A fine-tuned model may write its calls in another way than the row it is counted by."""
     assert parsers_of(LLM(name="m", weights=Weights.local("/w"), **more)) == parsers
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100-80"),
+        ("nvidia a100-sxm4-40gb", "a100-40"),
+        ("RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-96"),
+        ("NVIDIA L4", "l4-24"),
+        ("H100 SXM5 80GB", "h100-80"),
+        ("l40s-48", "l40s-48"),
+    ],
+)
+def test_a_card_is_known_by_the_name_that_nvidia_smi_prints(word: str, name: str) -> None:
+    card = card_called(word)
+    assert card and card.name == name
+
+
+def test_no_two_cards_share_a_pci_id_or_a_name() -> None:
+    rows = list(GPUS.values())
+    assert len({row.pci_id for row in rows}) == len({row.smi for row in rows}) == len(rows)
+    assert card_called("RTX 6000") is None

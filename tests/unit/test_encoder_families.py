@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.spec import Embedder, Gateway
 from encoders import families
 from encoders.settings import TASKS
-from tests.unit.given import main, pinned, plan
+from tests.unit.given import AROUND, main, pinned, plan, refusals
+from tests.unit.published import locked
 
 
 def test_every_family_that_the_server_knows_can_be_planned_and_no_others() -> None:
@@ -62,3 +64,16 @@ def test_server_and_gateway_know_the_prefixes_of_an_embedder(model: Embedder, pr
 def test_a_repository_of_pickles_alone_can_be_fetched_and_keeps_none() -> None:
     (weights,) = plan(**main(embedder("bge-m3"))).slices[0].weights
     assert {"pytorch_model.bin", "model.safetensors", "modules.json"} <= set(weights.files)
+
+
+@pytest.mark.parametrize(("checkpoint", "least"), [("nomic-embed-text-v2-moe", "256"), ("all-minilm-l6-v2", "384")])
+def test_a_plan_says_how_far_a_vector_may_be_shortened(checkpoint: str, least: str) -> None:
+    made = plan(**main(embedder(checkpoint))).slices[0]
+    assert made.servers[0].models[0].settings["least_dimensions"] == least
+
+
+def test_a_step_behind_pooling_that_is_not_computed_is_refused_before_a_host_is_touched() -> None:
+    files = replace(locked("labse"), files=(*locked("labse").files, "3_LSTM/config.json"))
+    around = replace(AROUND, locked={"x/labse": files})
+    (problem,) = refusals(around=around, **main(Embedder("x/labse", max_tokens=256)))
+    assert (problem.kind, problem.facts["seen"]) == ("step-not-computed", "3_LSTM/config.json")

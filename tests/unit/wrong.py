@@ -337,6 +337,12 @@ MODELS = {
     "NVFP4 weights need Blackwell": Wrong(
         main(own_llm("LlamaForCausalLM", quantisation="nvfp4")), "wrong-sm", 'servers["main"].models["mine"].checkpoint'
     ),
+    "nvidia-smi's name of a card leads to the catalog's": Wrong(
+        machine(gpu="NVIDIA H100 80GB HBM3"), "unknown-gpu", "machine.gpu"
+    ),
+    "a card beside an Arm processor is known and not served": Wrong(
+        machine(gpu="gb200-186"), "platform", "machine.gpu"
+    ),
     "MXFP4 weights need Hopper": Wrong(machine(gpu="a100-80"), "wrong-sm", f"{GPT}.checkpoint"),
     "heads split evenly over the GPUs": Wrong(
         machine(gpus=3) | main(GPT_OSS, gpus=(0, 1, 2)), "uneven-split", 'servers["main"].gpus'
