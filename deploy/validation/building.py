@@ -46,7 +46,7 @@ def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU) -> Iterato
         where=model_at(server.name, served.model.name, "path"),
         seen=f"{recipe.precision} from 16-bit weights on {world} GPU{'s' if world > 1 else ''}",
         wanted=f"GPUs that hold {wanted:,} MiB each while it is converted; it has to be built on the card it serves on",
-        attempt="more GPUs for this server, or a checkpoint published in this precision",
+        attempt=f"Parallel(tensor={2 * world}) with as many GPUs, or a checkpoint that is published in this precision",
     )
 
 

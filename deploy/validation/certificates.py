@@ -149,11 +149,12 @@ def no_key(source: str, reason: str, where: str) -> Refusal:
     """The refusal of something that is no private key HAProxy can read."""
     return refuse(
         "no-private-key",
-        "the certificate's key is no private key in PEM without a password",
+        f"{source} gives no private key in PEM without a passphrase",
         where=where,
-        seen=f"{source}: {reason}",
-        wanted="-----BEGIN PRIVATE KEY----- and what follows, all lines of it",
-        attempt='Secret.command("cat", "keys/edge.key"), or a vault',
+        seen="a key with a passphrase" if reason == "TypeError" else f"no key in PEM ({reason})",
+        wanted="all lines of a PEM block that begins with BEGIN PRIVATE KEY, as HAProxy reads it",
+        attempt="openssl pkey -in WITH_PASSPHRASE.key -out keys/edge.key takes a passphrase off; then "
+        'Secret.command("cat", "keys/edge.key")',
     )
 
 
@@ -171,7 +172,12 @@ def file_problems(path: str, file: CertificateFile, today: date, where: str) -> 
     elif file.ends and file.ends < today:
         yield _out_of_time(path, f"it ended on {file.ends}", "ask for a new one", where)
     elif file.begins and file.begins > today:
-        yield _out_of_time(path, f"it begins on {file.begins}", "wait, or correct this machine's clock", where)
+        yield _out_of_time(
+            path,
+            f"it begins on {file.begins}",
+            "run `date`: if that is not today, correct the clock; else name the certificate that is in use now",
+            where,
+        )
 
 
 def _out_of_time(path: str, seen: str, attempt: str, where: str) -> Refusal:

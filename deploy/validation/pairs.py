@@ -8,10 +8,14 @@ from collections.abc import Iterator
 
 from deploy.catalog import CHECKPOINTS, GPUS
 from deploy.catalog.believable import RANGES
+from deploy.catalog.formats import FORMATS
+from deploy.catalog.names import offer
 from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import Checkpoint, Host, Registry, Release, Secret
+from deploy.validation.repositories import sources
 
 MONTH = re.compile(r"(?<![0-9.])(2[3-9]\.(?:0[1-9]|1[0-2]))(?![0-9.])")
 """A release of Triton inside the tag of an image."""
@@ -36,6 +40,7 @@ def pair_problems(host: Host) -> Iterator[Refusal]:
     yield from _zones(host)
     yield from _revisions(host)
     yield from _parameters(host)
+    yield from _formats(host)
     for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
         if secret is not None:
             yield from command_problems(where, secret)
@@ -182,6 +187,23 @@ def _revisions(host: Host) -> Iterator[Refusal]:
                         seen=f"{weights.repository} at {weights.revision[:12]}…",
                         wanted=f"a commit of {weights.repository}",
                         attempt=f'Weights.hub("{own.repository}", "{own.revision}")',
+                    )
+
+
+def _formats(host: Host) -> Iterator[Refusal]:
+    """A refusal for each checkpoint, a draft's too, in a format that nothing here has a row for."""
+    for server in host.servers:
+        for model in server.models:
+            for source in sources(model):
+                shape = source.checkpoint
+                if isinstance(shape, Checkpoint) and shape.format not in ("", *FORMATS):
+                    yield refuse(
+                        "unknown-choice",
+                        f"{model.name}: no format of published files is called {shortened(shape.format)}",
+                        where=model_at(server.name, model.name, *source.checkpoint_at, "format"),
+                        seen=shortened(shape.format),
+                        wanted=f"one of {', '.join(FORMATS)}, or none for plain weights",
+                        attempt=offer(shape.format, FORMATS),
                     )
 
 

@@ -47,11 +47,11 @@ def _stored(placed: Placed) -> Iterator[Refusal]:
     if row.stored and row.stored != stored:
         yield placed.no(
             "stored-only",
-            f"{row.name} weights come as published: nothing here produces them",
+            f"nothing here makes {row.name} weights; they have to be published so",
             "precision",
             seen=f'precision="{row.name}", weights stored as {STORED[stored]}',
             wanted=f'a checkpoint published so, declared with Checkpoint(…, quantisation="{row.stored}")',
-            attempt='such a checkpoint, or precision="int4_awq", which is made from plain weights',
+            attempt='leave precision out; or path="engine", precision="int4_awq", which is made from plain weights',
         )
     elif placed.is_engine and stored not in ("", "gptq") and model.engine.checkpoint == "hub":
         yield placed.no(
@@ -104,11 +104,11 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
     elif model.calibration and not needed:
         yield placed.no(
             "calibration-unused",
-            "nothing is calibrated here, so nobody would read these texts",
+            "Calibration(…) is read only when an engine is quantised, and this model is not",
             "calibration",
             seen=f"Calibration for path {placed.path}, precision={precision_of(placed.served)!r}",
             wanted="none",
-            attempt="leave calibration out",
+            attempt='leave calibration out; or path="engine", precision="fp8" if it is to be quantised',
         )
     elif model.calibration and not FEWEST_SAMPLES <= model.calibration.samples <= MOST_SAMPLES:
         yield placed.no(

@@ -59,11 +59,11 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
         if not 0 <= value <= 100:
             yield placed.no(
                 "out-of-range",
-                f"{field} of {value}",
+                f"{field}={value:g} is no share of a hundred",
                 f"replay.{field}",
                 seen=str(value),
                 wanted="0 to 100 percent",
-                attempt="equal_percent=90.0" if field == "equal_percent" else "minimum_percent=0.0",
+                attempt="equal_percent=90" if field == "equal_percent" else "minimum_percent=80",
             )
     if bool(replay.tasks) != bool(replay.minimum_percent):
         yield placed.no(

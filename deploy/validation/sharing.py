@@ -99,7 +99,8 @@ def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
                 f"{first[address]} and {host.name} are to share files from one address",
                 where="peer_address",
                 seen=f"{address}, for both",
-                wanted="an address of its own for each host",
-                attempt=f'("{host.name}", {{"peer_address": "10.0.0.12"}}), beside its name and not in a group',
+                wanted="the address of each machine itself",
+                attempt=f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
+                '"THAT ADDRESS"}), beside its name and not in a group',
             )
             yield host.name, problem
