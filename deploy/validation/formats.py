@@ -22,15 +22,20 @@ OF_OLD_WORDS = {"gptq": "gptq"}
 
 def format_problems(placed: Placed) -> Iterator[Refusal]:
     """A refusal for weights that this path of this release does not read, or cannot split over these GPUs."""
-    shape, draft = placed.served.shape, placed.served.draft
-    if draft and draft.format and draft.format not in FORMATS:
-        yield _unknown(placed, draft.format, "speculative.checkpoint.format")
+    shape = placed.served.shape
     name = shape.format or _of_files(placed) or OF_OLD_WORDS.get(shape.quantisation, "")
     if not name:
         return
     row = FORMATS.get(name)
     if row is None:
-        yield _unknown(placed, name, "checkpoint.format")
+        yield placed.no(
+            "unknown-format",
+            f"{name!r} is no format of published weights",
+            "checkpoint.format",
+            seen=repr(name),
+            wanted="a row of catalog.FORMATS, or nothing",
+            attempt=offer(name, FORMATS),
+        )
     elif placed.is_engine:
         if not row.engine and placed.model.engine.checkpoint == "hub":
             yield _not_read(placed, row, "the convert scripts of the engine path read plain weights and GPTQ")
@@ -41,17 +46,6 @@ def format_problems(placed: Placed) -> Iterator[Refusal]:
             yield _not_read(placed, row, row.why or f"its loader reads it since {row.pytorch_since}")
     elif name == "fp8-blocks":
         yield from _split_blocks(placed)
-
-
-def _unknown(placed: Placed, name: str, field: str) -> Refusal:
-    return placed.no(
-        "unknown-format",
-        f"{name!r} is no format of published weights",
-        field,
-        seen=repr(name),
-        wanted="a row of catalog.FORMATS, or nothing",
-        attempt=offer(name, FORMATS),
-    )
 
 
 def _reads(placed: Placed, row: Format) -> bool:
