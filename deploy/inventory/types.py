@@ -25,6 +25,8 @@ from deploy.spec import Secret
 
 UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
 TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>")
+TEMPLATES_MEANT = re.compile(r"^docker\.daemon|^gateway\.aliases|\.reason$|\.prefixes\[")
+"""Places whose texts are data: they are words for a person, or of another program's templates."""
 BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes\[|\.reason$")
 """Places whose texts may end with a blank, such as `query: ` before a text to embed."""
 MOST = 10**18
@@ -237,7 +239,7 @@ def _unfilled(text: str, where: str) -> str:
     """The reason why a text was not meant as it stands; empty if it may have been. Docker's own keys take templates."""
     if UNSET.search(text):
         return "holds the word None, as the text of an unset variable does"
-    if TEMPLATE.search(text) and not where.startswith("docker.daemon"):
+    if TEMPLATE.search(text) and not TEMPLATES_MEANT.search(where):
         return "is a template that nobody filled in"
     has_blanks = text != text.strip(" ") and not BLANKS_MEANT.search(where)
     return "begins or ends with a blank" if has_blanks else ""
