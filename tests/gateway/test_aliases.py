@@ -43,7 +43,7 @@ def two_models(folder: Path, **alias: Any) -> dict[str, Any]:
 
 
 def counts(front: RunningGateway) -> list[int]:
-    return [len(triton.asked) for triton in front.tritons]
+    return [len(triton.requests) for triton in front.tritons]
 
 
 @in_loop
@@ -56,7 +56,7 @@ async def test_a_split_follows_its_weights_by_request_and_says_which_model_answe
         page = front.gateway.metrics.page()
     named = [answer.headers["x-enginehouse-model"] for answer in answers]
     assert {answer.json()["model"] for answer in answers} == {"chat"}
-    assert 10 <= named.count("next") == len(front.tritons[1].asked) <= 50
+    assert 10 <= named.count("next") == len(front.tritons[1].requests) <= 50
     assert [(line["alias"], line["model"]) for line in lines(capsys)] == [("chat", name) for name in named]
     of_next = 'enginehouse_gateway_alias_requests_total{alias="chat",model="next",instead_of=""}'
     assert f"{of_next} {named.count('next')}" in page

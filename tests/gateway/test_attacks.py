@@ -1,4 +1,4 @@
-"""What a stranger may try on the gateway's process, over a socket; each attempt ends without harm to anybody else.
+"""Attacks on the gateway's process over a socket; none of them harms another client.
 
 Elsewhere: forged control tokens test_prompts.py, hostile templates test_renderer.py, schemas that explode
 test_schema_size.py, JSON that is too deep test_limits.py, others' ids test_front.py, revoked keys test_keys.py, and
@@ -73,12 +73,12 @@ async def test_no_request_hides_in_another(tmp_path: Path) -> None:
         for name, answer in zip(SMUGGLED, answers, strict=True):
             assert answer.startswith(b"HTTP/1.1 4"), (name, answer)
             assert answer.count(b"HTTP/1.1") == 1, (name, answer)
-        assert running.triton.asked == []
+        assert running.triton.requests == []
 
 
 @in_loop
 async def test_requests_in_a_row_are_told_apart_and_one_that_is_refused_is_the_last(tmp_path: Path) -> None:
-    """What comes after a refused body is never read as a request."""
+    """Bytes after a refused body are never read as a request."""
     good = SECOND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     async with process(tmp_path) as running:
         assert (await running.sent(SECOND + good)).count(b"HTTP/1.1 200") == 2
@@ -110,7 +110,7 @@ async def test_a_poisoned_host_goes_nowhere(tmp_path: Path) -> None:
     async with process(tmp_path) as running:
         answers = await asyncio.gather(*(running.sent(attempt) for attempt in POISONED))
         assert all(EVIL.encode() not in answer for answer in answers)
-        assert all(EVIL not in str(each) for each in running.triton.asked)
+        assert all(EVIL not in str(request) for request in running.triton.requests)
 
 
 async def idle(running: Process, count: int) -> list[asyncio.StreamWriter]:

@@ -44,11 +44,11 @@ async def test_a_request_too_many_is_refused_as_openai_does(tmp_path: Path) -> N
     async with running_gateway(tmp_path) as front:
         await limited(front, requests_per_minute=2)
         answers = [await front.chat() for _ in range(3)]
-        asked = len(front.triton.asked)
+        reached = len(front.triton.requests)
         assert (await front.ask("/v1/models")).status == 200
-    assert ([answer.status for answer in answers], asked) == ([200, 200, 429], 2)
-    told = [answer.headers["x-ratelimit-remaining-requests"] for answer in answers]
-    assert (told, answers[0].headers["x-ratelimit-limit-requests"]) == (["1", "0", "0"], "2")
+    assert ([answer.status for answer in answers], reached) == ([200, 200, 429], 2)
+    remaining = [answer.headers["x-ratelimit-remaining-requests"] for answer in answers]
+    assert (remaining, answers[0].headers["x-ratelimit-limit-requests"]) == (["1", "0", "0"], "2")
     refusal = answers[2]
     assert {name: refusal.error[name] for name in ("type", "param", "code")} == {
         "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded",
@@ -119,7 +119,7 @@ async def test_who_leaves_pays_for_what_was_made(
                 await talk.until(lambda: b"Hel" in talk.answer.body)
             talk.left.set()
         await running
-        prompt = len(front.triton.asked[0].tensors["prompt_token_ids"])
+        prompt = len(front.triton.requests[0].tensors["prompt_token_ids"])
         key = front.gateway.keys.holder(f"Bearer {KEY}".encode())
         spent = front.gateway.budgets.usage(key).spent
     tokens = {"an event": prompt + 1, "all": prompt + 100, "nothing": 0, "two events": prompt + 2}
@@ -171,16 +171,16 @@ async def test_a_gateway_that_was_killed_holds_no_place_and_the_minute_goes_on(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "run"))
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    async with running_gateway(tmp_path / "a") as killed, running_gateway(tmp_path / "b") as other:
-        for front in (killed, other):
+    async with running_gateway(tmp_path / "a") as killed, running_gateway(tmp_path / "b") as survivor:
+        for front in (killed, survivor):
             await limited(front, concurrent=1, requests_per_minute=3)
         killed.triton.script = Script(halts_after=1)
         talk = killed.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
         await talk.until(lambda: b"Hel" in talk.answer.body)
-        assert (await other.chat()).status == 429
+        assert (await survivor.chat()).status == 429
         killed.gateway.budgets._shared.abandon()
-        assert [(await other.chat()).status for _ in range(3)] == [200, 200, 429]
+        assert [(await survivor.chat()).status for _ in range(3)] == [200, 200, 429]
         talk.left.set()
         await running
 
@@ -201,16 +201,16 @@ def test_a_folder_that_cannot_be_used_leaves_each_process_its_part(
 
 
 def test_an_account_that_is_busy_is_settled_later(tmp_path: Path) -> None:
-    account, other = (Account(str(tmp_path), lambda: 1000.0) for _ in range(2))
+    account, blocker = (Account(str(tmp_path), lambda: 1000.0) for _ in range(2))
     with account.looked_at("k") as spent:
         account.begin("k", spent.now)
         account.reserve("k", spent.now, 100)
-    with other.looked_at("k"), suppress(Exception):
+    with blocker.looked_at("k"), suppress(Exception):
         account.settle("k", 1000, 100, 5, 2)
     with account.looked_at("k") as spent:
         assert (spent.tokens, spent.running) == (7, 0)
     account.close()
-    other.close()
+    blocker.close()
 
 
 def test_spans_are_written_as_openai_writes_them() -> None:
@@ -219,9 +219,9 @@ def test_spans_are_written_as_openai_writes_them() -> None:
 
 def taken_on(budgets: Budgets, key: Key, requests: int) -> int:
     """How many of so many requests at once are taken on."""
-    found = 0
+    count = 0
     for _ in range(requests):
         with suppress(ApiError):
             budgets.lease(key).begin()
-            found += 1
-    return found
+            count += 1
+    return count

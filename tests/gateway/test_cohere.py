@@ -32,7 +32,7 @@ def embedding(**more: Any) -> dict[str, Any]:
 async def test_a_message_is_answered_with_its_usage(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = (await front.ask(PATH, body(k=5, p=0.5, max_tokens=9))).json()
-        tensors = front.triton.asked[-1].tensors
+        tensors = front.triton.requests[-1].tensors
     assert (tensors["sampling_param_top_k"], tensors["sampling_param_top_p"]) == ([5], [0.5])
     assert answer["message"] == {"role": "assistant", "content": [{"type": "text", "text": "Hello wörld"}]}
     assert (answer["finish_reason"], answer["usage"]["tokens"]["output_tokens"]) == ("COMPLETE", 5)
@@ -90,10 +90,10 @@ async def test_a_stream_that_breaks_ends_with_an_error_at_the_messages_end(tmp_p
 async def test_vectors_come_in_the_types_that_are_named(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = (await front.ask("/v2/embed", embedding(embedding_types=["float", "base64"]))).json()
-        assert front.triton.asked[-1].parameters["task"] == "search_query"
-        assert front.triton.asked[-1].parameters["truncate"] is True
+        assert front.triton.requests[-1].parameters["task"] == "search_query"
+        assert front.triton.requests[-1].parameters["truncate"] is True
         plain = (await front.ask("/v1/embed", embedding(truncate="NONE"))).json()
-        assert front.triton.asked[-1].parameters["truncate"] is False
+        assert front.triton.requests[-1].parameters["truncate"] is False
     vectors = [vector(text) for text in TEXTS]
     assert (answer["response_type"], answer["embeddings"]["float"], answer["texts"]) == (
         "embeddings_by_type",
@@ -118,7 +118,7 @@ async def test_a_text_becomes_ids_and_they_the_text(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         tokens = (await front.ask("/v1/tokenize", {"model": "llama", "text": "the cät"})).json()
         back = (await front.ask("/v1/detokenize", {"model": "llama", "tokens": tokens["tokens"]})).json()
-        assert not front.triton.asked
+        assert not front.triton.requests
     assert back["text"] == "the cät" and len(tokens["tokens"]) == len(tokens["token_strings"])
     assert tokens["token_strings"][0] == "<|bos|>"
 

@@ -195,10 +195,10 @@ async def test_no_client_names_a_request_of_tritons(tmp_path: Path) -> None:
     headers = {"x-request-id": "1", "traceparent": "00-1-1-01", "triton-grpc-protocol-x": "y"}
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(CHAT, chat(), headers=headers) for _ in range(2)]
-        asked = front.triton.asked
-        assert len({each.identity for each in asked}) == 2
-        assert not {"x-request-id", "traceparent", "triton-grpc-protocol-x"} & set(asked[0].metadata)
-    assert all(answer.headers["x-request-id"] not in ("1", asked[0].identity) for answer in answers)
+        requests = front.triton.requests
+        assert len({request.identity for request in requests}) == 2
+        assert not {"x-request-id", "traceparent", "triton-grpc-protocol-x"} & set(requests[0].metadata)
+    assert all(answer.headers["x-request-id"] not in ("1", requests[0].identity) for answer in answers)
 
 
 @in_loop
@@ -208,10 +208,10 @@ async def test_new_settings_hold_for_new_requests_and_lose_no_stream(tmp_path: P
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
         await talk.until(lambda: b"Hel" in talk.answer.body)
-        told = json.loads(front.settings_file.read_text())
-        told["models"]["llama-2"] = told["models"].pop("llama")
-        told["aliases"]["gpt-4o"]["model"] = "llama-2"
-        front.settings_file.write_text(json.dumps(told))
+        gateway_settings = json.loads(front.settings_file.read_text())
+        gateway_settings["models"]["llama-2"] = gateway_settings["models"].pop("llama")
+        gateway_settings["aliases"]["gpt-4o"]["model"] = "llama-2"
+        front.settings_file.write_text(json.dumps(gateway_settings))
         os.utime(front.settings_file, (1, 1))
         await front.gateway.refresh()
         front.triton.script = Script(HELLO)

@@ -20,7 +20,7 @@ async def test_without_a_known_key_there_is_nothing(tmp_path: Path, header: str 
     async with running_gateway(tmp_path) as front:
         headers = {} if header is None else {"authorization": header}
         answer = await front.ask(CHAT, chat(), key=None, headers=headers)
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
 
 
@@ -37,8 +37,8 @@ async def test_a_key_sees_and_uses_its_own_models_only(tmp_path: Path) -> None:
         own = (await front.ask("/v1/models", key=OTHER_KEY)).json()["data"]
         named = [(await front.ask(f"/v1/models/{name}", key=OTHER_KEY)).status for name in ("bge", "llama")]
         answer = await front.ask(CHAT, chat(), key=OTHER_KEY)
-    assert [each["id"] for each in every] == ["bge", "gpt-4o", "llama", "nomic", "nomic:query"]
-    assert ([each["id"] for each in own], named) == (["bge"], [200, 404])
+    assert [model["id"] for model in every] == ["bge", "gpt-4o", "llama", "nomic", "nomic:query"]
+    assert ([model["id"] for model in own], named) == (["bge"], [200, 404])
     assert (answer.status, answer.error["code"], answer.error["param"]) == (404, "model_not_found", "model")
 
 

@@ -80,10 +80,10 @@ async def test_vectors_that_clients_do_not_take_are_bounded(tmp_path: Path, monk
         few, many = ({"model": "nomic:query", "input": ["a"] * count} for count in (5, 6))
         assert (await front.ask("/v1/embeddings", few)).status == 200
         assert (await front.ask("/v1/embeddings", few)).status == 200
-        count_before = len(front.triton.asked)
+        count_before = len(front.triton.requests)
         refused = await front.ask("/v1/embeddings", many)
         assert (refused.status, refused.error["code"]) == (429, "rate_limit_exceeded")
-        assert (len(front.triton.asked), front.gateway._answers) == (count_before, {})
+        assert (len(front.triton.requests), front.gateway._answers) == (count_before, {})
 
 
 @in_loop
@@ -112,7 +112,7 @@ LARGE = {"context_tokens": 200_000}
 async def test_a_large_chat_is_answered_as_a_small_one_is(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, llm=LARGE) as front:
         answer = await front.chat(PROSE, max_tokens=5)
-        tokens = len(front.triton.asked[0].tensors["prompt_token_ids"])
+        tokens = len(front.triton.requests[0].tensors["prompt_token_ids"])
     assert (answer.status, answer.json()["usage"]["prompt_tokens"]) == (200, tokens)
     assert tokens > 10_000
 

@@ -57,7 +57,7 @@ async def test_a_header_that_is_there_twice_is_refused_whatever_server_let_it_th
         headers = dict(talk.scope["headers"]) | ({b"transfer-encoding": b"chunked"} if "transfer" in name else {})
         talk.scope["headers"] += [(name.encode(), headers[name.encode()])]
         answer = await talk.run()
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, "is there twice" in answer.error["message"]) == (400, True)
 
 
@@ -108,6 +108,6 @@ async def test_who_comes_to_a_full_gateway_is_told_when_to_come_again(tmp_path: 
     async with running_gateway(tmp_path) as front:
         front.app.is_full = lambda: True
         answer = await front.chat()
-        assert front.triton.asked == []
+        assert front.triton.requests == []
         assert (await front.ask("/health", key=None)).status == 200
     assert (answer.status, answer.headers["retry-after"], answer.error["code"]) == (503, "1", "overloaded")

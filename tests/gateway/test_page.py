@@ -14,7 +14,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 def text_of(body: bytes) -> str:
-    """What a person reads of the page, spaces folded."""
+    """The visible text of the page, with its white space collapsed."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body.decode())).split())
 
 
@@ -119,7 +119,7 @@ async def test_no_line_has_a_word_of_what_was_asked_or_answered(
 ) -> None:
     """Every path, right and wrong, with a phrase in each text: one line each, and neither phrase nor key in any."""
     canary = "the-canary-sings-at-seven"
-    asked = [
+    requests = [
         (CHAT, chat(canary)),
         (CHAT, chat(canary, stream=True)),
         (CHAT, chat(canary, n=canary)),
@@ -136,11 +136,13 @@ async def test_no_line_has_a_word_of_what_was_asked_or_answered(
         ("/", f"key={KEY}".encode()),
     ]
     async with running_gateway(tmp_path) as front:
-        statuses = [(await front.ask(path, body, headers=FORM if path == "/" else {})).status for path, body in asked]
+        statuses = [
+            (await front.ask(path, body, headers=FORM if path == "/" else {})).status for path, body in requests
+        ]
         page = (await front.ask("/metrics", key=None)).body.decode()
     printed = capsys.readouterr()
-    told = [json.loads(line) for line in printed.out.splitlines()]
-    assert [line["status"] for line in told] == statuses
-    assert {"time", "tenant", "key", "model", "prompt_tokens", "first_token_ms", "duration_ms"} <= told[0].keys()
+    audit = [json.loads(line) for line in printed.out.splitlines()]
+    assert [line["status"] for line in audit] == statuses
+    assert {"time", "tenant", "key", "model", "prompt_tokens", "first_token_ms", "duration_ms"} <= audit[0].keys()
     for word in (canary, KEY, "wörld"):
         assert word not in printed.out + printed.err + page

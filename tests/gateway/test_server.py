@@ -41,7 +41,7 @@ class Process:
         return reader, writer
 
     async def sent(self, raw: bytes) -> bytes:
-        """What it answers to these bytes until it closes the connection."""
+        """The answer to these bytes, read until the process closes the connection."""
         reader, writer = await self.connected()
         writer.write(raw)
         return await read_to_end(reader)
@@ -49,11 +49,11 @@ class Process:
 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
     """All bytes until the connection is closed, however that is done."""
-    found = b""
+    received = b""
     with contextlib.suppress(ConnectionError):
         while part := await reader.read(65536):
-            found += part
-    return found
+            received += part
+    return received
 
 
 @contextlib.asynccontextmanager
@@ -65,8 +65,8 @@ async def process(folder: Path, prices: object = None, **listen: int) -> AsyncIt
         (port,) = free_ports(1)
         listening = {"ports": [port], "notice_seconds": 0, **listen}
         more = {"prices": prices} if prices else {}
-        told = settings([triton.address], written(folder / "weights"), keys, listen=listening, **more)
-        (folder / "settings.json").write_text(json.dumps(told))
+        gateway_settings = settings([triton.address], written(folder / "weights"), keys, listen=listening, **more)
+        (folder / "settings.json").write_text(json.dumps(gateway_settings))
         words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
         with (folder / "log").open("wb") as log:
             environment = {**os.environ, "PYTHONPATH": str(FILES)}
@@ -116,7 +116,7 @@ async def test_headers_that_do_not_come_are_not_waited_for(tmp_path: Path) -> No
         again.write(request().replace(b"Connection: close\r\n", b""))
         await second.readuntil(b'"cached_tokens":0}}}')
         again.write(b"POST / HTTP/1.1\r\n")
-        ends = await asyncio.gather(*(read_to_end(each) for each in (silent, begun, second)))
+        ends = await asyncio.gather(*(read_to_end(connection) for connection in (silent, begun, second)))
     assert ends == [b"", b"", b""]
 
 
@@ -140,7 +140,7 @@ async def test_a_request_that_could_be_read_as_two_is_refused(tmp_path: Path) ->
     async with process(tmp_path) as running:
         for raw in AMBIGUOUS:
             assert (await running.sent(raw)).startswith(b"HTTP/1.1 4"), raw
-        assert running.triton.asked == []
+        assert running.triton.requests == []
 
 
 @in_loop
@@ -159,7 +159,7 @@ async def test_a_client_that_hangs_up_stops_the_model(tmp_path: Path) -> None:
         for count, body in enumerate((chat(stream=True), chat()), start=1):
             _, writer = await running.connected()
             writer.write(request(body))
-            await becomes(lambda count=count: len(running.triton.asked) == count)
+            await becomes(lambda count=count: len(running.triton.requests) == count)
             writer.close()
             await becomes(lambda: running.triton.running == 0)
     assert running.triton.cancelled == 2

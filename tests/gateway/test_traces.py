@@ -20,7 +20,7 @@ EMBEDDING = {"model": "nomic", "input": ["a", "b", "c", "d", "e"]}
 
 def traces(front: RunningGateway) -> list[str]:
     """The trace that each request to Triton was a part of; "" of none."""
-    return [asked.metadata.get("traceparent", "") for triton in front.tritons for asked in triton.asked]
+    return [request.metadata.get("traceparent", "") for triton in front.tritons for request in triton.requests]
 
 
 @in_loop
@@ -36,8 +36,8 @@ async def test_nothing_is_traced_unless_the_settings_say_so(tmp_path: Path) -> N
 async def test_a_trace_has_the_id_that_answer_and_audit_have(tmp_path: Path, path: str) -> None:
     async with running_gateway(tmp_path, trace_one_in=1) as front:
         answer = await front.ask(path, chat() if path == CHAT else EMBEDDING)
-        found = {re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-01", each)[1] for each in traces(front)}
-    assert found == {answer.headers["x-request-id"]}
+        trace_ids = {re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-01", header)[1] for header in traces(front)}
+    assert trace_ids == {answer.headers["x-request-id"]}
 
 
 @in_loop
@@ -49,7 +49,7 @@ async def test_a_client_cannot_choose_what_is_traced(tmp_path: Path) -> None:
         assert set(traces(front)) == {""}
     async with running_gateway(tmp_path, trace_one_in=1) as front:
         await front.ask(CHAT, chat(), headers=own)
-        assert "abab" not in traces(front)[0] and "tracestate" not in front.triton.asked[0].metadata
+        assert "abab" not in traces(front)[0] and "tracestate" not in front.triton.requests[0].metadata
 
 
 def test_one_request_of_so_many_is_traced() -> None:
@@ -72,8 +72,8 @@ async def test_of_one_request_all_parts_are_traced_or_none(tmp_path: Path, monke
     numbers = itertools.count(1)
     made = Exchange.__init__
 
-    def numbered(exchange: Exchange, *given: Any) -> None:
-        made(exchange, *given)
+    def numbered(exchange: Exchange, *arguments: Any) -> None:
+        made(exchange, *arguments)
         exchange.identity = f"{next(numbers):032x}"
 
     monkeypatch.setattr(Exchange, "__init__", numbered)

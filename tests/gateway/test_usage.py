@@ -242,8 +242,8 @@ async def test_gateways_that_are_killed_under_load_lose_no_more_than_was_under_w
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "files"), "STATE_DIRECTORY": str(state)}
     async with serving(Triton()) as triton:
         (port,) = free_ports(1)
-        told = settings_of([triton.address], written(tmp_path / "weights"), keys, listen={"ports": [port]})
-        (tmp_path / "settings.json").write_text(json.dumps(told | {"usage_days": 30}))
+        gateway_settings = settings_of([triton.address], written(tmp_path / "weights"), keys, listen={"ports": [port]})
+        (tmp_path / "settings.json").write_text(json.dumps(gateway_settings | {"usage_days": 30}))
         words = [sys.executable, "-m", "gateway", "serve", str(tmp_path / "settings.json")]
 
         async def client(until: int) -> None:
