@@ -29,7 +29,7 @@ if importlib.util.find_spec("openai") is None:  # the project's own environment 
 
 @dataclass
 class House:
-    """The gateway's address and key, and what stands behind it; `run` does something in the small Triton's loop."""
+    """The gateway's address and key, and the servers behind it; `run` calls a coroutine in the small Triton's loop."""
 
     url: str
     key: str
@@ -39,7 +39,7 @@ class House:
     log: Path
 
     def tokens(self, text: str) -> int:
-        """How many the model's own tokenizer counts, nothing put before the text."""
+        """The number of tokens by the model's own tokenizer, without a BOS."""
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(self.weights / "tokenizer.json"))
@@ -90,7 +90,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="session")
 def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """The house of all tests here."""
+    """The gateway of all tests here."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.triton import Triton, serving
     from tests.gateway.weights import written

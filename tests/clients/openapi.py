@@ -310,7 +310,7 @@ def json_of(schema: Schema) -> Schema:
 
 
 def operation(answer: Schema, body: Schema | None = None, *errors: int, error: Schema = ERROR) -> Schema:
-    """A path's only method."""
+    """The responses and the request body of a path's only method."""
     statuses = {str(status): {"description": "refused", **json_of(error)} for status in (400, 401, 405, *errors)}
     methods: Schema = {"responses": {"200": {"description": "answered", **json_of(answer)}, **statuses}}
     return methods | ({"requestBody": {"required": True, **json_of(body)}} if body else {})

@@ -18,7 +18,7 @@ from tests.gateway.triton import Event, Script, vector
 
 TEXT = "Hello wörld"
 PROMPT = "<|bos|><|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
-"""What the template makes of the message below."""
+"""The prompt that the template makes of the message below."""
 HELLO: Any = [{"role": "user", "content": "hello"}]
 
 
@@ -153,7 +153,7 @@ def test_vectors_are_those_of_the_model_asked_directly(house: House, client: ope
     assert answer.usage.prompt_tokens == sum(len(text.split()) + 2 for text in TEXTS)  # the small model's own count
 
 
-def test_models_are_listed_and_one_is_told_of(client: openai.OpenAI) -> None:
+def test_models_are_listed_and_a_single_model_is_described(client: openai.OpenAI) -> None:
     names = [model.id for model in client.models.list()]
     assert {"llama", "nomic", "nomic:query", "bge"} <= set(names)
     assert client.models.retrieve("nomic:query").id == "nomic:query"
@@ -207,7 +207,7 @@ def test_the_client_retries_by_itself_while_the_model_is_full(house: House, stre
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_client_does_not_retry_what_already_cost_tokens(house: House, client: openai.OpenAI, streams: bool) -> None:
+def test_a_client_does_not_retry_an_answer_that_used_tokens(house: House, client: openai.OpenAI, streams: bool) -> None:
     house.triton.script = Script(error=(grpc.StatusCode.INTERNAL, "x"), error_after=2)
     with pytest.raises(openai.APIError) as failure:
         answer: Any = client.chat.completions.create(model="llama", messages=HELLO, stream=streams)
@@ -215,7 +215,7 @@ def test_a_client_does_not_retry_what_already_cost_tokens(house: House, client: 
     assert (failure.value.code, len(house.triton.requests)) == ("upstream_error", 1)
 
 
-def test_a_client_that_leaves_its_stream_stops_the_model(house: House, client: openai.OpenAI) -> None:
+def test_a_client_that_closes_its_stream_stops_the_model(house: House, client: openai.OpenAI) -> None:
     house.triton.script = Script(halts_after=1)
     before = house.triton.cancelled
     with client.chat.completions.create(model="llama", messages=HELLO, stream=True) as stream:

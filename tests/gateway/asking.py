@@ -92,7 +92,7 @@ class Conversation:
         return self.answer
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Waits for something to come until it holds."""
+        """Waits for further data until the condition holds."""
         while not holds():
             self.came.clear()
             await self.came.wait()
@@ -100,7 +100,7 @@ class Conversation:
 
 @dataclass
 class RunningGateway:
-    """A gateway and what stands behind it."""
+    """A gateway and the servers behind it."""
 
     app: App
     gateway: Gateway
@@ -108,7 +108,7 @@ class RunningGateway:
     settings_file: Path
     keys_file: Path
     engine: Engine | None = None
-    """The LLM's, which plays the first Triton's scripts."""
+    """The LLM's engine, which plays the first Triton's scripts."""
 
     @property
     def triton(self) -> Triton:
@@ -125,7 +125,7 @@ class RunningGateway:
         query: str = "",
         parts: list[bytes] | None = None,
     ) -> Conversation:
-        """A request that nobody runs yet."""
+        """A request that has not been started."""
         sent = [body if isinstance(body, bytes) else json.dumps(body).encode()] if body is not None else [b""]
         sent_headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         sent_headers |= headers or {}
@@ -190,9 +190,9 @@ async def running_gateway(
     runtime: str = "",
     **more: Any,
 ) -> AsyncIterator[RunningGateway]:
-    """A gateway before so many servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
+    """A gateway in front of `tritons` servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
 
-    `llm`: what the settings say besides of llama, whose chat template is `template`. `runtime`: the program of an
+    `llm`: further settings of llama, whose chat template is `template`. `runtime`: the program of an
     engine over HTTP that serves llama instead.
     """
     keys = folder / "keys.json"
@@ -213,7 +213,7 @@ async def running_gateway(
 
 @contextlib.asynccontextmanager
 async def opened(folder: Path, gateway_settings: dict[str, Any]) -> AsyncIterator[App]:
-    """The application of these settings, at work."""
+    """The running application with these settings."""
     (folder / "settings.json").write_text(json.dumps(gateway_settings))
     app = App(Gateway(folder / "settings.json"))
     async with app.running():
@@ -222,11 +222,11 @@ async def opened(folder: Path, gateway_settings: dict[str, Any]) -> AsyncIterato
 
 
 async def becomes(holds: Callable[[], bool]) -> None:
-    """Returns once it holds."""
+    """Returns once the condition holds."""
     while not holds():
         await asyncio.sleep(0.01)
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    """The audit's lines so far."""
+    """The audit lines printed so far."""
     return [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]

@@ -195,7 +195,7 @@ class Engine:
         return {"id": "cmpl-1", "object": "text_completion", "choices": choices, "usage": usage_of(body, events)}
 
     def _error(self, status: int, param: str | None = None) -> bytes:
-        """An error with words that must go nowhere."""
+        """An error whose text must not reach clients or logs."""
         error = {"message": "secret words of the engine", "type": "x", "param": param, "code": status}
         value = {"error": error} if self.runtime == "vllm" else {"object": "error", **error}
         return json.dumps(value).encode()
@@ -254,7 +254,7 @@ def chunk(writer: asyncio.StreamWriter, content: bytes) -> None:
 
 @contextlib.asynccontextmanager
 async def engine_serving(engine: Engine) -> AsyncIterator[Engine]:
-    """The engine listens on loopback; `address` says where."""
+    """Runs the engine on loopback; `address` holds its host and port."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,8 @@
-"""A stand-in for openai-harmony, whose vocabulary nobody brings to a test: a letter is a token.
+"""A stand-in for openai-harmony, without its vocabulary: each byte is a token.
 
-It keeps what the gateway relies on, as openai-harmony 0.0.8 has it: the vocabulary's place in the environment, texts
-that never become control tokens, where a parser opens, ends and refuses a message, and what it says of a token.
+It keeps the behaviour of openai-harmony 0.0.8 that the gateway relies on: the vocabulary's place in the environment,
+texts that never become control tokens, the tokens at which a parser opens, ends and refuses a message, and the
+parser's state after each token.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Conversation:
 
 
 class HarmonyEncoding:
-    """Tokens: the control tokens first, then a letter each, of more than a byte one for each byte."""
+    """An encoding with the control tokens first, then a token for each byte."""
 
     def stop_tokens(self) -> list[int]:
         return [END, CALL, RETURN]

@@ -44,7 +44,7 @@ class Scene:
     triton: real_triton.Server
     weights: Path
     spans: Path = Path()
-    """What is kept of traces."""
+    """The file that holds the received spans."""
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ def counts(front: RunningGateway) -> list[int]:
 
 
 @in_loop
-async def test_a_split_follows_its_weights_by_request_and_says_which_model_answered(
+async def test_a_split_follows_its_weights_and_names_the_model_that_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alias = {"shares": {"llama": 50, "next": 50}, "sticky": "request"}
@@ -107,7 +107,7 @@ async def test_a_fallback_answers_if_the_model_fails_before_the_first_token_and_
 
 
 @in_loop
-async def test_a_request_that_the_fallback_cannot_take_hears_of_its_own_model(tmp_path: Path) -> None:
+async def test_a_request_the_fallback_cannot_take_gets_the_error_of_its_own_model(tmp_path: Path) -> None:
     values = two_models(tmp_path, model="llama", fallback="next")
     async with running_gateway(tmp_path, tritons=2, **values) as front:
         front.tritons[0].is_ready = False
@@ -153,7 +153,7 @@ async def test_a_split_is_listed_with_the_context_that_all_of_its_models_have(tm
         {"model": "llama", "fallback": "next", "sticky": "day"},
     ],
 )
-def test_an_alias_that_cannot_be_is_refused(tmp_path: Path, alias: dict[str, Any]) -> None:
+def test_an_impossible_alias_is_refused(tmp_path: Path, alias: dict[str, Any]) -> None:
     values = settings(["127.0.0.1:1", "127.0.0.1:2"], tmp_path, None)
     two = two_models(tmp_path, **alias)
     values["models"] |= two["models"]

@@ -23,7 +23,7 @@ BATCH: dict[str, Any] = {"model": "llama", "prompt": [[5], [6, 6], [7, 7, 7]]}
 
 @contextlib.asynccontextmanager
 async def running(talk: Conversation) -> AsyncIterator[None]:
-    """The request runs inside, and has its whole answer after."""
+    """Runs the request during the block, and waits for its whole answer at the end."""
     task = asyncio.ensure_future(talk.run())
     yield
     await task
@@ -114,7 +114,7 @@ async def test_a_prompt_that_fails_fails_the_request_and_cancels_the_others(tmp_
 
 @pytest.mark.parametrize("streams", [False, True])
 @in_loop
-async def test_a_client_that_leaves_cancels_every_prompt(tmp_path: Path, streams: bool) -> None:
+async def test_a_client_that_disconnects_cancels_every_prompt(tmp_path: Path, streams: bool) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(PATH, BATCH | {"stream": streams})

@@ -1,4 +1,4 @@
-"""Limits of keys: what is taken on in a minute and at once, and what an answer tells of it."""
+"""Limits of keys per minute and at once, and the headers that report them."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ async def test_every_model_uses_tokens(tmp_path: Path, path: str, body: dict[str
     ],
 )
 @in_loop
-async def test_who_leaves_pays_for_what_was_made(
+async def test_a_client_that_disconnects_pays_for_the_generated_tokens(
     tmp_path: Path, streams: bool, script: Script, leaves: bool, used: str
 ) -> None:
-    """Else a client could read all of an answer but its end for nothing."""
+    """Otherwise a client could read an answer without its end for free."""
     async with running_gateway(tmp_path, hold_seconds=0) as front:
         await limited(front, tokens_per_minute=1000)
         front.triton.script = script
@@ -149,7 +149,7 @@ async def test_one_tenants_thousand_requests_make_no_other_wait(
 
 
 @in_loop
-async def test_other_limits_hold_for_what_comes_and_end_no_stream(tmp_path: Path) -> None:
+async def test_changed_limits_apply_to_new_requests_and_end_no_stream(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))
@@ -163,7 +163,7 @@ async def test_other_limits_hold_for_what_comes_and_end_no_stream(tmp_path: Path
 
 
 @in_loop
-async def test_a_gateway_that_was_killed_holds_no_place_and_the_minute_goes_on(
+async def test_a_killed_gateway_releases_its_requests_and_the_minute_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes of a host, one with a stream; then only the other."""
@@ -200,7 +200,7 @@ def test_a_folder_that_cannot_be_used_leaves_each_process_its_part(
     assert capsys.readouterr().err.count("alone") == 1
 
 
-def test_an_account_that_is_busy_is_settled_later(tmp_path: Path) -> None:
+def test_a_locked_account_is_settled_later(tmp_path: Path) -> None:
     account, blocker = (Account(str(tmp_path), lambda: 1000.0) for _ in range(2))
     with account.looked_at("k") as spent:
         account.begin("k", spent.now)
@@ -218,7 +218,7 @@ def test_spans_are_written_as_openai_writes_them() -> None:
 
 
 def taken_on(budgets: Budgets, key: Key, requests: int) -> int:
-    """How many of so many requests at once are taken on."""
+    """The number of admitted requests among `requests` concurrent requests."""
     count = 0
     for _ in range(requests):
         with suppress(ApiError):

@@ -27,7 +27,7 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
 def parts_of(machine: Calls | Named | Thoughts, pieces: list[str]) -> list[Part]:
-    """All parts of a text in pieces."""
+    """The parts that the parser returns for a text in these pieces."""
     return [part for piece in pieces for part in machine.feed(piece)] + machine.end()
 
 
@@ -129,13 +129,13 @@ def test_a_malformed_call_is_text(text: str) -> None:
     assert summed(parts_of(Hermes(NAMES), [text]))[::2] == (text, [])
 
 
-def test_a_call_after_a_malformed_one_is_called() -> None:
+def test_a_valid_call_after_a_malformed_call_is_parsed() -> None:
     text = f"<tool_call>{{1}}</tool_call> <tool_call>{CALL}</tool_call>"
     content, _, calls = summed(parts_of(Hermes(NAMES), list(text)))
     assert (content, len(calls)) == ("<tool_call>{1}</tool_call>", 1)
 
 
-def test_text_is_told_as_soon_as_it_can_be_no_call() -> None:
+def test_text_is_streamed_as_soon_as_it_cannot_be_a_call() -> None:
     machine = Hermes(NAMES)
     assert machine.feed("a <") == [Content("a")]
     assert machine.feed("b") == [Content(" <b")]
@@ -150,7 +150,7 @@ def test_ids_are_new_each_time_and_mistrals_have_nine_letters() -> None:
     assert Mistral.identity().isalnum()
 
 
-def test_a_guided_call_of_one_tool_is_told_piece_by_piece() -> None:
+def test_a_guided_call_of_a_single_tool_is_streamed_in_pieces() -> None:
     parts = parts_of(Named("add", "call_1"), ['{"a"', "", ": 1}"])
     assert parts == [Call(0, '{"a"', "add", "call_1"), Call(0, ": 1}")]
 

@@ -1,4 +1,4 @@
-"""Chats: what the LLM is sent, what the client gets, streamed and whole."""
+"""Chats: the LLM's input and the client's answer, streamed and whole."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ async def test_a_stream_has_no_usage_unless_asked(tmp_path: Path) -> None:
 
 @in_loop
 async def test_the_llm_gets_ids_all_the_context_and_the_weights_own_sampling(tmp_path: Path) -> None:
-    """Its own default of 32 tokens and of no sampling is not what a client of OpenAI's expects."""
+    """The LLM's own defaults are 32 tokens and greedy decoding; clients of OpenAI's expect neither."""
     async with running_gateway(tmp_path) as front:
         await front.chat()
         (request,) = front.triton.requests
@@ -81,7 +81,7 @@ async def test_the_llm_gets_ids_all_the_context_and_the_weights_own_sampling(tmp
 
 
 @in_loop
-async def test_what_a_client_asks_for_reaches_the_llm(tmp_path: Path) -> None:
+async def test_sampling_fields_of_the_client_reach_the_llm(tmp_path: Path) -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "a", "strict": True, "schema": {"type": "object"}}}
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script((Event("a", 1, "length", 2), Event("b", 0, "stop", 3)))
@@ -149,7 +149,7 @@ async def test_a_temperature_of_0_is_greedy(tmp_path: Path) -> None:
     ],
 )
 @in_loop
-async def test_what_cannot_be_done_is_refused_by_its_name(tmp_path: Path, more: dict[str, object], param: str) -> None:
+async def test_an_unsupported_field_is_refused_by_its_name(tmp_path: Path, more: dict[str, object], param: str) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat(**more)
         assert front.triton.requests == []
@@ -157,7 +157,7 @@ async def test_what_cannot_be_done_is_refused_by_its_name(tmp_path: Path, more: 
 
 
 @in_loop
-async def test_a_field_that_says_nothing_is_taken(tmp_path: Path) -> None:
+async def test_a_field_with_a_neutral_value_is_accepted(tmp_path: Path) -> None:
     """Clients send such fields by themselves."""
     nothing = {"tools": [], "logprobs": False, "n": 1, "stop": None, "user": "me", "store": False, "logit_bias": {}}
     async with running_gateway(tmp_path) as front:
@@ -191,7 +191,7 @@ async def test_templates_read_parts_names_and_the_clients_variables(tmp_path: Pa
 
 
 @in_loop
-async def test_an_answer_that_broke_off_is_no_answer(tmp_path: Path) -> None:
+async def test_an_interrupted_answer_is_an_error(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script((Event("Hel"),))
         whole, streamed = await front.chat(), await front.chat(stream=True)

@@ -82,7 +82,7 @@ async def test_a_history_of_calls_reaches_a_model_without_a_parser(tmp_path: Pat
 
 
 @in_loop
-async def test_a_format_beside_tools_is_told_to_the_model(tmp_path: Path) -> None:
+async def test_a_response_format_beside_tools_is_written_into_the_prompt(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat(tools=[ADD], response_format=SCHEMA)
         assert 'answer with JSON that keeps this schema: {"type": "object"}' in text_of(front)
@@ -179,14 +179,14 @@ async def test_azures_clients_name_the_model_in_the_path_and_the_key_in_a_header
 
 @pytest.mark.parametrize("path", ["/v1/models/", "/models", "/openai/v1/models", "/v1/models/llama/", "/version"])
 @in_loop
-async def test_paths_are_read_as_clients_write_them(tmp_path: Path, path: str) -> None:
+async def test_paths_are_accepted_in_the_forms_that_clients_write(tmp_path: Path, path: str) -> None:
     async with running_gateway(tmp_path) as front:
         answer, head = await front.ask(path), await front.ask(path, method="HEAD")
     assert (answer.status, head.status, head.body) == (200, 200, b"")
 
 
 @in_loop
-async def test_the_paths_are_told_as_openapi(tmp_path: Path) -> None:
+async def test_the_paths_are_described_in_openapi(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/openapi.json")).json()
     assert answer["openapi"] == "3.1.0" and "post" in answer["paths"]["/v1/chat/completions"]
@@ -230,21 +230,21 @@ async def test_a_gzipd_body_is_read_within_the_bounds_of_a_plain_one(tmp_path: P
 
 
 @in_loop
-async def test_a_text_posted_to_the_page_is_sent_to_the_chats(tmp_path: Path) -> None:
+async def test_a_json_body_posted_to_the_page_is_an_unknown_url(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", {"inputs": "a"})
     assert (answer.status, answer.error["code"]) == (404, "unknown_url")
 
 
 @in_loop
-async def test_rerank_is_read_by_the_shape_of_its_body(tmp_path: Path) -> None:
+async def test_the_dialect_of_rerank_follows_the_shape_of_the_body(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/rerank", {"model": "bge", "query": "a", "documents": ["b", "a"], "top_n": 1})
     assert answer.json()["results"] == [{"index": 1, "relevance_score": 1.0}]
 
 
 @in_loop
-async def test_a_client_that_names_no_model_means_the_default(tmp_path: Path) -> None:
+async def test_a_request_without_a_model_uses_the_default(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, default_embedder="nomic:query") as front:
         assert (await front.ask("/embed", {"inputs": "a"})).status == 200
         assert front.triton.requests[0].parameters["task"] == "search_query"
@@ -280,7 +280,7 @@ async def test_gzip_of_blocks_without_content_is_refused_in_turns(tmp_path: Path
 
 @in_loop
 async def test_a_request_of_many_unknown_fields_is_refused(tmp_path: Path) -> None:
-    """Each is compared with every known name."""
+    """Each unknown field is compared with every known name."""
     async with running_gateway(tmp_path) as front:
         few = await front.ask(CHAT, chat(**{f"x_{number}": 1 for number in range(64)}))
         many = await front.ask(CHAT, chat(**{f"x_{number}": 1 for number in range(65)}))
@@ -289,7 +289,7 @@ async def test_a_request_of_many_unknown_fields_is_refused(tmp_path: Path) -> No
 
 @in_loop
 async def test_a_long_name_of_a_user_is_refused(tmp_path: Path) -> None:
-    """It would be held as long as the model answers."""
+    """The name would be held in memory as long as the model answers."""
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(CHAT, chat(**{name: "x" * 513})) for name in ("user", "prompt_cache_key")]
     assert [answer.status for answer in answers] == [400, 400]

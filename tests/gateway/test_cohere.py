@@ -1,4 +1,4 @@
-"""Cohere's chat, vectors and tokens: what the model is shown, the events of an answer, and what is refused."""
+"""Cohere's chat, vectors and tokens: the model's input, the events of an answer, and refused requests."""
 
 import base64
 import json
@@ -106,7 +106,7 @@ async def test_vectors_come_in_the_types_that_are_named(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_inputs_of_parts_are_texts(tmp_path: Path) -> None:
+async def test_inputs_made_of_parts_are_read_as_texts(tmp_path: Path) -> None:
     part = {"type": "text", "text": "a cat"}
     async with plain_gateway(tmp_path) as front:
         sent = {"model": "nomic", "input_type": "search_document", "inputs": [{"content": [part]}]}
@@ -114,7 +114,7 @@ async def test_inputs_of_parts_are_texts(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_text_becomes_ids_and_they_the_text(tmp_path: Path) -> None:
+async def test_a_text_is_tokenized_and_detokenized_unchanged(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         tokens = (await front.ask("/v1/tokenize", {"model": "llama", "text": "the cät"})).json()
         back = (await front.ask("/v1/detokenize", {"model": "llama", "tokens": tokens["tokens"]})).json()

@@ -1,4 +1,4 @@
-"""Cohere's first chat: what the model is shown, the lines of a stream, turns with tools, and what is refused."""
+"""Cohere's first chat: the model's input, the lines of a stream, turns with tools, and refused requests."""
 
 import json
 from itertools import groupby

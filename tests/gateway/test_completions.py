@@ -77,7 +77,7 @@ async def test_completions_that_cannot_be_made_are_refused_by_name(
 
 
 @in_loop
-async def test_what_tokenize_counts_is_what_is_sent(tmp_path: Path) -> None:
+async def test_tokenize_returns_the_ids_that_the_model_receives(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "hello <|im_end|>"}]
     async with running_gateway(tmp_path) as front:
         await front.ask("/v1/chat/completions", {"model": "llama", "messages": messages})
@@ -102,7 +102,7 @@ async def test_weights_without_a_chat_template_complete_texts_and_refuse_chats(t
 
 
 @in_loop
-async def test_a_template_that_is_published_later_is_taken_with_the_next_map(tmp_path: Path) -> None:
+async def test_a_template_that_is_added_later_is_used_after_the_next_settings(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, template="") as front:
         written(tmp_path / "weights")
         front.settings_file.write_text(front.settings_file.read_text() + "\n")

@@ -73,14 +73,14 @@ async def test_embeddings_that_cannot_be_made_are_refused_by_name(
 
 
 @in_loop
-async def test_token_arrays_are_refused_with_what_langchain_has_to_say(tmp_path: Path) -> None:
+async def test_token_arrays_are_refused_with_the_setting_that_langchain_needs(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": [[1, 2]]})
     assert "check_embedding_ctx_length=False" in answer.error["message"]
 
 
 @in_loop
-async def test_a_text_that_is_too_long_is_the_clients_to_mend(tmp_path: Path) -> None:
+async def test_a_text_that_is_too_long_is_a_client_error(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(
             error=(grpc.StatusCode.INVALID_ARGUMENT, "texts[0][0] has 613 tokens of at most 512")
@@ -161,7 +161,7 @@ async def test_rerankings_that_cannot_be_made_are_refused_by_name(
 
 
 @in_loop
-async def test_a_model_of_another_kind_is_named_as_what_it_is(tmp_path: Path) -> None:
+async def test_a_refusal_names_the_kind_of_a_model_of_the_wrong_kind(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "bge", "input": "a"})
     assert (answer.status, answer.error["code"]) == (400, "wrong_model_kind")
@@ -181,14 +181,14 @@ async def test_tei_embeds_a_text_or_a_list(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_tei_is_told_when_a_key_is_for_no_such_model(tmp_path: Path) -> None:
+async def test_a_key_without_an_embedder_is_refused_in_teis_shape(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/embed", {"inputs": "a"}, key=OTHER_KEY)
     assert (answer.status, answer.json()) == (400, {"error": "this key is for no embedder", "error_type": "Validation"})
 
 
 @in_loop
-async def test_jinas_words_for_a_request_of_vectors_are_taken(tmp_path: Path) -> None:
+async def test_jinas_fields_of_an_embedding_request_are_accepted(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         sent = {"model": "nomic", "input": [{"text": "a cat"}, "mat"], "task": "retrieval.passage", "normalized": True}
         answer = (await front.ask("/v1/embeddings", sent | {"embedding_type": "base64", "late_chunking": False})).json()

@@ -136,7 +136,7 @@ async def test_both_are_asked_for_the_same_sampling(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_client_that_leaves_ends_the_engine_s_request(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_ends_the_engine_s_request(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, runtime="vllm") as front:
         front.triton.script = Script(halts_after=1)
         streamed, whole = (front.opened(CHAT, chat(stream=stream)) for stream in (True, False))

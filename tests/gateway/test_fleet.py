@@ -78,7 +78,7 @@ async def test_a_request_waits_for_the_only_server_and_is_answered(tmp_path: Pat
 
 
 @in_loop
-async def test_a_wait_has_an_end(tmp_path: Path) -> None:
+async def test_a_waiting_request_is_refused_after_the_hold_time(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, hold_seconds=0) as front:
         front.triton.is_ready = False
         await front.gateway.fleet.look()
@@ -88,7 +88,7 @@ async def test_a_wait_has_an_end(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_only_so_many_wait(tmp_path: Path) -> None:
+async def test_the_number_of_waiting_requests_is_limited(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, limits={"held": 1}) as front:
         front.triton.is_ready = False
         await front.gateway.fleet.look()
@@ -169,7 +169,7 @@ async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: P
 
 
 @in_loop
-async def test_what_waited_together_does_not_fail_for_want_of_room(tmp_path: Path) -> None:
+async def test_a_request_that_waited_for_a_restarted_server_is_retried_while_its_queue_is_full(tmp_path: Path) -> None:
     """A server that is back is asked by everybody at once; a full queue at another time is told at once."""
     full = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
     async with running_gateway(tmp_path) as front:
@@ -187,7 +187,7 @@ async def test_what_waited_together_does_not_fail_for_want_of_room(tmp_path: Pat
 
 
 @in_loop
-async def test_a_traffic_services_word_is_heard() -> None:
+async def test_the_status_of_the_traffic_service_decides_readiness() -> None:
     """200 is ready and 503 is not; from one that does not answer nothing follows."""
     statuses = [b"200 OK", b"503 Service Unavailable", b"404 Not Found", b""]
 

@@ -16,7 +16,7 @@ from tests.gateway.triton import HELLO, Script
 
 @pytest.mark.parametrize("streams", [True, False])
 @in_loop
-async def test_a_client_that_leaves_stops_the_model(
+async def test_a_client_that_disconnects_stops_the_model(
     tmp_path: Path, streams: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with running_gateway(tmp_path) as front:
@@ -67,7 +67,7 @@ async def test_a_client_that_leaves_with_its_last_token_cancels_nothing(tmp_path
 
 
 @in_loop
-async def test_a_client_that_takes_nothing_is_left(tmp_path: Path) -> None:
+async def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         talk = front.opened(CHAT, chat(stream=True))
         talk.takes.clear()
@@ -95,7 +95,7 @@ async def test_a_silent_stream_gets_comments(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_health_says_which_models_have_a_server(tmp_path: Path) -> None:
+async def test_health_lists_the_models_that_have_a_server(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         assert (await front.ask("/health", key=None)).json() == {"models": {"llama": True, "nomic": True, "bge": True}}
         front.triton.is_ready = False
@@ -105,7 +105,7 @@ async def test_health_says_which_models_have_a_server(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_reader_that_takes_nothing_delays_nobody(tmp_path: Path) -> None:
+async def test_a_client_that_reads_nothing_delays_no_other_client(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         slow = front.opened(CHAT, chat(stream=True))
         slow.takes.clear()
@@ -118,7 +118,9 @@ async def test_a_reader_that_takes_nothing_delays_nobody(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_a_requests_line_has_its_counts_and_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_audit_line_of_a_request_has_its_counts_and_no_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat("a secret of mine")
         page = (await front.ask("/metrics", key=None)).body.decode()
@@ -140,7 +142,7 @@ async def test_a_requests_line_has_its_counts_and_no_text(tmp_path: Path, capsys
 
 
 @in_loop
-async def test_a_request_that_breaks_ends_alone_and_its_text_is_not_logged(
+async def test_an_exception_in_a_request_affects_no_other_request_and_logs_no_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(request):
@@ -190,7 +192,7 @@ async def test_an_error_in_a_stream_is_its_last_event(tmp_path: Path, capsys: py
 
 
 @in_loop
-async def test_no_client_names_a_request_of_tritons(tmp_path: Path) -> None:
+async def test_a_client_cannot_choose_the_id_of_a_request_to_triton(tmp_path: Path) -> None:
     """Its own ids and traces go nowhere: another's request could be named, and every request traced."""
     headers = {"x-request-id": "1", "traceparent": "00-1-1-01", "triton-grpc-protocol-x": "y"}
     async with running_gateway(tmp_path) as front:

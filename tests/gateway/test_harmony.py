@@ -175,7 +175,7 @@ def test_a_tokenizer_of_the_same_tokens_is_the_vocabulary(tmp_path: Path, monkey
     assert harmony.vocabulary_in({"model": {}}) == b""
 
 
-def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_the_vocabulary_restores_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(harmony.PLACE, "/mine")
     encoding()
     assert os.environ[harmony.PLACE] == "/mine"
@@ -192,7 +192,9 @@ def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 @in_loop
-async def test_what_the_format_cannot_do_is_refused(tmp_path: Path, more: dict[str, Any], param: str) -> None:
+async def test_a_field_that_harmony_does_not_support_is_refused(
+    tmp_path: Path, more: dict[str, Any], param: str
+) -> None:
     async with running_gateway(tmp_path, guided_decoding=True) as front:
         answer = await front.chat(**more)
         assert front.triton.requests == []
@@ -233,7 +235,7 @@ def test_any_split_of_the_tokens_gives_the_same(pieces: list[str], places: list[
         ("<|channel|>fin", ""),
     ],
 )
-def test_what_cannot_be_read_is_text(text: str, content: str) -> None:
+def test_a_malformed_message_is_returned_as_text(text: str, content: str) -> None:
     assert read([ids_of(text)]) == (content, "", [])
 
 

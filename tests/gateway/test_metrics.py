@@ -48,7 +48,7 @@ async def test_a_streams_first_token_gaps_and_wait_are_measured(tmp_path: Path) 
 
 
 @in_loop
-async def test_an_answer_that_comes_whole_has_no_first_token(tmp_path: Path) -> None:
+async def test_an_unstreamed_answer_has_no_first_token_time(tmp_path: Path) -> None:
     """It would be as late as the whole answer, and make a service level of first tokens say nothing."""
     async with running_gateway(tmp_path) as front:
         await front.chat()
@@ -153,7 +153,7 @@ def test_a_histograms_buckets_hold_what_is_no_longer_than_their_edge(edges: tupl
     assert (counts, values['name_count{model="a"}'], list(edges)) == (["1", "2", "3"], "3", sorted(edges))
 
 
-def test_nothing_that_a_client_types_is_a_reason() -> None:
+def test_a_reason_is_never_text_of_a_client() -> None:
     metrics = Metrics()
     metrics.stream_ended("llama", 'x"} 1')
     assert f'{BROKEN}{{model="llama",reason="other"}} 1' in metrics.page()

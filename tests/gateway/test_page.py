@@ -59,14 +59,14 @@ async def test_a_key_sees_its_own_models_only(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_key_that_is_none_is_told_so(tmp_path: Path) -> None:
+async def test_the_page_refuses_an_unknown_key(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", b"key=eh-nobody", key=None, headers=FORM)
     assert (answer.status, "unknown, revoked or expired" in text_of(answer.body)) == (401, True)
 
 
 @in_loop
-async def test_where_no_key_is_asked_for_everybody_sees_all(tmp_path: Path) -> None:
+async def test_the_page_of_a_gateway_without_keys_asks_for_no_key(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, has_keys=False, url="https://llm.example.com") as front:
         answer = await front.ask("/", key=None)
     assert "<form" not in answer.body.decode()
@@ -74,7 +74,7 @@ async def test_where_no_key_is_asked_for_everybody_sees_all(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_nothing_of_it_comes_from_elsewhere_or_runs(tmp_path: Path) -> None:
+async def test_the_pages_load_nothing_from_other_sites_and_run_no_script(tmp_path: Path) -> None:
     """Neither by what is in it nor by what its policy would let a mistake add."""
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(path, key=None) for path in ("/page.css", *PATHS)]
@@ -114,7 +114,7 @@ async def test_a_form_of_another_kind_or_size_is_refused(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_no_line_has_a_word_of_what_was_asked_or_answered(
+async def test_no_log_line_has_text_of_a_request_or_an_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every path, right and wrong, with a phrase in each text: one line each, and neither phrase nor key in any."""

@@ -144,14 +144,14 @@ def test_a_variable_of_the_client_forges_nothing_by_a_name_that_messages_have(tm
         ("<{{ text | trim('x') }}", "x|im_end|>x"),
     ],
 )
-def test_what_a_template_makes_of_a_text_forges_nothing(tmp_path: Path, template: str, text: str) -> None:
+def test_a_text_that_a_template_transforms_forges_no_control_token(tmp_path: Path, template: str, text: str) -> None:
     source = "{% set text = messages[0].content %}" + template + "<|bos|>"
     prompter = Prompter(written(tmp_path, source))
     for role in ("user", "assistant"):
         assert controls(prompter, ids(prompter, [{"role": role, "content": text}], {})) == ["<|bos|>"]
 
 
-def test_a_text_with_every_mark_in_it_is_refused(prompter: Prompter) -> None:
+def test_a_text_that_contains_every_mark_is_refused(prompter: Prompter) -> None:
     with pytest.raises(ValueError, match="every noncharacter"):
         ids(prompter, user("".join(map(chr, range(0xFDD0, 0xFDF0)))), {})
 

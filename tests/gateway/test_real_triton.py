@@ -78,7 +78,7 @@ async def test_a_chat_streams_a_token_an_event_and_counts_them(scene: Scene, tmp
 
 
 @in_loop
-async def test_what_the_slot_refuses_in_a_stream_is_the_clients_mistake(scene: Scene, tmp_path: Path) -> None:
+async def test_a_refusal_of_the_slot_in_a_stream_is_a_client_error(scene: Scene, tmp_path: Path) -> None:
     """Triton tells a stream's error with its code, for the gateway asks for that."""
     async with running_gateway(scene, tmp_path) as front:
         answer = await front.chat(stream=True, n=2, temperature=0)
@@ -87,7 +87,7 @@ async def test_what_the_slot_refuses_in_a_stream_is_the_clients_mistake(scene: S
 
 
 @in_loop
-async def test_several_answers_are_told_apart(scene: Scene, tmp_path: Path) -> None:
+async def test_several_answers_of_a_request_have_their_own_index(scene: Scene, tmp_path: Path) -> None:
     async with running_gateway(scene, tmp_path) as front:
         answer = (await front.chat("one two", n=2, max_tokens=4)).json()
     assert [choice["index"] for choice in answer["choices"]] == [0, 1]
@@ -95,7 +95,7 @@ async def test_several_answers_are_told_apart(scene: Scene, tmp_path: Path) -> N
 
 
 @in_loop
-async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) -> None:
+async def test_the_model_stops_if_the_client_disconnects(scene: Scene, tmp_path: Path) -> None:
     """A thousand tokens were wanted; after the first the client is gone, and the slot answers the next at once."""
     async with running_gateway(scene, tmp_path) as front:
         talk = front.opened(CHAT, chat("one two", stream=True))
@@ -109,7 +109,7 @@ async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) 
 
 @pytest.mark.parametrize("streams", [True, False])
 @in_loop
-async def test_nothing_runs_for_clients_that_left(scene: Scene, tmp_path: Path, streams: bool) -> None:
+async def test_no_request_runs_for_disconnected_clients(scene: Scene, tmp_path: Path, streams: bool) -> None:
     async with running_gateway(scene, tmp_path) as front:
         talks = [front.opened(CHAT, chat("one two", stream=streams)) for _ in range(8)]
         running = [asyncio.ensure_future(talk.run()) for talk in talks]
@@ -123,7 +123,7 @@ async def test_nothing_runs_for_clients_that_left(scene: Scene, tmp_path: Path, 
 
 
 @in_loop
-async def test_log_probabilities_are_told_token_by_token(scene: Scene, tmp_path: Path) -> None:
+async def test_log_probabilities_are_returned_for_each_token(scene: Scene, tmp_path: Path) -> None:
     async with running_gateway(scene, tmp_path) as front:
         answer = (await front.chat("one two", max_tokens=4, logprobs=True, top_logprobs=2)).json()["choices"][0]
     entries = answer["logprobs"]["content"]
@@ -193,7 +193,7 @@ async def test_a_traced_request_is_followed_and_its_text_is_nowhere(
 
 
 @in_loop
-async def test_what_the_gateway_did_not_choose_is_not_traced(scene: Scene, tmp_path: Path) -> None:
+async def test_a_request_that_the_gateway_did_not_sample_is_not_traced(scene: Scene, tmp_path: Path) -> None:
     async with running_gateway(scene, tmp_path) as front:
         untraced = (await front.ask("/v1/embeddings", {"model": "nomic:query", "input": TEXTS})).headers["x-request-id"]
     async with running_gateway(scene, tmp_path, trace_one_in=1) as front:

@@ -109,7 +109,7 @@ async def test_a_process_that_dies_of_something_else_is_replaced() -> None:
 
 
 @in_loop
-async def test_nobody_gets_the_text_of_a_client_that_left() -> None:
+async def test_the_text_of_a_disconnected_client_reaches_no_other_client() -> None:
     renderer = Renderer(DOUBTFUL, {})
     left = asyncio.ensure_future(renderer.render({"messages": [{"role": "user", "content": "secret"}]}))
     await asyncio.sleep(0)
@@ -184,7 +184,7 @@ async def test_a_doubtful_template_is_rendered_in_its_process(monkeypatch: pytes
 
 @pytest.mark.parametrize("value", ["x" * HERE_CHARACTERS, [0] * (HERE_TURNS + 1)])
 @in_loop
-async def test_what_is_long_or_takes_many_turns_is_rendered_in_the_process(
+async def test_long_values_and_long_loops_are_rendered_in_the_process(
     value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renderer = Renderer("{% for each in value %}{{ each }}{% endfor %}{{ tail }}", {})

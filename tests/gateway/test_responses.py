@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what the model is shown, the items and events of an answer, and what is refused."""
+"""OpenAI's Responses: the model's input, the items and events of an answer, and refused requests."""
 
 import json
 from itertools import groupby
@@ -178,7 +178,7 @@ async def test_an_error_before_the_first_event_has_openais_shape(tmp_path: Path)
     ],
 )
 @in_loop
-async def test_options_that_ask_for_nothing_here_are_taken(tmp_path: Path, more: Any, ignored: str | None) -> None:
+async def test_options_without_an_effect_here_are_accepted(tmp_path: Path, more: Any, ignored: str | None) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = await front.ask(PATH, body(**more))
     assert (answer.status, answer.headers.get("x-enginehouse-ignored")) == (200, ignored), answer.body

@@ -1,4 +1,4 @@
-"""Which server a prompt goes to, and what an alias says besides.
+"""The choice of a server for each prompt, and the engines behind an alias.
 
 More than 300 lines, because properties and running gateways prove the same promises.
 """
@@ -304,7 +304,7 @@ def test_engines_of_different_weights_are_no_alias(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_server_that_leaves_the_map_ends_no_stream(tmp_path: Path) -> None:
+async def test_removing_a_server_from_the_settings_ends_no_stream(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, tritons=2) as front:
         for triton in front.tritons:
             triton.script = Script(halts_after=1)

@@ -66,7 +66,7 @@ def test_a_secret_that_is_none_is_refused_and_a_secret_is_never_shown(
         ({"models": {"m": {"kind": "llm", "servers": ["host-0/main"], "files": "/"}}}, "models.m.context_tokens"),
     ],
 )
-def test_settings_that_say_something_else_are_refused_whole(
+def test_malformed_settings_are_refused_as_a_whole(
     content_of_file: dict[str, Any], change: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(FieldError) as caught:
@@ -100,7 +100,7 @@ def bounds(nesting: int = 64, brackets: int = 100, marks: int = 200) -> Bounds:
     return Bounds(nesting, brackets, marks)
 
 
-def test_brackets_in_strings_are_none() -> None:
+def test_brackets_in_strings_are_not_counted() -> None:
     assert parsed(rb'{"a": "[[[[[[[", "b": [[1]]}', bounds(3, 3, 6)) == {"a": "[[[[[[[", "b": [[1]]}
     assert parsed(rb'{"a\\": "[[\"[[[[[\\"}', bounds(2, 2, 2)) == {"a\\": '[["[[[[[\\'}
 

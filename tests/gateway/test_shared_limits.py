@@ -23,7 +23,7 @@ from gateway.keys import Key, KeyLimits
 
 @dataclass
 class Reservation:
-    """A request that was taken on."""
+    """An admitted request and its reserved tokens."""
 
     lease: Lease
     at: float
@@ -136,7 +136,7 @@ def test_no_minute_has_more_than_the_limit_whoever_dies(hosts: int, processes: i
 
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from([0.0, 0.3, 5.0, 20.0]), st.integers(1, 100)), max_size=15))
-def test_who_waits_as_long_as_told_is_let_in(steps: list[tuple[float, int]]) -> None:
+def test_a_client_that_waits_for_retry_after_is_admitted(steps: list[tuple[float, int]]) -> None:
     with world(limits=KeyLimits(requests_per_minute=7, tokens_per_minute=100)) as made:
         for wait, tokens in steps:
             made.now += wait

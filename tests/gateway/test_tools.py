@@ -1,4 +1,4 @@
-"""Tools through the gateway: what the model is shown, what the client gets, and what is refused."""
+"""Tools: the model's input, the client's answer, and refused requests."""
 
 import json
 from pathlib import Path
@@ -84,7 +84,7 @@ async def test_a_streamed_call_comes_in_deltas(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_reasoning_is_told_apart_from_the_answer(tmp_path: Path) -> None:
+async def test_reasoning_is_separated_from_the_answer(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = spoken("<thi", "nk>\nhm", "m\n</think>\n\n", "Yes.")
         message = (await front.chat()).json()["choices"][0]["message"]
@@ -95,7 +95,7 @@ async def test_reasoning_is_told_apart_from_the_answer(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_thought_that_the_template_opened_is_one(tmp_path: Path) -> None:
+async def test_reasoning_that_the_template_opened_is_recognized(tmp_path: Path) -> None:
     opened = TEMPLATE.replace("<think>\n\n</think>\n\n", "<think>\n")
     async with plain_gateway(tmp_path, template=opened, llm=HERMES) as front:
         front.triton.script = spoken("hm</think>Yes.")
@@ -111,7 +111,7 @@ async def test_a_thought_that_the_template_opened_is_one(tmp_path: Path) -> None
     [(["<think>", "hm", "</think>", "Yes"], 2), (["Yes", "</think>"], 0), (["<think>", "hm"], 2)],
 )
 @in_loop
-async def test_usage_tells_the_tokens_of_reasoning(tmp_path: Path, words: list[str], thought: int) -> None:
+async def test_usage_counts_the_tokens_of_reasoning(tmp_path: Path, words: list[str], thought: int) -> None:
     async with running_gateway(tmp_path) as front:
         control = front.gateway.prompters["llama"].control.entries
         events = [Event(word, ids=(control[word]["id"],) if word in control else (40, 41)) for word in words]
@@ -174,7 +174,7 @@ async def test_no_text_of_tools_calls_or_results_forges_a_control_token(tmp_path
 
 
 @in_loop
-async def test_a_demanded_call_is_held_to_the_tools_schema(tmp_path: Path) -> None:
+async def test_a_required_tool_call_is_guided_by_the_tools_schema(tmp_path: Path) -> None:
     named = {"type": "function", "function": {"name": "add"}}
     async with running_gateway(tmp_path) as front:
         front.triton.script = spoken('{"a"', ": 1}")
@@ -230,8 +230,8 @@ async def test_an_answer_that_was_cut_off_in_a_call_is_text(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_mistrals_mark_is_asked_for(tmp_path: Path) -> None:
-    """It is a special token, which the slot leaves out of a text unless it is told."""
+async def test_special_tokens_are_requested_for_mistrals_tool_mark(tmp_path: Path) -> None:
+    """The mark is a special token, which the slot leaves out of the text by default."""
     async with running_gateway(tmp_path, tool_parser="mistral", reasoning_parser="") as front:
         front.triton.script = spoken('[TOOL_CALLS][{"name": "add", "arguments": {"a": 1}}]')
         answer = await front.chat(tools=[ADD])
@@ -278,7 +278,7 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type":
     ],
 )  # fmt: skip
 @in_loop
-async def test_what_cannot_be_done_with_tools_is_refused_by_its_name(
+async def test_an_unsupported_field_of_tools_is_refused_by_its_name(
     tmp_path: Path, llm: dict[str, Any], more: dict[str, Any], param: str
 ) -> None:
     async with running_gateway(tmp_path, **llm) as front:
@@ -288,7 +288,7 @@ async def test_what_cannot_be_done_with_tools_is_refused_by_its_name(
 
 
 @in_loop
-async def test_a_template_that_shows_no_tools_is_offered_none(tmp_path: Path) -> None:
+async def test_tools_are_refused_if_the_template_shows_none(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path, llm=HERMES) as front:
         answer = await front.chat(tools=[ADD])
     assert (answer.status, answer.error["param"]) == (400, "tools")

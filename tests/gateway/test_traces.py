@@ -1,4 +1,4 @@
-"""Which requests ask Triton for a trace."""
+"""The requests for which Triton is asked for a trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def traces(front: RunningGateway) -> list[str]:
 
 
 @in_loop
-async def test_nothing_is_traced_unless_the_settings_say_so(tmp_path: Path) -> None:
+async def test_tracing_is_off_by_default(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await front.ask("/v1/embeddings", EMBEDDING)
         await front.chat()
@@ -52,7 +52,7 @@ async def test_a_client_cannot_choose_what_is_traced(tmp_path: Path) -> None:
         assert "abab" not in traces(front)[0] and "tracestate" not in front.triton.requests[0].metadata
 
 
-def test_one_request_of_so_many_is_traced() -> None:
+def test_a_fixed_share_of_requests_is_traced() -> None:
     chosen = [number for number in range(1, 1001) if traceparent(f"{number:032x}", 100)]
     assert chosen == list(range(100, 1001, 100))
 
@@ -67,7 +67,7 @@ async def test_a_second_try_belongs_to_the_same_trace(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_of_one_request_all_parts_are_traced_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_parts_of_a_request_are_traced_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five texts are two parts: the model takes three together."""
     numbers = itertools.count(1)
     made = Exchange.__init__

@@ -224,7 +224,7 @@ async def test_a_key_is_offered_its_own_models_of_the_kind_and_nobody_sees_other
 
 
 @in_loop
-async def test_where_no_key_is_asked_for_the_page_asks_for_none(tmp_path: Path) -> None:
+async def test_the_form_of_a_gateway_without_keys_has_no_key_field(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, has_keys=False) as front:
         page = await front.ask("/try", key=None)
         answer = await sent(front, "/try", key="")
@@ -237,7 +237,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r
 
 @given(TEXTS, TEXTS)
 @settings(max_examples=200, deadline=None)
-def test_a_form_says_what_was_typed(name: str, text: str) -> None:
+def test_a_form_is_decoded_to_the_typed_text(name: str, text: str) -> None:
     """With the line ends that browsers send."""
     raw = urlencode({"name": name, "text": text.replace("\n", "\r\n")}).encode()
     assert fields_of(raw) == {"name": name, "text": text}
@@ -245,7 +245,7 @@ def test_a_form_says_what_was_typed(name: str, text: str) -> None:
 
 @given(st.binary(max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_bytes_that_are_no_form_are_refused_and_nothing_else_happens(raw: bytes) -> None:
+def test_bytes_that_are_not_a_form_are_refused_with_a_value_error(raw: bytes) -> None:
     try:
         fields = fields_of(raw)
     except ValueError:

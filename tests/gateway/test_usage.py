@@ -74,7 +74,7 @@ class World:
         self.processes[number % len(self.processes)] = counting(self.folder)
 
     def dies_while_it_counts(self, number: int) -> None:
-        """The counters are written, and the transaction never ends."""
+        """Writes the counters without ending the transaction."""
         place = number % len(self.processes)
         usage = self.processes[place]
         usage._counters = usage._counters or Counters(self.folder)
@@ -139,7 +139,7 @@ def test_a_line_that_power_cut_in_two_costs_no_other_line(tmp_path: Path) -> Non
     usage.close()
 
 
-def test_days_that_are_over_are_forgotten(tmp_path: Path) -> None:
+def test_counters_of_expired_days_are_deleted(tmp_path: Path) -> None:
     usage = counting(tmp_path)
     add(usage, day=datetime(2026, 10, 26, tzinfo=UTC))
     add(usage, day=datetime(2026, 10, 27, tzinfo=UTC))

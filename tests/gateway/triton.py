@@ -39,7 +39,7 @@ HELLO = (Event("Hel"), Event("lo wörld"), Event("", finish="stop", tokens=5, ca
 
 @dataclass
 class ModelRequest:
-    """A request as it came."""
+    """A received request."""
 
     model: str
     identity: str
@@ -54,9 +54,9 @@ class Script:
 
     events: tuple[Event, ...] = HELLO
     error: tuple[grpc.StatusCode, str] | None = None
-    """Instead of an answer."""
+    """The error that replaces the answer."""
     error_after: int = 0
-    """Of a stream, only after so many events."""
+    """In a stream, the error follows after this many events."""
     error_prompt: tuple[int, ...] = ()
     """Ids of the only prompt that has the error; empty: every request has it."""
     halts_after: int | None = None
@@ -79,7 +79,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ServerReady(self, request: Any, context: Any) -> Any:
-        """Ready or not, as the test says."""
+        """The readiness that the test sets."""
         return service_pb2.ServerReadyResponse(ready=self.is_ready)
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
@@ -155,7 +155,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
 
 @contextlib.asynccontextmanager
 async def serving(triton: Triton, port: int = 0) -> AsyncIterator[Triton]:
-    """The server listens on loopback; `address` says where."""
+    """Runs the server on loopback; `address` holds its host and port."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(triton, server)
     triton.address = f"127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{port}')}"
@@ -167,7 +167,7 @@ async def serving(triton: Triton, port: int = 0) -> AsyncIterator[Triton]:
 
 
 def vector(text: str) -> list[float]:
-    """A vector that tells texts apart."""
+    """A vector that differs between texts."""
     return [float(len(text)), float(sum(text.encode()) % 97), 0.5, -1.25]
 
 
@@ -191,7 +191,7 @@ def values(datatype: str, raw: bytes) -> Any:
 
 
 def tensor(message: Any, name: str, datatype: str, shape: tuple[int, ...], values: list[Any]) -> None:
-    """The message has this output."""
+    """Adds an output tensor to the message."""
     message.outputs.add(name=name, datatype=datatype, shape=shape)
     letter = {"INT32": "i", "FP32": "f"}.get(datatype)
     if letter:
