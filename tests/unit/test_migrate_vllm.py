@@ -53,9 +53,9 @@ def runtimes(plan: Plan) -> list[tuple[str, ...]]:
     return [model.runtime.arguments for model in models if model.runtime]
 
 
-def place(migration: Migration, said: str) -> str:
+def place(migration: Migration, option: str) -> str:
     """The place of a word."""
-    return next(finding.place for finding in migration.findings if finding.said == said)
+    return next(finding.place for finding in migration.findings if finding.said == option)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_each_replica_has_a_vllm_on_a_port_of_its_own(words: str, port: int, tmp
     assert len(runtimes(planned(migrate(f"{FP8} {words} --port {port}"), tmp_path))) == count
 
 
-@pytest.mark.parametrize("said", STARTED_WITH)
-def test_an_option_that_every_vllm_is_started_with_has_a_place(said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", STARTED_WITH)
+def test_an_option_that_every_vllm_is_started_with_has_a_place(option: str, tmp_path: Path) -> None:
     """The start line of the plan has these words."""
-    migration = migrate(f"{FP8} {said}")
+    migration = migrate(f"{FP8} {option}")
     (arguments,) = runtimes(planned(migration, tmp_path))
-    assert place(migration, said) == f"vLLM is started with {STARTED_WITH[said]}"
-    assert STARTED_WITH[said] in " ".join(arguments)
+    assert place(migration, option) == f"vLLM is started with {STARTED_WITH[option]}"
+    assert STARTED_WITH[option] in " ".join(arguments)
 
 
 def test_options_of_vllm_reach_its_start_line(tmp_path: Path) -> None:
