@@ -95,11 +95,11 @@ class Calls:
         if self._depth or self._in_text:
             return False
         raw = "".join(self._raw)
-        found = self._call(raw[raw.index("{") :])
-        if found is None:
+        call = self._call(raw[raw.index("{") :])
+        if call is None:
             self._give_back()
             return True
-        name, arguments = found
+        name, arguments = call
         self._parts.append(Call(self.count, arguments, name, self._new_identity()))
         self.count += 1
         self._raw, self._blank, self._follows_call = [], [], True
@@ -128,11 +128,11 @@ class Calls:
 
     def _call(self, text: str) -> tuple[str, str] | None:
         """Name and arguments; None where this is no call of one of the tools."""
-        told = value_of(text)
-        name = told.get("name") if isinstance(told, dict) else None
+        value = value_of(text)
+        name = value.get("name") if isinstance(value, dict) else None
         if not isinstance(name, str) or name not in self._names:
             return None
-        arguments = arguments_of(told["arguments"] if "arguments" in told else told.get("parameters"))
+        arguments = arguments_of(value["arguments"] if "arguments" in value else value.get("parameters"))
         return None if arguments is None else (name, arguments)
 
     def _scan(self, text: str) -> int:
@@ -186,12 +186,12 @@ def value_of(text: str) -> Any:
         return None
 
 
-def arguments_of(told: Any) -> str | None:
+def arguments_of(value: Any) -> str | None:
     """The JSON text of an object of arguments; None where it is none. Models write the object, or its text."""
-    told = {} if told is None else value_of(told) if isinstance(told, str) else told
-    if not isinstance(told, dict):
+    value = {} if value is None else value_of(value) if isinstance(value, str) else value
+    if not isinstance(value, dict):
         return None
     try:
-        return json.dumps(told, ensure_ascii=False, allow_nan=False)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:  # a number too large to be one
         return None

@@ -56,8 +56,8 @@ class Server:
         if not self.settings.ready_url:
             return await self.upstream.is_ready(LOOK_SECONDS)
         identity = self.settings.identity
-        told = await says_ready(self.settings.ready_url, context=identity.context if identity else None)
-        return self.is_ready if told is None else told
+        host_answer = await says_ready(self.settings.ready_url, context=identity.context if identity else None)
+        return self.is_ready if host_answer is None else host_answer
 
     @property
     def catches_up(self) -> bool:
@@ -76,15 +76,15 @@ class Server:
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked of a model: its `weight` in tokens, and `prefix`, hashes of how the prompt begins.
+    """A request to a model: its `weight` in tokens, and `prefix`, hashes of how the prompt begins.
 
-    `told` hears which server got it, `queued` how many seconds it waited for one that was ready; `tenant` is whose.
-    `trace` is its `traceparent`, "" where it is not traced.
+    `report_server` takes the chosen server's name, `queued` the seconds of waiting for a ready one; `tenant` owns the
+    request. `trace` is its `traceparent`, "" if it is not traced.
     """
 
     model: ModelSettings
     weight: int
-    told: Callable[[str], None]
+    report_server: Callable[[str], None]
     queued: Callable[[float], None]
     prefix: Prefix = NO_PREFIX
     tenant: str = ""
@@ -254,7 +254,7 @@ class Fleet:
         until = began + (min(self._hold_seconds, seconds) if work.may_wait else 0)
         while True:
             server = await self.choose(work, tried, until)
-            work.told(server.name)
+            work.report_server(server.name)
             tried.append(server.name)
             try:
                 with server.carrying(work.weight):
@@ -267,7 +267,7 @@ class Fleet:
                     raise
                 if error.is_away or (not error.is_full and not await server.says_ready()):
                     server.is_ready = False  # until the next look; a server that stops lacks its models first
-                others = {other.name for other in self.ready(work.model.servers)} - set(tried)
+                others = {candidate.name for candidate in self.ready(work.model.servers)} - set(tried)
                 if others and len(tried) == 1:
                     continue
                 if error.is_full and server.catches_up and clock() < until:

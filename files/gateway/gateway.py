@@ -134,13 +134,13 @@ def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, T
 
     Raises: OSError, ValueError where a file of a model is missing or says nothing.
     """
-    found: dict[str, Tokens] = {}
+    prompters: dict[str, Tokens] = {}
     for model in settings.models.values():
         if model.kind == "llm":
             before, folder, kind = known.get(model.name), Path(model.files), prompter_kind(model)
             is_same = before is not None and type(before) is kind and before.is_of(folder)
-            found[model.name] = before if before is not None and is_same else kind(folder)
-    return found
+            prompters[model.name] = before if before is not None and is_same else kind(folder)
+    return prompters
 
 
 def prompter_kind(model: ModelSettings) -> Callable[[Path], Tokens]:

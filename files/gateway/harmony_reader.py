@@ -103,8 +103,8 @@ class HarmonyReader:
         if not self._is_call:
             return
         text, self._arguments = "".join(self._arguments), []
-        told = value_of(text) if text.strip() else {}
-        arguments = arguments_of(told) if isinstance(told, dict) else None
+        value = value_of(text) if text.strip() else {}
+        arguments = arguments_of(value) if isinstance(value, dict) else None
         if arguments is None:
             self._tell(Content, text)
             return
@@ -127,17 +127,17 @@ class HarmonyReader:
     def _give_back(self, has_failed: bool = False) -> None:
         """What was read as a header is text, unless it has the words of one."""
         header, self._header = self._header, []
-        words = [one for one in header if self._encoding.is_special_token(one)]
+        words = [identity for identity in header if self._encoding.is_special_token(identity)]
         if has_failed:
             self._parser = None
-        if not [one for one in words if one not in self._stops]:
+        if not [identity for identity in words if identity not in self._stops]:
             self._is_apart = self._is_apart or bool(self._begun)
-            self._unread += [one for one in header if one not in self._stops]
+            self._unread += [identity for identity in header if identity not in self._stops]
             self._plain()
 
     def _plain(self, last: bool = False) -> None:
         """Unread tokens are text as soon as they are whole characters."""
-        unread = [one for one in self._unread if not self._encoding.is_special_token(one)]
+        unread = [identity for identity in self._unread if not self._encoding.is_special_token(identity)]
         try:
             text = self._encoding.decode_utf8(unread)
         except HarmonyError:
@@ -150,5 +150,5 @@ class HarmonyReader:
 
 
 def _id(encoding: HarmonyEncoding, word: str) -> int:
-    (found,) = encoding.encode(word, allowed_special={word})
-    return int(found)
+    (identity,) = encoding.encode(word, allowed_special={word})
+    return int(identity)

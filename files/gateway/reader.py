@@ -47,11 +47,11 @@ class TextReader:
             self._count(ids)
         if self._thoughts is None:
             return self._wanted(self._called(text))
-        return self._wanted([part for each in self._thoughts.feed(text) for part in self._through(each)])
+        return self._wanted([part for piece in self._thoughts.feed(text) for part in self._through(piece)])
 
     def end(self) -> list[Part]:
         """What was held back."""
-        rest = [part for each in self._thoughts.end() for part in self._through(each)] if self._thoughts else []
+        rest = [part for piece in self._thoughts.end() for part in self._through(piece)] if self._thoughts else []
         return self._wanted(rest + (self._calls.end() if self._calls else []))
 
     def _through(self, part: Part) -> list[Part]:

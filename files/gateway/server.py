@@ -32,8 +32,8 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
     `awaited`: the connections of the process that have sent none, the one that waits longest first.
     """
 
-    def __init__(self, *given: Any, listen: Listen, awaited: dict[Protocol, None], **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, listen: Listen, awaited: dict[Protocol, None], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._header_seconds, self._header_bytes = listen.header_seconds, listen.header_bytes
         self._most, self._awaited = listen.connections, awaited
         self._waiting: asyncio.TimerHandle | None = None
