@@ -56,7 +56,7 @@ def tei_error(error: ApiError) -> object:
 
 @dataclass(frozen=True)
 class Route:
-    """What answers a path; `label` is what metrics and the audit call it."""
+    """The handler of a path; `label` is its name in metrics and in the audit."""
 
     method: str
     answer: Callable[[Request], Awaitable[None]]
@@ -172,7 +172,7 @@ class App:
             self.gateway.usage.close()
 
     async def _end_the_rest(self) -> None:
-        """Those whose time is over hear of it; the log names them by their ids."""
+        """Cancels the requests still under way when the stop's deadline has passed; the log names their ids."""
         for task in self._asking:
             task.cancel()
         if self._asking:
@@ -383,7 +383,7 @@ async def read_and_answer(route: Route, request: Request) -> None:
 
 
 def client_error(error: Exception, exchange: Exchange) -> ApiError:
-    """What the client hears of an exception; one that nobody foresaw is in the log by its place, not by its words."""
+    """The client's error for an exception. An unexpected exception is logged by its place, without its text."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, ClientLeft):

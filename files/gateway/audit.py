@@ -14,7 +14,7 @@ compact = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass
 class Record:
-    """What is known of a request so far. Seconds are those of a monotonic clock; None where it did not come to that."""
+    """The audit's fields of one request. Seconds are of a monotonic clock; None if the request did not get that far."""
 
     identity: str
     endpoint: str

@@ -74,11 +74,11 @@ class Budgets:
         self.hosts, self.processes = settings.hosts, len(settings.listen.ports)
 
     def lease(self, key: Key) -> Lease:
-        """What a request of this key may use; it has nothing yet."""
+        """A lease for a request of this key, with nothing reserved yet."""
         return Lease(self, key)
 
     def usage(self, key: Key) -> Usage:
-        """What the key used, as far as this host knows."""
+        """The key's usage on this host."""
 
         def look(account: Account, _share: int) -> Usage:
             with account.looked_at(key.digest) as spent:
@@ -87,7 +87,7 @@ class Budgets:
         return self.counted(look)
 
     def counted(self, ask: Callable[[Account, int], T]) -> T:
-        """What `ask` gives for the shared account; for the process' own where the shared one cannot be used.
+        """Calls `ask` with the shared account, or with the process' own account if the shared one fails.
 
         `ask` is told among how many a limit is shared.
         """
@@ -112,7 +112,7 @@ class Budgets:
         return quotas.headers(key, self.periods, self.hosts, self.calendar())
 
     def close(self) -> None:
-        """Nothing of this process is under way any more."""
+        """Closes both accounts; no request of this process counts as under way any more."""
         if self._shared is not None:
             self._shared.close()
             self._shared = None
@@ -222,7 +222,7 @@ def used(record: Record, reserved: int, streams: bool) -> tuple[int, int]:
 
 
 def headers(spent: Spent, limits: KeyLimits) -> list[Header]:
-    """What an answer tells of the limits, as OpenAI names it; of what has no limit nothing."""
+    """An answer's rate-limit headers, by OpenAI's names; a kind without a limit has none."""
     rate_headers: list[Header] = []
     kinds = (
         (b"requests", REQUESTS, limits.requests_per_minute, spent.requests),

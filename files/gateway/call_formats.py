@@ -121,7 +121,7 @@ class Named:
         return [Call(0, text, *(self._first if is_first else ()))]
 
     def end(self) -> list[Part]:
-        """Nothing is held back."""
+        """An empty list: every piece was returned at once."""
         return []
 
 

@@ -43,14 +43,14 @@ class Calls:
         self._step: Callable[[bool], bool] = self._start
 
     def feed(self, text: str) -> list[Part]:
-        """What is said with this text."""
+        """The parts that this text completes."""
         self._rest += text
         while self._rest and self._step(False):
             pass
         return self._taken()
 
     def end(self) -> list[Part]:
-        """What was held back; a call that was cut off is text."""
+        """The parts still held back; an incomplete call becomes text."""
         while self._rest and self._step(True):
             pass
         self._give_back()
@@ -161,7 +161,7 @@ class Calls:
         self._rest = body
 
     def _give_back(self) -> None:
-        """What was read as a call is text."""
+        """Turns the text of a presumed call back into content."""
         raw, self._raw, self._name = "".join(self._raw), [], ""
         self._depth, self._in_text, self._is_escaped = 0, False, False
         self._say(raw)

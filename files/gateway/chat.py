@@ -81,7 +81,7 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
 
 @dataclass
 class Conversation:
-    """What a template is given: messages, the client's own variables, and the tools that it may show."""
+    """A template's input: messages, the client's own variables, and the tools that the template may show."""
 
     messages: list[dict[str, Any]]
     variables: dict[str, Any]
@@ -89,7 +89,7 @@ class Conversation:
 
 
 async def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens, pauses: Pauses) -> Conversation:
-    """What the fields say, in the form that the model's template reads."""
+    """The conversation in the request's fields, in the form that the model's template reads."""
     template = prompter.template
     tools = tools_of(fields, model, template.names)
     messages = await messages_of(fields, template.source, pauses)
@@ -203,7 +203,7 @@ async def whole(chat: Generation) -> None:
 
 
 def parts_of(chat: Generation, event: Event) -> list[Part]:
-    """What an event says; with a sequence's last one all that its reader held back."""
+    """The parts of an event; a sequence's last event also releases the parts that its reader held back."""
     reader = chat.readers[event.sequence]
     parts = reader.read(event.text, event.ids)
     return parts + reader.end() if event.finish else parts

@@ -92,7 +92,7 @@ def task_of(fields: Fields, model: ModelSettings, alias: Alias) -> str:
 
 
 def options_of(fields: Fields, model: ModelSettings) -> Options:
-    """What the encoder is told: nothing is cut unless the client asks for it."""
+    """The encoder's options: texts are cut only if the client asks for it."""
     options: Options = {"truncate": fields.flag("truncate", False)}
     dimensions = fields.maybe_whole("dimensions", 1, model.dimensions)
     return options | ({"dimensions": dimensions} if dimensions else {})

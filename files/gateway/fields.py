@@ -163,7 +163,7 @@ class Fields:
         return self._ignored is not None
 
     def close(self) -> None:
-        """Nothing is left; unknown fields are noted, or refused.
+        """Notes or refuses the fields that are left: they are unknown.
 
         Raises: FieldError with the first field that nobody read, and the nearest known name.
         """

@@ -52,7 +52,7 @@ class Server:
         return self.is_ready != before
 
     async def says_ready(self) -> bool:
-        """What its host or itself says; where nobody answers for the host, what was known."""
+        """True if the traffic service or the server says so; the last known state if the service does not answer."""
         if not self.settings.ready_url:
             return await self.upstream.is_ready(LOOK_SECONDS)
         identity = self.settings.identity
@@ -137,7 +137,7 @@ class Fleet:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def look(self) -> None:
-        """What is known of every server is new; whoever waits for one looks again."""
+        """Updates every server's readiness and wakes the requests that wait for a server."""
         changes = await asyncio.gather(*(server.look() for server in self.servers.values()))
         if any(changes) or self._held:  # a request may have begun to wait while the answer was on its way
             self._wake()
@@ -245,7 +245,7 @@ class Fleet:
                     yield event
 
     async def _tried(self, work: Work, ask: Callable[[Server, float], Awaitable[T]], seconds: float) -> T:
-        """What `ask` gives of one server, or of a second where the first took nothing on.
+        """The result of `ask` from one server, or from a second one if the first accepted nothing.
 
         While no server of the model is ready the request waits: nothing was computed for it, and a swap has an end.
         """

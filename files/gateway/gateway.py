@@ -1,4 +1,4 @@
-"""What a gateway process knows: settings, keys, servers, the texts' tools of each LLM; and that it stays current."""
+"""State of a gateway process, kept current: settings, keys, servers, and each LLM's tokenizer and template."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Gateway:
             await asyncio.gather(looking, return_exceptions=True)
 
     async def refresh(self) -> None:
-        """What the files say now holds. A file that cannot be read leaves all as it was, and the journal says so."""
+        """Applies changed files. If a file cannot be read, nothing changes, and the journal says so."""
         try:
             if (stamp := stamp_of(self._path)) != self._stamp:
                 self._stamp = stamp

@@ -45,7 +45,7 @@ class Doubt(Exception):
 
 
 class Value(NamedTuple):
-    """What is known of an expression. `weight`: of how many parts of the request or the template it is made at most."""
+    """Kind of an expression, and its `weight`: the most parts of the request or the template that make it up."""
 
     kind: str = ANY
     weight: int = 1
@@ -148,7 +148,7 @@ class Inspection:
         return value.kind == NUMBER or isinstance(node, (nodes.Const, nodes.Compare, nodes.Not, nodes.Test))
 
     def value(self, node: nodes.Node, depth: int) -> Value:
-        """What is known of an expression. Raises: Doubt."""
+        """Kind and weight of an expression. Raises: Doubt."""
         self._count(depth)
         look = LOOKS.get(type(node))
         if look is None:
@@ -159,7 +159,7 @@ class Inspection:
         return value
 
     def sum(self, parts: list[nodes.Node], depth: int) -> Value:
-        """What is made of all parts."""
+        """A value made of all parts."""
         return Value(ANY, max(sum(self.value(part, depth).weight for part in parts), 1))
 
     def constant(self, node: nodes.Const, _depth: int) -> Value:

@@ -54,7 +54,7 @@ JSON = "<|constrain|>json"
 
 @dataclass(frozen=True)
 class Form:
-    """What stands in a chat template's place: the variables, and in `source` the fields of messages that are read."""
+    """The substitute for a chat template: its variables, and in `source` the fields of messages that it reads."""
 
     names: frozenset[str] = frozenset({"tools", "reasoning_effort", "model_identity"})
     source: str = "developer message.name message.reasoning_content message.tool_calls"

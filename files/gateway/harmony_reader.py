@@ -42,14 +42,14 @@ class HarmonyReader:
         self.thought_tokens = 0
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
-        """What is said with these token ids; the text beside them lacks the format's own words."""
+        """The parts that these token ids complete; the text is not used, because it lacks the format's own words."""
         for identity in ids:
             if self._in_parallel or not self._count:
                 self._take(identity)
         return self._taken()
 
     def end(self) -> list[Part]:
-        """What was held back. A header that was cut off says nothing."""
+        """The parts still held back. An incomplete header adds no text."""
         if self._is_within:
             self._close()
         elif self._in_parallel or not self._count:
@@ -125,7 +125,7 @@ class HarmonyReader:
         self._parts.append(kind(between + text))
 
     def _give_back(self, has_failed: bool = False) -> None:
-        """What was read as a header is text, unless it has the words of one."""
+        """Turns the tokens of a presumed header back into text, unless they include the format's own words."""
         header, self._header = self._header, []
         words = [identity for identity in header if self._encoding.is_special_token(identity)]
         if has_failed:

@@ -1,4 +1,4 @@
-"""Who may ask what: API keys, kept as hashes in a file that is read again when it changes.
+"""API keys and their rights, kept as hashes in a file that is read again when it changes.
 
     {"keys": [{"sha256": "9f86d0…", "prefix": "eh-4k2pxt", "tenant": "search", "models": ["*"], "created": 1763856000,
                "expires": 1767225600, "requests_per_minute": 600, "tokens_per_minute": 100000, "concurrent": 8}],
@@ -35,7 +35,7 @@ MOST, MOST_OF_PERIOD, MOST_COST = 2**31 - 1, 10**15, 10**18
 
 @dataclass(frozen=True)
 class KeyLimits:
-    """What a key may use; 0 is no limit."""
+    """Limits of a key; 0 is no limit."""
 
     requests_per_minute: int = 0
     tokens_per_minute: int = 0
@@ -138,7 +138,7 @@ class Keys:
 
 
 def digest_of(key: bytes) -> str:
-    """What the file keeps of a key."""
+    """The hash by which the file holds a key."""
     return hashlib.sha256(key).hexdigest()
 
 

@@ -52,7 +52,7 @@ class _Called:
 
 @dataclass(frozen=True)
 class _Reads:
-    """What a template does with messages."""
+    """Fields of messages that a template reads."""
 
     template: str
 

@@ -56,7 +56,7 @@ class Histogram:
         self._sums: dict[Labels, float] = {}
 
     def observe(self, labels: Labels, seconds: float) -> None:
-        """One more of so many seconds."""
+        """Adds one observation of so many seconds."""
         counts = self._buckets.get(labels)
         if counts is None:  # no list is made for nothing: a stream's every event comes by here
             counts = self._buckets[labels] = [0] * (len(self._edges) + 1)
@@ -107,7 +107,7 @@ class Metrics:
             self.broken.add((model, end if end in REASONS else "other"))
 
     def page(self) -> str:
-        """What `GET /metrics` answers."""
+        """The page of `GET /metrics`."""
         counters = (self.requests, self.aliases, self.tokens, self.broken, self.running)
         metrics = (*counters, self.first, self.gaps, self.queued, self.seconds)
         return "".join(f"{line}\n" for metric in metrics for line in metric.lines())

@@ -26,7 +26,7 @@ async def one_model(request: Request) -> None:
 
 
 async def version(request: Request) -> None:
-    """What serves is answered, as answers name it in `system_fingerprint`."""
+    """The serving version is answered: the value that answers have in `system_fingerprint`."""
     await request.exchange.json({"version": request.gateway.settings.fingerprint or "enginehouse"})
 
 

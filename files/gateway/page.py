@@ -77,7 +77,7 @@ async def home(gateway: Gateway, key: Key | None, problem: str) -> bytes:
 
 
 def template_variables(gateway: Gateway, key: Key | None, problem: str) -> dict[str, Any]:
-    """What the page's template is handed."""
+    """The variables of the page's template."""
     settings = gateway.settings
     named = usable(settings, key) if key else {}
     standing = gateway.standing()

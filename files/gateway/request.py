@@ -1,4 +1,4 @@
-"""What the endpoints are handed."""
+"""The request as endpoints receive it."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Request:
         return True
 
     def work(self, model: ModelSettings, weight: int, prefix: Prefix = NO_PREFIX) -> Work:
-        """What the fleet is asked to carry."""
+        """The request's work, as the fleet takes it."""
         trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
         fallback = self.gateway.settings.models.get(self.alias.fallback)
         may_wait = fallback is None or not self.gateway.fleet.ready(fallback.servers)

@@ -24,7 +24,7 @@ class Ranked:
 
 
 async def cohere_v1(request: Request) -> None:
-    """One answer for Cohere's first version and for Jina's: each reads its own names in it."""
+    """The same answer serves Cohere's first version and Jina's: each client reads its own field names."""
     fields = request.fields()
     documents = documents_of(fields, request.exchange.limits.documents)
     fields.ignore("max_chunks_per_doc", 1, because="a document is read once, from its beginning")

@@ -29,7 +29,7 @@ MOST_CHOICES = 1024
 
 @dataclass(frozen=True)
 class Sampling:
-    """What of a request the LLM's tensors say. `max_tokens` 0: as many as the context has room for."""
+    """Sampling settings of a request, for the LLM's tensors. `max_tokens` 0: as many as the context has room for."""
 
     numbers: Mapping[str, float]
     sequences: int

@@ -86,7 +86,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is waited for."""
+        """Cancels the timer that waits for a header."""
         self._stop_waiting()
         super().connection_lost(exc)
 

@@ -26,7 +26,7 @@ class Mutual:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Where a server listens, and who says that it is ready; `ready_url` "" asks the server itself.
+    """A server's addresses, and the source of its readiness; `ready_url` "": the server itself.
 
     `mutual`: its name on its host, where it is reached over mutual TLS, and `identity` who asks then. `http` is an
     engine's address, and `runtime` its program, of a `version` ("": the newest that the gateway knows).

@@ -75,7 +75,7 @@ USAGE_DAYS = 400
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may be. Whole numbers; `_seconds` are seconds."""
+    """Bounds of requests. Whole numbers; `_seconds` are seconds."""
 
     body_bytes: int = 16 * 2**20
     """Bytes of any body. `body_bounds` lowers it to the most that a model of the endpoint's kind could take."""
@@ -106,7 +106,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Listen:
-    """Where clients, or the edge before them, connect. Every port is a process of its own."""
+    """Address and ports for clients or the balancer before them. Every port is a process of its own."""
 
     address: str = "127.0.0.1"
     ports: tuple[int, ...] = (8080,)

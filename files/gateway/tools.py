@@ -23,7 +23,7 @@ ANYTHING: dict[str, Any] = {"type": "object"}
 
 @dataclass(frozen=True)
 class Tools:
-    """What a request says of tools; `choice` is none, auto, required, or "=" and the one tool's name."""
+    """A request's tools; `choice` is none, auto, required, or "=" and the only tool's name."""
 
     offered: tuple[Mapping[str, Any], ...] = ()
     choice: str = "none"
@@ -40,7 +40,7 @@ class Tools:
         return self.choice[1:] if self.choice.startswith("=") else ""
 
     def guide(self) -> tuple[str, str] | None:
-        """What holds the whole answer to calls, as the slot takes it; None where the model may choose.
+        """The guide that limits the answer to calls, in the slot's form; None if the model may choose.
 
         Raises: FieldError where the tools' schemas cannot be one.
         """

@@ -367,7 +367,7 @@ class Usage:
             self._log.add(ended)
 
     def count(self, now: datetime) -> None:
-        """What this process wrote is counted; once a minute that of all others is, and old days are forgotten."""
+        """Counts this process' log; once a minute counts every process' log and deletes old days."""
         self.periods.depart(now)
         if not self.is_counting:
             return
