@@ -128,4 +128,4 @@ class Named:
 PARSERS: dict[str, type[Calls]] = {"hermes": Hermes, "llama3_json": Llama3, "mistral": Mistral}
 """By vLLM's names."""
 SPECIAL = frozenset({"mistral"})
-"""Those whose mark is a special token, which the model's text lacks unless it is asked for."""
+"""Parsers whose mark is a special token: the model's text has it only if the request asks for special tokens."""

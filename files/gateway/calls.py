@@ -26,7 +26,7 @@ class Calls:
     """Text in, the answer's own text and calls out. Subclasses say where a call begins and what stands between two."""
 
     MARK = ""
-    """What begins a call; "" where only the answer's beginning can."""
+    """Text that begins a call; "" if a call can only be at the answer's beginning."""
 
     def __init__(self, names: Collection[str], identity: Callable[[], str] | None = None) -> None:
         """`names`: the tools of the request; `identity` makes a call's id where the family's own does not."""
@@ -34,7 +34,7 @@ class Calls:
         self._names, self._name, self._is_listed = frozenset(names), "", False
         self._rest = ""
         self._raw: list[str] = []
-        """What was read since a call may have begun."""
+        """Pieces read since a call may have begun."""
         self._depth, self._in_text, self._is_escaped = 0, False, False
         self._blank: list[str] = []
         self._follows_call = False

@@ -76,7 +76,7 @@ class Exchange:
         self.identity = os.urandom(16).hex()
         self.record = Record(self.identity, "", time.monotonic(), at=clock.now().timestamp())
         self.lease: Lease | None = None
-        """What the request holds of its key's limits; the answer tells of them."""
+        """The request's share of its key's limits, for the answer's rate-limit headers."""
         self.pauses = Pauses()
         """Pauses of long work in the event loop; the gateway replaces them with those of its process."""
         self.held: Held | None = None

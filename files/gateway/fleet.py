@@ -24,7 +24,7 @@ from gateway.upstreams import events_of, upstream_of
 
 LOOK_EVERY_SECONDS = 1.0
 CATCHING_UP_SECONDS = 60.0
-"""So long a server that is back may be full of requests that waited for it; those that it refuses try again."""
+"""For this long after a server returns, a "full" answer is retried: the server is working off its queue."""
 AGAIN_SECONDS = 0.5
 CLOSE_SECONDS = 900.0
 T = TypeVar("T")

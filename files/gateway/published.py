@@ -15,7 +15,7 @@ FILES = (
     "o200k_base.tiktoken",
 )
 SAMPLED = ("temperature", "top_p", "top_k")
-"""What is taken over of how the weights' authors sample. Releases refuse penalties and min_p that they would ignore,
+"""Sampling defaults taken from the weights' authors. Releases refuse penalties and min_p that they would ignore,
 and a request that named none of them would be refused with them."""
 
 

@@ -41,7 +41,7 @@ class Request:
     deployment: str = ""
     """The model that the path names, as Azure's do; it stands for `model`."""
     alias: Alias = field(default_factory=lambda: Alias(""))
-    """What the client's name of the model says besides."""
+    """The alias by which the client named the model: its task, adapter and fallback."""
     _kept: Any = None
     """The parsed body, for the fallback of an alias."""
     _is_read: bool = False

@@ -213,7 +213,7 @@ class Settings:
     prices: Mapping[str, Price] = field(default_factory=dict)
     salt_file: str = ""
     unknown_fields: str = "ignore"
-    """What becomes of fields that no endpoint knows: ignore (the answer names them), or refuse."""
+    """Treatment of fields that no endpoint knows: ignore (the answer names them), or refuse."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages a browser lets read answers; none by default."""
     pages: bool = True
