@@ -29,7 +29,7 @@ if importlib.util.find_spec("openai") is None:  # the project's own environment 
 
 @dataclass
 class House:
-    """The gateway's address and key, and the servers behind it; `run` calls a coroutine in the small Triton's loop."""
+    """The gateway's address and key, and the servers behind it; `run` runs a coroutine in the small Triton's loop."""
 
     url: str
     key: str
