@@ -28,7 +28,7 @@ def directly(house: House, passage: str) -> float:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_scores_are_those_of_the_model_asked_directly_best_first(house: House, version: int) -> None:
+def test_scores_match_the_model_itself_and_are_sorted(house: House, version: int) -> None:
     kind: Any = {1: cohere.Client, 2: cohere.ClientV2}[version]
     with kind(house.key, base_url=house.url) as client:
         answer = client.rerank(model="bge", query=QUERY, documents=DOCUMENTS)

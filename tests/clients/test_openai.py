@@ -108,7 +108,7 @@ def test_an_answer_is_parsed_into_the_class_that_gave_its_schema(house: House, c
     assert '"legs"' in tensors["guided_decoding_guide"][0]
 
 
-def test_a_completion_goes_on_from_the_prompt_as_it_is(house: House, client: openai.OpenAI) -> None:
+def test_a_completion_continues_the_unchanged_prompt(house: House, client: openai.OpenAI) -> None:
     answer = client.completions.create(model="llama", prompt="the cat", max_tokens=9)
     assert answer.choices[0].text == TEXT
     assert answer.usage is not None and answer.usage.prompt_tokens == 1 + house.tokens("the cat")  # and its BOS
@@ -140,7 +140,7 @@ def directly(house: House, text: str, **options: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("form", [None, "float", "base64"])
-def test_vectors_are_those_of_the_model_asked_directly(house: House, client: openai.OpenAI, form: Any) -> None:
+def test_vectors_match_the_model_itself(house: House, client: openai.OpenAI, form: Any) -> None:
     """Without a format the client asks for base64 and decodes it itself."""
     more = {"encoding_format": form} if form else {}
     answer = client.embeddings.create(model="nomic", input=TEXTS, **more)

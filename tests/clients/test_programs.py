@@ -75,7 +75,7 @@ def test_a_client_gets_right_answers_or_an_explained_refusal(lines: Lines, clien
             assert "answer" in line and is_right(call, line["answer"], VECTORS), line
 
 
-def test_every_explained_refusal_is_one_of_a_call(lines: Lines) -> None:
+def test_every_explained_refusal_belongs_to_a_call(lines: Lines) -> None:
     calls = {(client.label, call) for client in CLIENTS for call in calls_of(client, lines)}
     assert set(REFUSALS) <= calls
 

@@ -63,7 +63,7 @@ async def test_a_split_follows_its_weights_and_names_the_model_that_answered(
 
 
 @in_loop
-async def test_a_split_gives_a_key_and_a_session_one_model(tmp_path: Path) -> None:
+async def test_a_split_keeps_a_key_and_a_session_on_the_same_model(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, tritons=2, **two_models(tmp_path, shares={"llama": 1, "next": 1})) as front:
         for session in range(20):
             headers = {"x-session-affinity": str(session)}

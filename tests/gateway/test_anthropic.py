@@ -112,9 +112,7 @@ async def test_counted_tokens_are_those_of_the_prompt(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_the_key_may_come_in_x_api_key_and_counts_alike(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_key_is_accepted_and_refused_in_x_api_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with plain_gateway(tmp_path) as front:
         right = await front.ask(PATH, body(), key=None, headers={"x-api-key": KEY, "anthropic-version": "2023-06-01"})
         wrong = await front.ask(PATH, body(), key=None, headers={"x-api-key": "eh-wrong"})
@@ -127,7 +125,7 @@ async def test_the_key_may_come_in_x_api_key_and_counts_alike(
 
 
 @in_loop
-async def test_authorization_counts_where_both_headers_are_sent_and_no_header_may_come_twice(tmp_path: Path) -> None:
+async def test_authorization_wins_over_x_api_key_and_a_repeated_header_is_refused(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         both = await front.ask(PATH, body(), headers={"x-api-key": "eh-wrong"})
         twice = front.opened(PATH, body(), key=None, headers={"x-api-key": KEY})
@@ -152,7 +150,7 @@ async def test_a_truncated_answer_has_stop_reason_max_tokens(tmp_path: Path) -> 
 
 
 @in_loop
-async def test_an_answer_may_be_asked_for_that_is_longer_than_the_context_has_room_for(tmp_path: Path) -> None:
+async def test_max_tokens_beyond_the_context_is_reduced_to_the_remaining_context(tmp_path: Path) -> None:
     """Coding tools ask for 32,000 tokens always; Anthropic's server ends such an answer where the context ends."""
     async with running_gateway(tmp_path, context_tokens=400) as front:
         front.triton.script = spoken("Hel", finish="length")

@@ -185,7 +185,7 @@ async def test_a_killed_gateway_releases_its_requests_and_the_minute_continues(
         await running
 
 
-def test_a_folder_that_cannot_be_used_leaves_each_process_its_part(
+def test_without_a_usable_folder_each_process_admits_its_share(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [1000.0]

@@ -56,7 +56,7 @@ def test_any_split_of_the_text_gives_the_same_calls_and_text(family: type[Calls]
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=40, deadline=None)
 @given(text=TEXTS)
-def test_a_text_without_a_call_comes_back_whole_and_calls_are_in_order(family: type[Calls], text: str) -> None:
+def test_a_text_without_a_call_is_returned_whole_and_calls_keep_their_order(family: type[Calls], text: str) -> None:
     content, _, calls = summed(parts_of(family(NAMES), list(text)))
     if not calls:
         assert content == text

@@ -38,7 +38,7 @@ async def test_a_strict_tool_that_may_be_called_is_offered(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_the_answer_of_the_turn_before_is_taken_back_whole(tmp_path: Path) -> None:
+async def test_the_previous_answer_is_accepted_back_as_a_message(tmp_path: Path) -> None:
     before = {
         "role": "assistant",
         "content": "yes",
@@ -59,7 +59,7 @@ async def test_the_answer_of_the_turn_before_is_taken_back_whole(tmp_path: Path)
 
 
 @in_loop
-async def test_reasoning_is_read_by_a_template_whatever_it_calls_a_message(tmp_path: Path) -> None:
+async def test_a_template_reads_reasoning_under_any_loop_variable(tmp_path: Path) -> None:
     template = "{% for m in messages %}{{ m.reasoning_content }}{{ m.content }}{% endfor %}"
     before = {"role": "assistant", "content": "yes", "reasoning": "hm"}
     async with plain_gateway(tmp_path, template=template) as front:
@@ -128,7 +128,7 @@ async def test_vllms_and_hugging_faces_formats_hold_an_answer(
 
 
 @in_loop
-async def test_every_token_may_be_sampled_with_vllms_word_for_it(tmp_path: Path) -> None:
+async def test_top_k_of_minus_one_samples_from_every_token(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await front.chat(top_k=-1)
         assert "sampling_param_top_k" not in front.triton.requests[0].tensors
@@ -138,7 +138,7 @@ EXTRAS = {"store": True, "metadata": {"a": "b"}, "verbosity": "low", "service_ti
 
 
 @in_loop
-async def test_fields_that_change_nothing_are_named_in_a_header(tmp_path: Path) -> None:
+async def test_ignored_fields_are_named_in_a_header(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat(**EXTRAS)
         stream = await front.chat(**EXTRAS, stream=True)
@@ -215,7 +215,7 @@ async def test_a_browser_is_answered_for_the_origins_of_the_settings_alone(tmp_p
 
 
 @in_loop
-async def test_a_gzipd_body_is_read_within_the_bounds_of_a_plain_one(tmp_path: Path) -> None:
+async def test_a_gzip_body_has_the_bounds_of_a_plain_body(tmp_path: Path) -> None:
     zipped = gzip.compress(json.dumps(chat()).encode())
     headers = {"content-encoding": "gzip", "content-length": str(len(zipped))}
     bomb = gzip.compress(b" " * (20 * 2**20))

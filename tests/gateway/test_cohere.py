@@ -87,7 +87,7 @@ async def test_a_stream_that_breaks_ends_with_an_error_at_the_messages_end(tmp_p
 
 
 @in_loop
-async def test_vectors_come_in_the_types_that_are_named(tmp_path: Path) -> None:
+async def test_vectors_are_returned_in_the_requested_types(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = (await front.ask("/v2/embed", embedding(embedding_types=["float", "base64"]))).json()
         assert front.triton.requests[-1].parameters["task"] == "search_query"

@@ -112,7 +112,7 @@ async def test_results_of_tools_answer_the_calls_that_they_repeat(tmp_path: Path
 
 
 @in_loop
-async def test_the_history_of_an_answer_is_taken_back_whole(tmp_path: Path) -> None:
+async def test_the_history_of_an_answer_is_accepted_back(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = spoken(*WRITTEN)
         first = (await front.ask(PATH, body(tools=[ADD]))).json()

@@ -12,7 +12,7 @@ from tests.gateway.triton import Script, vector
 
 
 @in_loop
-async def test_vectors_come_in_the_order_of_the_texts_over_parts(tmp_path: Path) -> None:
+async def test_vectors_keep_the_order_of_the_texts_across_parts(tmp_path: Path) -> None:
     """The model takes three texts together; seven are three parts."""
     texts = [f"text {'x' * number}" for number in range(7)]
     async with running_gateway(tmp_path) as front:
@@ -34,7 +34,7 @@ async def test_base64_is_little_endian_float32(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_nothing_is_cut_and_no_task_is_set_unless_asked(tmp_path: Path) -> None:
+async def test_truncation_and_task_are_off_by_default(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await front.ask("/v1/embeddings", {"model": "nomic", "input": "a"})
         await front.ask("/v1/embeddings", {"model": "nomic:query", "input": "a", "dimensions": 2})
@@ -93,7 +93,7 @@ QUERY, DOCUMENTS = "cat mat", ["dog", "the cat sat on the mat", "a cat", "the ma
 
 
 @in_loop
-async def test_cohere_and_jina_get_one_answer(tmp_path: Path) -> None:
+async def test_cohere_and_jina_get_the_same_answer(tmp_path: Path) -> None:
     body = {"model": "bge", "query": QUERY, "documents": [*DOCUMENTS[:3], {"text": DOCUMENTS[3]}]}
     async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/v1/rerank", {**body, "return_documents": True})).json()
@@ -200,7 +200,7 @@ async def test_jinas_fields_of_an_embedding_request_are_accepted(tmp_path: Path)
 
 
 @in_loop
-async def test_a_keys_only_encoder_is_described_in_teis_words(tmp_path: Path) -> None:
+async def test_the_only_encoder_of_a_key_is_described_in_teis_format(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         only = (await front.ask("/info", key=OTHER_KEY)).json()
         several = await front.ask("/info")

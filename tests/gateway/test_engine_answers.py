@@ -125,7 +125,7 @@ async def test_both_refuse_the_same_keys(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_both_are_asked_for_the_same_sampling(tmp_path: Path) -> None:
+async def test_an_engine_and_triton_get_the_same_sampling(tmp_path: Path) -> None:
     fields = {"temperature": 0.5, "top_p": 0.25, "top_k": 7, "seed": 3, "stop": ["x"], "max_tokens": 9, "min_tokens": 2}
     async with both(tmp_path) as fronts:
         for front in fronts:
@@ -199,7 +199,7 @@ async def test_trtllm_serve_gets_its_own_fields_alone(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_an_error_within_a_stream_ends_it_without_the_engine_s_words(tmp_path: Path) -> None:
+async def test_an_error_within_a_stream_ends_it_without_the_engine_s_text(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, runtime="vllm") as front:
         front.triton.script = BREAKS
         answer = await front.chat(**STREAM)
@@ -208,7 +208,7 @@ async def test_an_error_within_a_stream_ends_it_without_the_engine_s_words(tmp_p
 
 
 @in_loop
-async def test_events_come_as_the_engine_sends_them(tmp_path: Path) -> None:
+async def test_events_are_forwarded_as_soon_as_the_engine_sends_them(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, runtime="vllm") as front:
         front.triton.script = Script(HELLO, halts_after=1)
         request = front.opened(CHAT, chat(stream=True))

@@ -178,7 +178,7 @@ def test_any_json_is_an_event_or_a_refusal(value: Any) -> None:
         assert all(event.sequence == 0 for event in events)
 
 
-def test_the_likeliest_come_first_and_are_filled_up() -> None:
+def test_the_most_likely_tokens_are_sorted_and_padded() -> None:
     value = {"token_id:7": -3.0, "token_id:5": -0.5, "token_id:6": -1.0}
     assert likeliest(value, 2) == [(5, -0.5), (6, -1.0)]
     assert likeliest(value, 4)[-1][0] == -1

@@ -234,7 +234,7 @@ async def test_a_field_that_is_null_is_absent(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_options_of_a_stream_without_one_are_refused(tmp_path: Path) -> None:
+async def test_stream_options_without_a_stream_are_refused(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat(stream_options={"include_usage": True})
     assert (answer.status, answer.error["param"]) == (400, "stream_options")

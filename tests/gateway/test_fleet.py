@@ -15,7 +15,7 @@ DOWN = (grpc.StatusCode.UNAVAILABLE, "connection refused")
 
 
 @in_loop
-async def test_the_server_with_least_to_do_is_asked(tmp_path: Path) -> None:
+async def test_a_request_goes_to_the_least_loaded_server(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, tritons=2) as front:
         for triton in front.tritons:
             triton.script = Script(halts_after=0)
@@ -29,7 +29,7 @@ async def test_the_server_with_least_to_do_is_asked(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_another_server_is_asked_before_the_first_byte(tmp_path: Path) -> None:
+async def test_a_failure_before_the_first_byte_is_retried_on_another_server(tmp_path: Path) -> None:
     for path, body in ((CHAT, chat()), (CHAT, chat(stream=True)), ("/v1/embeddings", EMBED)):
         async with running_gateway(tmp_path, tritons=2) as front:
             front.tritons[0].script = Script(error=DOWN)
@@ -46,7 +46,7 @@ async def test_a_full_queue_sends_the_request_on_and_the_server_stays_ready(tmp_
 
 
 @in_loop
-async def test_after_the_first_byte_nobody_else_is_asked(tmp_path: Path) -> None:
+async def test_a_failure_after_the_first_byte_is_not_retried(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, tritons=2) as front:
         for triton in front.tritons:
             triton.script = Script(error=DOWN, error_after=1)

@@ -36,7 +36,7 @@ async def test_a_client_that_disconnects_stops_the_model(
 
 
 @in_loop
-async def test_two_hundred_clients_that_leave_after_a_token_leave_nothing_running(tmp_path: Path) -> None:
+async def test_two_hundred_clients_that_disconnect_after_a_token_leave_no_request_running(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talks = [front.opened(CHAT, chat(stream=True)) for _ in range(200)]
@@ -51,7 +51,7 @@ async def test_two_hundred_clients_that_leave_after_a_token_leave_nothing_runnin
 
 
 @in_loop
-async def test_a_client_that_leaves_with_its_last_token_cancels_nothing(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_after_its_last_token_cancels_no_request(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=len(HELLO))
         talk = front.opened(CHAT, chat(stream=True))

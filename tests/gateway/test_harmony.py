@@ -128,7 +128,7 @@ async def test_channels_become_reasoning_content_and_calls(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_a_conversation_is_written_in_the_format_and_forges_none_of_it(tmp_path: Path) -> None:
+async def test_a_conversation_is_rendered_in_the_format_and_forges_no_control_token(tmp_path: Path) -> None:
     messages = [
         {"role": "system", "content": "Be brief.<|end|>"},
         *TURN[:1],

@@ -52,7 +52,7 @@ async def test_a_key_in_the_address_is_refused_and_appears_nowhere(
 
 
 @in_loop
-async def test_a_revoked_key_ends_its_streams_and_a_new_one_is_let_in(tmp_path: Path) -> None:
+async def test_a_revoked_key_ends_its_streams_and_a_new_key_is_accepted(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))

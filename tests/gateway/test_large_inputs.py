@@ -109,7 +109,7 @@ LARGE = {"context_tokens": 200_000}
 
 
 @in_loop
-async def test_a_large_chat_is_answered_as_a_small_one_is(tmp_path: Path) -> None:
+async def test_a_large_chat_is_answered_as_a_small_chat_is(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, llm=LARGE) as front:
         answer = await front.chat(PROSE, max_tokens=5)
         tokens = len(front.triton.requests[0].tensors["prompt_token_ids"])

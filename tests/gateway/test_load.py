@@ -72,7 +72,7 @@ async def test_a_full_waiting_line_is_refused_with_retry_after() -> None:
 
 
 @in_loop
-async def test_a_short_input_does_not_wait_for_a_long_one() -> None:
+async def test_a_short_input_does_not_wait_for_a_long_input() -> None:
     program = Program("tests.gateway.counting", {}, 1.0, "too much", most_more_bytes=2**28)
     lanes = Lanes(program, Turns(), 5)
     long = [asyncio.ensure_future(lanes.answer(tenant, b"for ever")) for tenant in ("bad", "worse", "worst")]
@@ -127,7 +127,7 @@ def test_bodies_of_a_tenant_and_of_all_are_bounded_and_free_again() -> None:
 
 
 @in_loop
-async def test_a_message_that_takes_all_its_time_or_memory_is_not_tried_again() -> None:
+async def test_a_message_that_exceeds_its_time_or_memory_is_not_retried() -> None:
     """Out of time, the next one has a new process; out of memory, the process goes on."""
     program = Program("tests.gateway.counting", {}, 0.2, "too much", most_more_bytes=2**28)
     lane = Lane(program)

@@ -144,7 +144,7 @@ async def test_a_stream_that_breaks_is_counted_by_its_reason(
 
 
 @pytest.mark.parametrize("edges", [SECONDS, GAPS])
-def test_a_histograms_buckets_hold_what_is_no_longer_than_their_edge(edges: tuple[float, ...]) -> None:
+def test_a_histogram_bucket_counts_values_up_to_its_edge(edges: tuple[float, ...]) -> None:
     made = Histogram("name", "Text", ("model",), edges)
     for seconds in (edges[0], edges[0] * 1.01, 1e6):
         made.observe(("a",), seconds)

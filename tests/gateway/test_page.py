@@ -19,7 +19,7 @@ def text_of(body: bytes) -> str:
 
 
 @in_loop
-async def test_without_a_key_the_page_asks_for_one_and_names_no_model(tmp_path: Path) -> None:
+async def test_the_page_without_a_key_has_a_key_form_and_names_no_model(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", key=None)
     assert answer.status == 200
@@ -30,7 +30,7 @@ async def test_without_a_key_the_page_asks_for_one_and_names_no_model(tmp_path: 
 
 @pytest.mark.parametrize("by_header", [True, False])
 @in_loop
-async def test_with_a_key_it_has_its_models_and_its_usage(tmp_path: Path, by_header: bool) -> None:
+async def test_the_page_of_a_key_shows_its_models_and_its_usage(tmp_path: Path, by_header: bool) -> None:
     async with running_gateway(tmp_path) as front:
         limits = {"requests_per_minute": 60, "tokens_per_minute": 5000, "concurrent": 4}
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", **limits, expires=4070908800)]}))

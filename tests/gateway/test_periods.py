@@ -151,7 +151,7 @@ STEPS = st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(processes=st.integers(1, 3), steps=STEPS)
-def test_no_day_uses_more_than_its_budget_and_what_was_under_way_whoever_dies(
+def test_killed_processes_never_let_a_day_exceed_its_budget_and_its_running_requests(
     processes: int, steps: list[tuple[str, int, int]]
 ) -> None:
     """A process sees its own requests at once, those of others when both have counted, and a restart forgets none."""
@@ -165,7 +165,7 @@ def test_no_day_uses_more_than_its_budget_and_what_was_under_way_whoever_dies(
         assert all(tokens < made.bounds[day] for day, tokens in used.items())
 
 
-def test_of_several_hosts_each_has_its_part_rounded_up() -> None:
+def test_the_share_of_each_host_is_rounded_up() -> None:
     budgets = Budgets("")
     budgets.hosts, budgets.calendar = 3, lambda: FIRST
     key = Key("k", "eh-a", "acme", frozenset(), 0, KeyLimits(tokens_per_day=100))
@@ -187,7 +187,7 @@ def test_a_request_that_began_yesterday_stays_in_the_month_when_it_is_counted(tm
     usage.close()
 
 
-def test_tokens_of_months_that_are_over_take_no_memory() -> None:
+def test_tokens_of_past_months_are_dropped_from_memory() -> None:
     usage = Usage("")
     usage.add(FIRST.timestamp(), "eh-a", "acme", "llama", False, (3, 0, 4), 0.1)
     usage.count(FIRST)

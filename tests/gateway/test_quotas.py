@@ -31,7 +31,7 @@ async def limited(front: RunningGateway, limit: str, tenant: bool = False) -> No
 @pytest.mark.parametrize("tenant", [False, True], ids=["key", "tenant"])
 @pytest.mark.parametrize("limit", ["tokens_per_day", "tokens_per_month", "cost_per_day", "cost_per_month"])
 @in_loop
-async def test_a_used_budget_is_refused_as_openai_does_and_a_restart_gives_no_new_one(
+async def test_a_used_budget_is_refused_as_openai_does_and_survives_a_restart(
     limit: str, tenant: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, at = tmp_path / "state", LATE - timedelta(hours=12)
@@ -60,7 +60,7 @@ async def test_a_used_budget_is_refused_as_openai_does_and_a_restart_gives_no_ne
 
 
 @in_loop
-async def test_a_budget_that_begins_anew_within_a_minute_is_waited_for(
+async def test_a_budget_that_renews_within_a_minute_is_refused_with_retry_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.clock.now", lambda: LATE)

@@ -34,7 +34,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @in_loop
-async def test_vectors_are_those_of_the_model_asked_directly(scene: Scene, tmp_path: Path) -> None:
+async def test_vectors_match_the_model_itself(scene: Scene, tmp_path: Path) -> None:
     """Five texts are two parts: the model takes three together."""
     body = {"model": "nomic:query", "input": TEXTS, "encoding_format": "base64", "dimensions": 16}
     async with running_gateway(scene, tmp_path) as front:
@@ -46,7 +46,7 @@ async def test_vectors_are_those_of_the_model_asked_directly(scene: Scene, tmp_p
 
 
 @in_loop
-async def test_scores_are_those_of_the_model_asked_directly(scene: Scene, tmp_path: Path) -> None:
+async def test_scores_match_the_model_itself(scene: Scene, tmp_path: Path) -> None:
     body = {"model": "bge", "query": "cat", "documents": TEXTS}
     async with running_gateway(scene, tmp_path) as front:
         answer = (await front.ask("/v2/rerank", body)).json()

@@ -42,7 +42,7 @@ def test_a_template_that_works_without_an_end_is_ended(source: str) -> None:
 @pytest.mark.parametrize(
     "source", ["{{ '%600000000d' | format(1) | length }}", "{{" + "(" * 5000 + "1" + ")" * 5000 + "}}"]
 )
-def test_a_template_whose_compilation_goes_over_its_bounds_is_none(source: str) -> None:
+def test_a_template_whose_compilation_exceeds_its_bounds_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match=r"the chat template: (it is not prepared within|the template makes too much)"):
         Renderer(source, {}, SECONDS / 5)
 
@@ -68,9 +68,7 @@ def test_a_templates_process_holds_no_secret_and_may_open_and_write_nothing(monk
     assert re.search(r"Seccomp:\s+2\n", status)
 
 
-def test_a_template_is_not_even_compiled_where_the_process_keeps_its_rights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_template_is_never_compiled_in_an_unconfined_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = tmp_path / "python"
     unconfined = "import gateway.confinement as c, gateway.renderer as r; c.LIBRARY = 'none.so'; r.serve(r.load)"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{unconfined}"\n')
@@ -92,7 +90,7 @@ async def test_a_confined_template_still_has_everything_of_jinja() -> None:
 
 
 @in_loop
-async def test_after_a_message_that_made_too_much_the_next_one_is_rendered() -> None:
+async def test_the_message_after_an_oversized_message_is_rendered() -> None:
     source = "{% if messages[0].content == 'x' %}" + SILENT_LOOP + "{% endif %}" + TEMPLATE
     renderer = Renderer(source, {}, SECONDS)
     hostile = renderer.render({"messages": [{"role": "user", "content": "x"}]})
@@ -208,14 +206,14 @@ async def test_a_template_that_took_long_here_has_its_process_from_then_on(monke
 
 
 @in_loop
-async def test_a_template_rendered_here_complains_as_one_in_its_process_does() -> None:
+async def test_an_error_of_a_template_is_the_same_in_both_processes() -> None:
     complaint = "{{ raise_exception('only ' + messages[0].role) }}"
     for source in (complaint, "{% macro m() %}{% endmacro %}" + complaint):
         with pytest.raises(TemplateError, match=r"^only user$"):
             await Renderer(source, {}).render(HELLO)
 
 
-def test_what_a_turn_of_a_loop_sets_is_gone_in_the_next_one() -> None:
+def test_a_variable_set_in_a_loop_is_reset_in_its_next_iteration() -> None:
     """So texts cannot double with every message."""
     source = "{% set x = 'x' %}{% for m in messages %}{% set x = x ~ x %}{{ x }} {% endfor %}{{ x }}"
     template = Template(source, {}, HERE_TURNS)
@@ -224,7 +222,7 @@ def test_what_a_turn_of_a_loop_sets_is_gone_in_the_next_one() -> None:
 
 
 @in_loop
-async def test_while_one_template_works_other_requests_are_answered(
+async def test_other_requests_are_answered_while_a_template_is_rendered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway.prompts, "Renderer", Renderer)

@@ -42,7 +42,7 @@ def events(answer: Any) -> list[Any]:
 
 
 @in_loop
-async def test_a_text_is_answered_as_one_message(tmp_path: Path) -> None:
+async def test_a_text_is_answered_as_a_single_message(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = (await front.ask(PATH, body(instructions="Be brief.", metadata={"a": "b"}, store=True))).json()
         prompt = prompt_of(front)
@@ -205,7 +205,7 @@ async def test_only_allowed_tools_are_shown(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_no_effort_switches_thinking_off_where_the_template_can(tmp_path: Path) -> None:
+async def test_effort_none_disables_thinking_in_the_template(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path, template=TEMPLATE) as front:
         await front.ask(PATH, body(reasoning={"effort": "none", "summary": "auto"}))
         assert prompt_of(front).endswith("<think>\n\n</think>\n\n")

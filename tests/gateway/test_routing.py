@@ -53,7 +53,7 @@ def fleet(*outstanding: int) -> list[Some]:
     return [Some(f"host-{number}/main", tokens) for number, tokens in enumerate(outstanding)]
 
 
-def test_prompts_with_the_same_first_blocks_have_one_home_and_others_are_spread() -> None:
+def test_prompts_with_the_same_first_blocks_share_a_server_and_others_are_spread() -> None:
     servers = fleet(0, 0, 0, 0)
     ids = list(range(BLOCK_TOKENS * HOME_BLOCKS))
     assert prefix_of([*ids, 1], "", "").home == prefix_of([*ids, *range(999)], "", "").home
@@ -62,7 +62,7 @@ def test_prompts_with_the_same_first_blocks_have_one_home_and_others_are_spread(
     assert all(70 <= homes.count(server.name) <= 130 for server in servers)
 
 
-def test_a_prompt_without_a_whole_block_goes_where_least_is_to_do_in_turn() -> None:
+def test_a_prompt_without_a_whole_block_goes_to_the_least_loaded_server_in_turn() -> None:
     assert prefix(1, BLOCK_TOKENS - 1) == Prefix(tenant="acme")
     assert chosen(fleet(5, 3, 4), Prefix(), 1).name == "host-1/main"
     servers = fleet(0, 0)
@@ -78,7 +78,7 @@ def test_tenants_adapters_and_sessions_share_no_hash() -> None:
     assert len(hashes) == len(set(hashes)) == 9 + 9 + 9 + 10
 
 
-def test_a_session_has_one_home_whatever_its_prompts_are() -> None:
+def test_a_session_has_the_same_server_for_any_prompts() -> None:
     assert prefix(1, 5, session="s").home == prefix(2, 500, session="s").home != b""
 
 
@@ -99,7 +99,7 @@ def test_a_growing_chat_stays_on_its_server_while_load_is_even(turns: list[int],
 
 
 @given(CHATS, st.integers(2, 6), st.integers(0, 2**31))
-def test_gateways_without_a_memory_choose_one_server_for_a_chat_of_four_blocks(
+def test_gateways_without_a_memory_choose_the_same_server_for_a_chat_of_four_blocks(
     turns: list[int], count: int, seed: int
 ) -> None:
     ids, homes = [seed] * BLOCK_TOKENS * HOME_BLOCKS, set()
@@ -152,7 +152,7 @@ def test_one_chat_that_is_sent_on_takes_no_other_chat_along() -> None:
     assert known.of(prefix_of([*shared, *[4] * 64], "acme", ""))[0] == "a"
 
 
-def test_a_chat_whose_server_is_gone_is_known_by_the_next_one() -> None:
+def test_a_chat_of_a_removed_server_is_remembered_by_its_next_server() -> None:
     known, chat = Known(), prefix(1, 320)
     known.learn(chat, "a", {"a", "b"})
     known.learn(chat, "b", {"b"})
@@ -206,7 +206,7 @@ async def test_a_cache_key_and_the_header_of_a_session_keep_short_prompts_togeth
 
 
 @in_loop
-async def test_a_chat_whose_server_is_away_goes_on_elsewhere_and_stays_there(tmp_path: Path) -> None:
+async def test_a_chat_of_an_unready_server_moves_to_another_server_and_stays_there(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, tritons=2) as front:
         (home,) = set(await servers_of(front, [LONG]))
         front.tritons[home].is_ready = False

@@ -85,7 +85,7 @@ def test_a_class_without_an_end_is_read_once() -> None:
     assert pattern_size("[" * 60_000) == 60_000
 
 
-def test_definitions_count_where_they_are_referred_to() -> None:
+def test_definitions_are_counted_at_each_reference() -> None:
     large = {"type": "string", "maxLength": 1000}
     assert schema_size({"$defs": {"large": large}}) == 1
     assert schema_size({"$defs": {"large": large}, "$ref": "#/$defs/large"}) > 1000

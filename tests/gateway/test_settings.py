@@ -36,7 +36,7 @@ def test_settings_are_read_from_their_file(tmp_path: Path, content_of_file: dict
 
 
 @pytest.mark.parametrize("content", ["", "short\n"])
-def test_a_secret_that_is_none_is_refused_and_a_secret_is_never_shown(
+def test_a_malformed_secret_is_refused_and_a_secret_is_never_shown(
     tmp_path: Path, content_of_file: dict[str, Any], content: str
 ) -> None:
     (tmp_path / "salt").write_text(content)

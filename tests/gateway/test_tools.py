@@ -67,7 +67,7 @@ async def test_a_call_is_answered_as_openai_does(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_streamed_call_comes_in_deltas(tmp_path: Path) -> None:
+async def test_a_streamed_call_is_sent_in_deltas(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = spoken("<tool_call>", '{"name": "add", "arguments": {"a": 1}}', "</tool_call>")
         answer = await front.chat(tools=[ADD], stream=True)

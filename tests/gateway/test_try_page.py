@@ -92,7 +92,7 @@ async def test_a_form_counts_as_the_request_of_a_client_does(
 
 @pytest.mark.parametrize("path", FORMS)
 @in_loop
-async def test_a_refusal_is_a_page_with_the_status_and_the_words_of_the_endpoint(tmp_path: Path, path: str) -> None:
+async def test_a_refusal_is_a_page_with_the_status_and_the_message_of_the_endpoint(tmp_path: Path, path: str) -> None:
     async with running_gateway(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", requests_per_minute=1)]}))
         await front.gateway.refresh()
@@ -108,7 +108,7 @@ async def test_a_refusal_is_a_page_with_the_status_and_the_words_of_the_endpoint
 
 
 @in_loop
-async def test_a_chat_goes_on_from_the_turns_of_its_page(tmp_path: Path) -> None:
+async def test_a_chat_continues_from_the_turns_of_its_page(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         first = await sent(front, "/try", system="be brief", message="hello")
         earlier = field_of(first.body, "earlier")
@@ -136,7 +136,7 @@ async def test_turns_that_no_page_wrote_are_refused(tmp_path: Path, earlier: str
 
 
 @in_loop
-async def test_reasoning_stands_apart_and_a_cut_answer_says_so(tmp_path: Path) -> None:
+async def test_reasoning_has_its_own_section_and_a_truncated_answer_is_marked(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, llm={"reasoning_parser": "qwen3"}) as front:
         front.triton.script = Script((Event("<think>why</think>because"), Event("", finish="length", tokens=5)))
         page = await sent(front, "/try")
@@ -146,7 +146,7 @@ async def test_reasoning_stands_apart_and_a_cut_answer_says_so(tmp_path: Path) -
 
 
 @in_loop
-async def test_no_page_line_or_metric_has_the_key_and_none_of_the_latter_a_text(
+async def test_no_page_log_line_or_metric_has_the_key_and_no_log_line_or_metric_has_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     canary = "the-canary-sings-at-seven"
@@ -213,7 +213,7 @@ async def test_forms_are_bounded_and_of_one_type_and_a_key_in_the_address_is_ref
 
 
 @in_loop
-async def test_a_key_is_offered_its_own_models_of_the_kind_and_nobody_sees_others(tmp_path: Path) -> None:
+async def test_the_form_offers_only_the_models_of_the_key_and_of_its_kind(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         nobody = await front.ask("/try/rerank", key=None)
         holder = await front.ask("/try/rerank", key=OTHER_KEY)
@@ -267,7 +267,7 @@ def test_no_header_of_a_browser_breaks_the_question_whose_form_it_is(headers: di
     "text", ['"><script>alert(1)</script>', "</textarea><b>", "{{ 7 * 7 }}", "\n\nthe mat\n", "&amp;"]
 )
 @in_loop
-async def test_what_is_typed_is_text_on_the_page_and_in_the_prompt(tmp_path: Path, text: str) -> None:
+async def test_typed_markup_is_plain_text_on_the_page_and_in_the_prompt(tmp_path: Path, text: str) -> None:
     async with running_gateway(tmp_path) as front:
         page = await sent(front, "/try", message=text, system=text)
         again = await sent(front, "/try", message=text, max_tokens="many")

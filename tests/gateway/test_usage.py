@@ -109,9 +109,7 @@ WORDS = ("ends", "ends", "counts", "dies", "dies_while_it_counts", "renews", "re
 
 @settings(max_examples=60, deadline=None)
 @given(processes=st.integers(1, 3), steps=st.lists(st.tuples(st.sampled_from(WORDS), st.integers(0, 2)), max_size=30))
-def test_every_request_that_ended_is_counted_once_whoever_dies_when(
-    processes: int, steps: list[tuple[str, int]]
-) -> None:
+def test_killed_processes_count_every_ended_request_once(processes: int, steps: list[tuple[str, int]]) -> None:
     with world(processes) as made:
         for word, number in steps:
             getattr(made, word)(number)
@@ -165,9 +163,7 @@ def test_a_quantile_is_right_within_nine_percent(seconds: list[float], share: fl
 
 
 @in_loop
-async def test_requests_of_a_gateway_are_counted_by_key_without_a_word_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_requests_are_counted_by_key_without_their_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = tmp_path / "state"
     state.mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(state))
@@ -197,14 +193,14 @@ async def test_requests_of_a_gateway_are_counted_by_key_without_a_word_of_them(
 
 
 @in_loop
-async def test_a_gateway_without_a_folder_counts_nothing_and_answers(tmp_path: Path) -> None:
+async def test_a_gateway_without_a_folder_answers_without_counting(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, usage_days=30) as front:
         front.gateway.usage.folder = str(tmp_path / "gone")
         assert (await front.chat()).status == 200
     assert not (tmp_path / "gone").exists()
 
 
-def test_root_leaves_no_file_that_the_gateway_could_not_write(tmp_path: Path) -> None:
+def test_usage_run_by_root_leaves_only_files_of_the_folders_owner(tmp_path: Path) -> None:
     """`python -m gateway usage` speaks the host's own Python and prints JSON."""
     usage = counting(tmp_path)
     add(usage)

@@ -95,7 +95,7 @@ async def test_the_usage_page_shows_no_number_without_a_valid_key(
 
 
 @in_loop
-async def test_a_host_that_keeps_no_counters_or_has_none_yet_says_so(
+async def test_the_usage_page_reports_missing_and_empty_counters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with used(tmp_path, monkeypatch, usage_days=0, hosts=3) as front:
@@ -108,7 +108,7 @@ async def test_a_host_that_keeps_no_counters_or_has_none_yet_says_so(
     assert "This host has counted no request of that time." in fresh and "Each of" not in fresh
 
 
-def test_the_page_adds_a_key_s_persons_up_and_names_none() -> None:
+def test_the_usage_page_sums_the_persons_of_a_key_and_names_none() -> None:
     """Holders of the tenant's other keys read the same page."""
     rows = [{"key": key} for key in ("eh-aaaaaa/ann@example.com", "eh-aaaaaa", "eh-bbbbbb/bob", "eh-aaaaaa/bob")]
     assert [(name, len(part)) for name, part in parts(rows, "key")] == [("eh-aaaaaa", 3), ("eh-bbbbbb", 1)]
@@ -125,7 +125,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.sampled_from(GROUPS))
-def test_the_lines_of_a_table_sum_to_its_last_one(rows: list[dict[str, Any]], group: str) -> None:
+def test_the_lines_of_a_table_sum_to_the_totals_of_its_rows(rows: list[dict[str, Any]], group: str) -> None:
     """Every row is in a line, and in no more than that."""
     lines = [figures(part) for _, part in parts(rows, group)]
     for place, name in enumerate(COUNTS):
