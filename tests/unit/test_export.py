@@ -156,7 +156,7 @@ def test_standard_output_is_the_text_alone() -> None:
 
 
 def test_a_folder_gets_a_file_for_each_host_below_the_limit(tmp_path: Path) -> None:
-    """Those of a fleet too."""
+    """Hosts of a fleet too."""
     hosts = ["chat-01.example.internal", "chat-02.example.internal"]
     done = export("inventories/fleet.py", *hosts, "--into", str(tmp_path / "new"))
     assert done.exit_code == 0, done.output
@@ -165,6 +165,6 @@ def test_a_folder_gets_a_file_for_each_host_below_the_limit(tmp_path: Path) -> N
 
 
 def test_several_hosts_want_a_folder() -> None:
-    """Nothing is printed for one of them."""
+    """Standard output stays empty."""
     done = export(FILE, "a", "b")
     assert (done.exit_code, done.stdout, "--into" in done.stderr) == (1, "", True)
