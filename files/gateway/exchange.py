@@ -64,19 +64,19 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self.method, self.path = str(scope["method"]), str(scope["path"])
         self.query = bytes(scope.get("query_string", b""))
-        given = self.sent_headers = list(scope["headers"])
+        header_pairs = self.sent_headers = list(scope["headers"])
         self.client = str((scope.get("client") or ("",))[0])
         """Address of whoever opened the connection."""
-        self.headers: dict[bytes, bytes] = dict(given)
-        self.header_bytes = sum([len(name) + len(value) + 4 for name, value in given]) + len(self.path)
+        self.headers: dict[bytes, bytes] = dict(header_pairs)
+        self.header_bytes = sum([len(name) + len(value) + 4 for name, value in header_pairs]) + len(self.path)
         has_two_ends = b"transfer-encoding" in self.headers and b"content-length" in self.headers
-        self.is_ambiguous = has_two_ends or (len(given) > len(self.headers) and _is_twice(given))
+        self.is_ambiguous = has_two_ends or (len(header_pairs) > len(self.headers) and _is_twice(header_pairs))
         """Two readers of the request could take it for two different ones."""
         self.limits = limits
         self.identity = os.urandom(16).hex()
         self.record = Record(self.identity, "", time.monotonic(), at=clock.now().timestamp())
         self.lease: Lease | None = None
-        """What the request holds of its key's limits; the answer tells of them."""
+        """The request's share of its key's limits, for the answer's rate-limit headers."""
         self.pauses = Pauses()
         """Pauses of long work in the event loop; the gateway replaces them with those of its process."""
         self.held: Held | None = None
@@ -332,7 +332,7 @@ class Exchange:
         sniffing = [(b"x-content-type-options", b"nosniff")]
         # A body that nobody wants is not waited for; the next request could not be told from it.
         closing = [] if self._is_read else [(b"connection", b"close")]
-        limits = self.lease.told if self.lease else []
+        limits = self.lease.rate_headers if self.lease else []
         passed = [(IGNORED, ", ".join(self.ignored).encode("ascii", "replace"))] if self.ignored else []
         model = [(MODEL, self.record.model.encode("ascii", "replace"))] if self.record.model else []
         every = [*headers, *always, *sniffing, *closing, *limits, *passed, *model, *self.cors]

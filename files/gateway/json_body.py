@@ -97,10 +97,10 @@ def is_deeper(outside: bytes, nesting: int) -> bool:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         raise JsonError("an object gives one name twice")
-    return found
+    return values
 
 
 def _float(word: str) -> float:

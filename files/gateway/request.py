@@ -1,4 +1,4 @@
-"""What the endpoints are handed."""
+"""The request as endpoints receive it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Request:
     deployment: str = ""
     """The model that the path names, as Azure's do; it stands for `model`."""
     alias: Alias = field(default_factory=lambda: Alias(""))
-    """What the client's name of the model says besides."""
+    """The alias by which the client named the model: its task, adapter and fallback."""
     _kept: Any = None
     """The parsed body, for the fallback of an alias."""
     _is_read: bool = False
@@ -135,7 +135,7 @@ class Request:
         return True
 
     def work(self, model: ModelSettings, weight: int, prefix: Prefix = NO_PREFIX) -> Work:
-        """What the fleet is asked to carry."""
+        """The request's work, as the fleet takes it."""
         trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
         fallback = self.gateway.settings.models.get(self.alias.fallback)
         may_wait = fallback is None or not self.gateway.fleet.ready(fallback.servers)

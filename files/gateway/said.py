@@ -1,4 +1,4 @@
-"""What an LLM's answer consists of: text for the client, reasoning before it, and calls of the client's tools."""
+"""Parts of an LLM's answer: text for the client, reasoning before it, and calls of the client's tools."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Reader(Protocol):
         """How many tokens of the reasoning came so far, its marks not counted; None where nobody can tell."""
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
-        """What is said with this text and these token ids."""
+        """The parts that this text and these token ids complete."""
 
     def end(self) -> list[Part]:
-        """What was held back until it was clear what it is; nothing comes after it."""
+        """The parts held back as ambiguous; call it last."""
 
 
 def overlap(text: str, word: str) -> int:
