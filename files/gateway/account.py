@@ -136,7 +136,7 @@ class Account:
         self._file.execute(BEGIN, (key, self._process))
 
     def reserve(self, key: str, now: float, tokens: int) -> None:
-        """So many tokens more are used. Only inside `looked_at`."""
+        """Adds tokens to the key's usage. Call it only inside `looked_at`."""
         self._file.execute(ADD, (key, int(now), 0, tokens))
 
     def settle(self, key: str, second: int, reserved: int, prompt: int, completion: int) -> None:

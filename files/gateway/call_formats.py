@@ -1,4 +1,4 @@
-"""How models write tool calls: Hermes and Qwen, Llama 3, Mistral; and all of them under guided decoding."""
+"""Formats of tool calls: Hermes and Qwen, Llama 3, Mistral; and all of them under guided decoding."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Calls:
         return None if arguments is None else (name, arguments)
 
     def _scan(self, text: str) -> int:
-        """How many characters belong to the JSON whose beginning was scanned before."""
+        """Number of characters that belong to the JSON value, whose beginning was scanned before."""
         for place, letter in enumerate(text):
             if self._in_text:
                 if self._is_escaped:

@@ -244,7 +244,7 @@ class Exchange:
         await self.json_of_lists("", [(before, items)], after)
 
     async def json_of_lists(self, before: str, lists: Sequence[tuple[str, Iterable[object]]], after: str) -> None:
-        """As `json_of_many`, of several lists with a comma between them, each after its own beginning."""
+        """Several lists in one answer, each after its own beginning; otherwise as `json_of_many`."""
         pieces, pending, began = list[bytes](), before, time.monotonic()
         for number, (name, items) in enumerate(lists):
             pending += f"{',' if number else ''}{name}["
@@ -309,11 +309,11 @@ class Exchange:
             await self._stream(EMPTY_LINE if self.is_lines else COMMENT)
 
     def silent_seconds(self, now: float) -> float:
-        """How long nothing was sent, with nothing on its way."""
+        """Seconds since the last piece was sent; 0 while a piece is on its way."""
         return 0.0 if self._is_sending else now - self._moved
 
     def stuck_seconds(self, now: float) -> float:
-        """How long the client has not taken what is on its way."""
+        """Seconds that a piece has been on its way without the client taking it."""
         return now - self._moved if self._is_sending else 0.0
 
     async def _stream(self, data: bytes, more: bool = True) -> None:

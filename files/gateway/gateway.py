@@ -108,7 +108,7 @@ class Gateway:
         return Held(self._answers, tenant, most, ANSWER_BYTES, "answers")
 
     def standing(self) -> dict[str, bool]:
-        """Of every model, true if a server of its is ready."""
+        """Readiness by model: true if at least one of its servers is ready."""
         return {name: bool(self.fleet.ready(model.servers)) for name, model in self.settings.models.items()}
 
     def model(self, name: str, kind: str, key: Key) -> tuple[ModelSettings, Alias]:

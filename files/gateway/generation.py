@@ -174,7 +174,7 @@ def refuse_longer(characters: int, most: int, model: ModelSettings, param: str) 
 
 
 def room(model: ModelSettings, prompt: int, max_tokens: int, param: str) -> int:
-    """How many tokens the answer may have: as many as asked for, else all that the context leaves.
+    """Most tokens of the answer: the requested number, or else all that the context leaves.
 
     Raises: ApiError 400 where prompt and answer do not fit the context.
     """

@@ -51,7 +51,7 @@ def parsed(raw: bytes, bounds: Bounds) -> Any:
 
 
 def marks(raw: bytes) -> int:
-    """How many characters could structure the text, those in its strings too: no fewer than its values."""
+    """Number of characters that could be JSON structure, including those in strings: at least the number of values."""
     return sum(map(raw.count, (b",", b":", b"[", b"{")))
 
 

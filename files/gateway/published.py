@@ -38,7 +38,7 @@ def source_of(folder: Path, config: Mapping[str, Any]) -> str:
 
 
 def defaults_of(folder: Path) -> dict[str, float]:
-    """How the weights' authors sample: generation_config.json, where it says that the model samples at all."""
+    """The authors' sampling settings from generation_config.json; none unless it sets `do_sample`."""
     file = folder / "generation_config.json"
     config = read_json(file) if file.exists() else {}
     names = SAMPLED if config.get("do_sample") else ()

@@ -62,7 +62,7 @@ class Request:
         self.body = await self.gateway.parser.value(raw, bounds, self.key.tenant)
 
     def pay_for(self, size: int) -> None:
-        """So many bytes of text are paid for although no model has them yet.
+        """Charges the key for this many bytes of text before a model has them.
 
         Raises: ApiError 429.
         """
@@ -81,7 +81,7 @@ class Request:
         return Fields(body, ignored=None if refuses else self.exchange.ignored)
 
     def hold_answer(self, size: int) -> None:
-        """So many bytes of an answer will be held until the client has taken them.
+        """Reserves memory for an answer of this many bytes, until the client has taken it.
 
         Raises: ApiError 429, 503.
         """
@@ -172,5 +172,5 @@ class Request:
 
     @property
     def seconds(self) -> float:
-        """How long Triton may take."""
+        """Seconds that the model's server may take."""
         return float(self.exchange.limits.request_seconds)

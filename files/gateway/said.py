@@ -39,7 +39,7 @@ class Reader(Protocol):
 
     @property
     def thought_tokens(self) -> int | None:
-        """How many tokens of the reasoning came so far, its marks not counted; None where nobody can tell."""
+        """Number of reasoning tokens so far, without the marks; None if it cannot be counted."""
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
         """The parts that this text and these token ids complete."""
@@ -49,7 +49,7 @@ class Reader(Protocol):
 
 
 def overlap(text: str, word: str) -> int:
-    """How many characters at the end of the text may be the beginning of the word, which is not all there."""
+    """Number of characters at the end of the text that may begin the word, which is not complete yet."""
     for length in range(min(len(word) - 1, len(text)), 0, -1):
         if word.startswith(text[-length:]):
             return length

@@ -1,4 +1,4 @@
-"""How a chat is to be sampled: the fields of OpenAI's request, and the tensors that say so to the LLM.
+"""Sampling of a chat: the fields of OpenAI's request, and the tensors for the LLM.
 
 The tensors are those of the LLM slot's contract. What the slot's own defaults would make of an absent field is not
 what OpenAI's clients expect (32 tokens, no sampling), so those are always said.
@@ -243,7 +243,7 @@ def refuse_logprobs(sampling: Sampling, has_ids: bool) -> None:
 
 
 def logprobs_of(fields: Fields) -> int | None:
-    """How many other tokens a chat is told beside each of its own; None where it asks for no log probabilities."""
+    """Number of alternative tokens beside each token of the answer; None if no log probabilities are requested."""
     wanted, others = fields.flag("logprobs", False), fields.whole("top_logprobs", 0, MOST_LOGPROBS, 0)
     if others and not wanted:
         raise FieldError("top_logprobs", "`top_logprobs` wants `logprobs` to be true")

@@ -1,4 +1,4 @@
-"""How large a grammar a JSON schema makes, before an engine compiles it while others wait.
+"""Size of the grammar that a JSON schema makes, known before an engine compiles it while others wait.
 
 A schema of a few bytes can say a text of a billion characters, or a pattern whose repetitions multiply. The size here
 is an upper bound of the rules that a compiler unrolls: repetitions multiply what they repeat, a reference counts as

@@ -31,7 +31,7 @@ class Tools:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the tools that may be called."""
+        """Names of the tools that may be called."""
         return frozenset(tool["function"]["name"] for tool in self.offered)
 
     @property
