@@ -10,6 +10,7 @@ from deploy.cli.check import check
 from deploy.cli.cost import cost
 from deploy.cli.doctor import doctor
 from deploy.cli.drift import drift
+from deploy.cli.export import export
 from deploy.cli.fit import fit
 from deploy.cli.init import init
 from deploy.cli.key import key
@@ -30,7 +31,26 @@ def main() -> None:
     """Decide what every host is to become, without touching one."""
 
 
-for verb in (plan, fit, check, pin, init, ask, drift, doctor, key, bench, cost, size, usage, migrate, top, monitoring):
+VERBS = (
+    plan,
+    fit,
+    check,
+    pin,
+    init,
+    ask,
+    drift,
+    doctor,
+    key,
+    bench,
+    cost,
+    size,
+    usage,
+    migrate,
+    top,
+    monitoring,
+    export,
+)
+for verb in VERBS:
     main.add_command(verb)
 
 

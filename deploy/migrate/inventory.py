@@ -44,11 +44,17 @@ def inventory_text(call: Given, source: Source, known: KnownCheckpoint | None, k
     server = f'Server(name="main", models=(model,), gpus={own!r})'
     total = max(total, call.host_gpus, *(device + 1 for device in call.devices))
     servers = f"({server},)"
-    if call.replicas > 1 and gpus == 1:
+    is_beside = "runtime" in call.model
+    if call.replicas > 1 and gpus == 1 and not is_beside:
         imports.add("one_per_gpu")
         servers = f"one_per_gpu({server}, {call.replicas})"
     elif call.replicas > 1:
-        servers = "(\n" + "".join(_replica(place, gpus) for place in range(call.replicas)) + "        )"
+        servers = (
+            "(\n"
+            + "".join(_replica(place, gpus, is_beside, gateway_port(call.port)) for place in range(call.replicas))
+            + "        )"
+        )
+    standard = "from dataclasses import replace\n\n" if is_beside and call.replicas > 1 else ""
     aliases = {alias: name for alias in call.names if alias != name}
     gateway = f"Gateway(ports=({gateway_port(call.port)},)"
     pairs = ", ".join(f"{quoted(alias)}: {quoted(model)}" for alias, model in aliases.items())
@@ -59,7 +65,7 @@ def inventory_text(call: Given, source: Source, known: KnownCheckpoint | None, k
     hosts = ", ".join(f'"gpu-{number:02}.example.internal"' for number in range(1, call.hosts + 1))
     return f'''"""What a pasted command said. Marked lines are yours to fill in; then: {then}."""
 
-from deploy.spec import {", ".join(sorted(imports, key=lambda word: (word.islower(), word)))}
+{standard}from deploy.spec import {", ".join(sorted(imports, key=lambda word: (word.islower(), word)))}
 
 model = {CLASSES[kind]}(
     {body}
@@ -79,7 +85,10 @@ hosts = (
 '''
 
 
-def _replica(place: int, gpus: int) -> str:
+def _replica(place: int, gpus: int, is_beside: bool, taken: int) -> str:
+    """A server of its own ports; a program beside Triton gets another one of the same ten, not the gateway's."""
+    port = next(port for port in (8005 + 10 * place, 8006 + 10 * place) if port != taken)
+    model = f"replace(model, port={port})" if is_beside else "model"
     ports = f"http_port={8000 + 10 * place}, grpc_port={8001 + 10 * place}, metrics_port={8002 + 10 * place}"
     own = tuple(range(place * gpus, (place + 1) * gpus))
-    return f'            Server(name="main-{place}", models=(model,), gpus={own!r}, {ports}),\n'
+    return f'            Server(name="main-{place}", models=({model},), gpus={own!r}, {ports}),\n'

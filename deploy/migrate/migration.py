@@ -16,6 +16,7 @@ from deploy.linter.options import Option, argparse_options
 from deploy.linter.words import Word, word
 from deploy.migrate.around import VARIABLES, of_docker, of_variables
 from deploy.migrate.around_files import of_container
+from deploy.migrate.beside import program_finding, reason_for_vllm, serve_with_vllm
 from deploy.migrate.counterparts import COUNTERPARTS
 from deploy.migrate.findings import Finding, Migration
 from deploy.migrate.inventory import inventory_text
@@ -82,7 +83,12 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
         findings.append(Finding("--lora-modules", why="each adapter's commit and rank: LoRA(adapters=(Adapter(…),))"))
     findings += of_source(source, known, call)
     if kind == "llm":
-        findings = [as_published(finding, source, known, call) for finding in findings]
+        reason = reason_for_vllm(source, known, call, DEFAULT_RELEASE)
+        if reason:
+            findings = serve_with_vllm(findings, source, known, call)
+            findings.append(program_finding(reason, call))
+        else:
+            findings = [as_published(finding, source, known, call) for finding in findings]
         findings = [*(_of_llm(finding) for finding in findings), *_whole_prompts(call, known)]
     else:
         findings = [_of_encoder(finding) for finding in findings]

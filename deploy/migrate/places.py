@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from deploy.linter.options import Option
 from deploy.migrate.weights import is_model
+from deploy.spec import Traffic
 
 HASH = re.compile(r"[0-9a-f]{40}")
 SHORT = {
@@ -45,6 +46,8 @@ class Given:
     port: int = 8000
     kind: str = ""
     has_key: bool = False
+    quantised: str = ""
+    """The value of --quantization, as vLLM calls it."""
     adapters: dict[str, str] = field(default_factory=dict)
     max_rank: str = ""
     encoder: dict[str, str] = field(default_factory=dict)
@@ -129,6 +132,7 @@ def _dtype(call: Given, option: Option) -> Said:
 
 
 def _quantised(call: Given, option: Option) -> Said:
+    call.quantised = option.value
     if option.value in IN_THE_CHECKPOINT:
         return 'precision="auto": what the checkpoint holds', ""
     if option.value not in QUANTISED:
@@ -198,9 +202,16 @@ def _port(call: Given, option: Option) -> Said:
     return port_place(call.port), ""
 
 
+OWNERS = {
+    **dict.fromkeys((8000, 8001, 8002), "Triton's own"),
+    **dict.fromkeys((Traffic.ready_port, Traffic.agent_port), "the traffic service's"),
+}
+"""Ports of a host that have an owner already."""
+
+
 def gateway_port(port: int) -> int:
-    """The gateway's port for a server's: Triton has 8000 to 8002 itself, and ports below 1024 are a balancer's."""
-    return 8080 if port in (8000, 8001, 8002) or port < 1024 else port
+    """The gateway's port for a server's: some have an owner on every host, and those below 1024 are a balancer's."""
+    return 8080 if port in OWNERS or port < 1024 else port
 
 
 def port_place(port: int) -> str:
@@ -208,7 +219,7 @@ def port_place(port: int) -> str:
     own = gateway_port(port)
     if own == port:
         return f"Gateway(ports=({port},))"
-    owner = "Triton's own" if port >= 1024 else "a balancer's"
+    owner = OWNERS.get(port, "a balancer's")
     return f"Gateway(ports=({own},)): {port} is {owner}, so clients ask {own}"
 
 

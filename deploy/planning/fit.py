@@ -63,6 +63,8 @@ class Wish:
     """The settings an LLM is to be fitted with; empty and 0 leave the default. `gpus` splits it over as many."""
 
     gpus: int = 1
+    expert: int = 0
+    """GPUs among which whole experts are split, as in `Parallel`."""
     path: str = ""
     precision: str = ""
     cache: str = ""
@@ -93,6 +95,8 @@ def wished(model: Model, wish: Wish) -> Model:
     if wish.runtime and wish.runtime != TRITON:
         image = image_for(wish.runtime, architecture) if architecture else rows_of(wish.runtime)[0].image
         changes |= {"runtime": wish.runtime, "image": image, "replay": None}
+    if wish.expert:
+        changes["parallel"] = replace(model.parallel, expert=wish.expert)
     if wish.path:
         changes["path"] = wish.path
     if wish.precision:

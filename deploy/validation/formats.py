@@ -126,7 +126,7 @@ def _split_blocks(placed: Placed) -> Iterator[Refusal]:
             + (", or whole experts" if part == "experts" and not is_vllm else ""),
             attempt=_whole_experts(placed)
             if part == "experts" and not is_vllm and not shape.experts % layout.tensor
-            else f"Server(…, gpus={tuple(range(max(n for n in whole if n <= layout.tensor)))!r})",
+            else _fewer_gpus(max(n for n in whole if n <= layout.tensor)),
         )
 
 
@@ -140,4 +140,9 @@ def _published_shape(placed: Placed) -> Checkpoint:
 
 
 def _whole_experts(placed: Placed) -> str:
-    return f"Parallel(expert={placed.layout.tensor}), which gives each GPU whole experts"
+    gpus = placed.layout.tensor
+    return f"Parallel(expert={gpus}), which gives each GPU whole experts (--ep {gpus} of `enginehouse fit`)"
+
+
+def _fewer_gpus(count: int) -> str:
+    return f"Server(…, gpus={tuple(range(count))!r}) (--tp {count} of `enginehouse fit`)"

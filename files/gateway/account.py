@@ -1,4 +1,4 @@
-"""What keys used in the last minute and have under way, in a file that the processes of a host share.
+"""Usage of the keys in the last minute and their requests under way, in a file that a host's processes share.
 
 SQLite in a folder of memory (systemd's RuntimeDirectory): a process that is killed in the middle of a change leaves the
 file whole. Each process holds a lock on a file of its own; the kernel lets go of it when the process dies, and whoever
@@ -35,7 +35,7 @@ END = """INSERT INTO ended VALUES (?, 1, ?, ?) ON CONFLICT DO UPDATE
 
 @dataclass(frozen=True)
 class Spent:
-    """What a key used in the last minute, by second, old ones first; and its requests under way."""
+    """A key's usage of the last minute, by second, oldest first; and its requests under way."""
 
     seconds: tuple[tuple[int, int, int], ...]
     """Second, requests, tokens."""
@@ -67,7 +67,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Ended:
-    """What a key's requests came to since the file was made."""
+    """A key's totals since the file was created."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -125,7 +125,7 @@ class Account:
             yield spent
 
     def spent(self, key: str, now: float) -> Spent:
-        """What the key has used. Only inside `looked_at`."""
+        """The key's usage of the last minute. Call it only inside `looked_at`."""
         seconds = self._file.execute("SELECT second, requests, tokens FROM spent WHERE key = ? ORDER BY 1", (key,))
         running = self._file.execute("SELECT COALESCE(SUM(requests), 0) FROM running WHERE key = ?", (key,))
         return Spent(tuple(seconds), int(running.fetchone()[0]), now)
@@ -136,7 +136,7 @@ class Account:
         self._file.execute(BEGIN, (key, self._process))
 
     def reserve(self, key: str, now: float, tokens: int) -> None:
-        """So many tokens more are used. Only inside `looked_at`."""
+        """Adds tokens to the key's usage. Call it only inside `looked_at`."""
         self._file.execute(ADD, (key, int(now), 0, tokens))
 
     def settle(self, key: str, second: int, reserved: int, prompt: int, completion: int) -> None:
@@ -155,7 +155,7 @@ class Account:
         self._unsettled.clear()
 
     def ended(self, key: str) -> Ended:
-        """What the key's requests came to."""
+        """The key's totals since the file was created."""
         rows = self._file.execute("SELECT requests, prompt, completion FROM ended WHERE key = ?", (key,))
         return Ended(*(rows.fetchone() or ()))
 

@@ -56,7 +56,7 @@ def tei_error(error: ApiError) -> object:
 
 @dataclass(frozen=True)
 class Route:
-    """What answers a path; `label` is what metrics and the audit call it."""
+    """The handler of a path; `label` is its name in metrics and in the audit."""
 
     method: str
     answer: Callable[[Request], Awaitable[None]]
@@ -71,7 +71,7 @@ async def openapi(request: Request) -> None:
     paths = {path: {route.method.lower(): {"operationId": route.label}} for path, route in ROUTES.items()}
     info = {"title": "enginehouse gateway", "version": "1"}
     bodies = {"responses": {"default": {"description": "JSON, or events of a stream"}}}
-    described = {path: {verb: told | bodies for verb, told in verbs.items()} for path, verbs in paths.items()}
+    described = {path: {verb: operation | bodies for verb, operation in verbs.items()} for path, verbs in paths.items()}
     await request.exchange.json({"openapi": "3.1.0", "info": info, "paths": described})
 
 
@@ -144,7 +144,7 @@ class App:
             if exchange.path in OPEN:
                 await self._open(exchange)
             else:
-                await self._asked(exchange)
+                await self._serve_request(exchange)
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -172,7 +172,7 @@ class App:
             self.gateway.usage.close()
 
     async def _end_the_rest(self) -> None:
-        """Those whose time is over hear of it; the log names them by their ids."""
+        """Cancels the requests still under way when the stop's deadline has passed; the log names their ids."""
         for task in self._asking:
             task.cancel()
         if self._asking:
@@ -213,7 +213,7 @@ class App:
             stopping = {"stopping": True} if self.is_stopping else {}
             await exchange.json({"models": models, **stopping}, 200 if any(models.values()) and not stopping else 503)
 
-    async def _asked(self, exchange: Exchange) -> None:
+    async def _serve_request(self, exchange: Exchange) -> None:
         path, deployment = known_path(exchange.path)
         exchange.path = path
         is_page = path in PAGES and self.gateway.settings.pages
@@ -237,7 +237,7 @@ class App:
             with contextlib.suppress(Exception):
                 await exchange.fail(failure, shape(failure))
         except Exception as error:
-            failure = told(error, exchange)
+            failure = client_error(error, exchange)
             record.end = failure.code or failure.kind
             if not exchange.has_begun:
                 record.status = failure.status
@@ -382,8 +382,8 @@ async def read_and_answer(route: Route, request: Request) -> None:
         raise
 
 
-def told(error: Exception, exchange: Exchange) -> ApiError:
-    """What the client hears of an exception; one that nobody foresaw is in the log by its place, not by its words."""
+def client_error(error: Exception, exchange: Exchange) -> ApiError:
+    """The client's error for an exception. An unexpected exception is logged by its place, without its text."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, ClientLeft):

@@ -14,7 +14,7 @@ compact = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass
 class Record:
-    """What is known of a request so far. Seconds are those of a monotonic clock; None where it did not come to that."""
+    """The audit's fields of one request. Seconds are of a monotonic clock; None if the request did not get that far."""
 
     identity: str
     endpoint: str
@@ -56,7 +56,7 @@ class Record:
         """The line, JSON; times in milliseconds."""
         first = None if self.first_token is None else round((self.first_token - self.began) * 1000, 1)
         queued = None if self.queued is None else round(self.queued * 1000, 1)
-        told = {
+        entry = {
             "time": datetime.fromtimestamp(self.at, timezone.utc).isoformat(timespec="milliseconds"),
             "request": self.identity,
             "tenant": self.tenant,
@@ -76,7 +76,7 @@ class Record:
             "first_token_ms": first,
             "duration_ms": round((now - self.began) * 1000, 1),
         }
-        return compact(told)
+        return compact(entry)
 
 
 def write(line: str, to: TextIO | None = None) -> None:

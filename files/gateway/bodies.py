@@ -82,7 +82,7 @@ def is_large(raw: bytes) -> bool:
     return len(raw) > INLINE_BYTES or marks(raw) > INLINE_MARKS
 
 
-def load(_given: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
+def load(_preparation: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
     """The work of the process: it parses bodies."""
 
     def answer(message: bytes) -> bytes:

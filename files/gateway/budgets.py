@@ -74,11 +74,11 @@ class Budgets:
         self.hosts, self.processes = settings.hosts, len(settings.listen.ports)
 
     def lease(self, key: Key) -> Lease:
-        """What a request of this key may use; it has nothing yet."""
+        """A lease for a request of this key, with nothing reserved yet."""
         return Lease(self, key)
 
     def usage(self, key: Key) -> Usage:
-        """What the key used, as far as this host knows."""
+        """The key's usage on this host."""
 
         def look(account: Account, _share: int) -> Usage:
             with account.looked_at(key.digest) as spent:
@@ -87,7 +87,7 @@ class Budgets:
         return self.counted(look)
 
     def counted(self, ask: Callable[[Account, int], T]) -> T:
-        """What `ask` gives for the shared account; for the process' own where the shared one cannot be used.
+        """Calls `ask` with the shared account, or with the process' own account if the shared one fails.
 
         `ask` is told among how many a limit is shared.
         """
@@ -112,7 +112,7 @@ class Budgets:
         return quotas.headers(key, self.periods, self.hosts, self.calendar())
 
     def close(self) -> None:
-        """Nothing of this process is under way any more."""
+        """Closes both accounts; no request of this process counts as under way any more."""
         if self._shared is not None:
             self._shared.close()
             self._shared = None
@@ -129,10 +129,10 @@ class Usage:
 
 
 class Lease:
-    """What a request holds of its key's limits. `told` are the headers that the answer has, as OpenAI names them."""
+    """A request's share of its key's limits; `rate_headers` are the answer's headers, as OpenAI names them."""
 
     def __init__(self, budgets: Budgets, key: Key) -> None:
-        self.told: list[Header] = []
+        self.rate_headers: list[Header] = []
         self._of_periods: list[Header] = []
         self._budgets, self._key = budgets, key
         self._account: Account | None = None
@@ -147,21 +147,21 @@ class Lease:
         """
         if self._key is NOBODY:
             return
-        self.told = self._of_periods = self._budgets.of_periods(self._key)
+        self.rate_headers = self._of_periods = self._budgets.of_periods(self._key)
         self._budgets.check_periods(self._key)
         key = self._key.digest
 
         def ask(account: Account, share: int) -> None:
             limits = self._key.limits.shared(share)
             with account.looked_at(key, limits.concurrent) as spent:
-                self.told = headers(spent, limits) + self._of_periods
+                self.rate_headers = headers(spent, limits) + self._of_periods
                 if limits.requests_per_minute and spent.requests >= limits.requests_per_minute:
                     wait = spent.free_in(REQUESTS, spent.requests - limits.requests_per_minute + 1)
                     raise refused(f"this key has {limits.requests_per_minute} requests a minute; all are used", wait)
                 if limits.concurrent and spent.running >= limits.concurrent:
                     raise refused(f"{spent.running} requests of this key are under way; no more may be", 1)
                 account.begin(key, spent.now)
-                self.told = headers(account.spent(key, spent.now), limits) + self._of_periods
+                self.rate_headers = headers(account.spent(key, spent.now), limits) + self._of_periods
             self._account = account
 
         self._budgets.counted(ask)
@@ -191,7 +191,7 @@ class Lease:
                     account.begin(key, spent.now)
                 second = self._second if is_known and self._tokens else int(spent.now)
                 account.reserve(key, second, more)
-                self.told = headers(account.spent(key, spent.now), limits) + self._of_periods
+                self.rate_headers = headers(account.spent(key, spent.now), limits) + self._of_periods
             self._account, self._second, self._tokens = account, second, tokens
 
         self._budgets.counted(ask)
@@ -222,8 +222,8 @@ def used(record: Record, reserved: int, streams: bool) -> tuple[int, int]:
 
 
 def headers(spent: Spent, limits: KeyLimits) -> list[Header]:
-    """What an answer tells of the limits, as OpenAI names it; of what has no limit nothing."""
-    found: list[Header] = []
+    """An answer's rate-limit headers, by OpenAI's names; a kind without a limit has none."""
+    rate_headers: list[Header] = []
     kinds = (
         (b"requests", REQUESTS, limits.requests_per_minute, spent.requests),
         (b"tokens", TOKENS, limits.tokens_per_minute, spent.tokens),
@@ -231,9 +231,9 @@ def headers(spent: Spent, limits: KeyLimits) -> list[Header]:
     for name, kind, limit, count in kinds:
         if limit:
             wait = spent.free_in(kind, count)
-            told = (("limit", str(limit)), ("remaining", str(max(limit - count, 0))), ("reset", duration(wait)))
-            found += [(b"x-ratelimit-%s-%s" % (word.encode(), name), value.encode()) for word, value in told]
-    return found
+            fields = (("limit", str(limit)), ("remaining", str(max(limit - count, 0))), ("reset", duration(wait)))
+            rate_headers += [(b"x-ratelimit-%s-%s" % (word.encode(), name), value.encode()) for word, value in fields]
+    return rate_headers
 
 
 def refused(message: str, wait: int) -> ApiError:

@@ -1,4 +1,4 @@
-"""How models write tool calls: Hermes and Qwen, Llama 3, Mistral; and all of them under guided decoding."""
+"""Formats of tool calls: Hermes and Qwen, Llama 3, Mistral; and all of them under guided decoding."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class Mistral(Calls):
         if place < 0 and len(self._rest) < MOST_HEADER and not is_last:
             return False
         header = self._rest[:place] if place >= 0 else ""
-        if (found := HEADER.fullmatch(header)) and found[1] in self._names:
+        if (match := HEADER.fullmatch(header)) and match[1] in self._names:
             self._raw.append(header)
-            self._rest, self._name, self._step = self._rest[place:], found[1], self._object
+            self._rest, self._name, self._step = self._rest[place:], match[1], self._object
         else:
             self._give_back()
         return True
@@ -121,11 +121,11 @@ class Named:
         return [Call(0, text, *(self._first if is_first else ()))]
 
     def end(self) -> list[Part]:
-        """Nothing is held back."""
+        """An empty list: every piece was returned at once."""
         return []
 
 
 PARSERS: dict[str, type[Calls]] = {"hermes": Hermes, "llama3_json": Llama3, "mistral": Mistral}
 """By vLLM's names."""
 SPECIAL = frozenset({"mistral"})
-"""Those whose mark is a special token, which the model's text lacks unless it is asked for."""
+"""Parsers whose mark is a special token: the model's text has it only if the request asks for special tokens."""

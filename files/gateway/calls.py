@@ -26,7 +26,7 @@ class Calls:
     """Text in, the answer's own text and calls out. Subclasses say where a call begins and what stands between two."""
 
     MARK = ""
-    """What begins a call; "" where only the answer's beginning can."""
+    """Text that begins a call; "" if a call can only be at the answer's beginning."""
 
     def __init__(self, names: Collection[str], identity: Callable[[], str] | None = None) -> None:
         """`names`: the tools of the request; `identity` makes a call's id where the family's own does not."""
@@ -34,7 +34,7 @@ class Calls:
         self._names, self._name, self._is_listed = frozenset(names), "", False
         self._rest = ""
         self._raw: list[str] = []
-        """What was read since a call may have begun."""
+        """Pieces read since a call may have begun."""
         self._depth, self._in_text, self._is_escaped = 0, False, False
         self._blank: list[str] = []
         self._follows_call = False
@@ -43,14 +43,14 @@ class Calls:
         self._step: Callable[[bool], bool] = self._start
 
     def feed(self, text: str) -> list[Part]:
-        """What is said with this text."""
+        """The parts that this text completes."""
         self._rest += text
         while self._rest and self._step(False):
             pass
         return self._taken()
 
     def end(self) -> list[Part]:
-        """What was held back; a call that was cut off is text."""
+        """The parts still held back; an incomplete call becomes text."""
         while self._rest and self._step(True):
             pass
         self._give_back()
@@ -95,11 +95,11 @@ class Calls:
         if self._depth or self._in_text:
             return False
         raw = "".join(self._raw)
-        found = self._call(raw[raw.index("{") :])
-        if found is None:
+        call = self._call(raw[raw.index("{") :])
+        if call is None:
             self._give_back()
             return True
-        name, arguments = found
+        name, arguments = call
         self._parts.append(Call(self.count, arguments, name, self._new_identity()))
         self.count += 1
         self._raw, self._blank, self._follows_call = [], [], True
@@ -128,15 +128,15 @@ class Calls:
 
     def _call(self, text: str) -> tuple[str, str] | None:
         """Name and arguments; None where this is no call of one of the tools."""
-        told = value_of(text)
-        name = told.get("name") if isinstance(told, dict) else None
+        value = value_of(text)
+        name = value.get("name") if isinstance(value, dict) else None
         if not isinstance(name, str) or name not in self._names:
             return None
-        arguments = arguments_of(told["arguments"] if "arguments" in told else told.get("parameters"))
+        arguments = arguments_of(value["arguments"] if "arguments" in value else value.get("parameters"))
         return None if arguments is None else (name, arguments)
 
     def _scan(self, text: str) -> int:
-        """How many characters belong to the JSON whose beginning was scanned before."""
+        """Number of characters that belong to the JSON value, whose beginning was scanned before."""
         for place, letter in enumerate(text):
             if self._in_text:
                 if self._is_escaped:
@@ -161,7 +161,7 @@ class Calls:
         self._rest = body
 
     def _give_back(self) -> None:
-        """What was read as a call is text."""
+        """Turns the text of a presumed call back into content."""
         raw, self._raw, self._name = "".join(self._raw), [], ""
         self._depth, self._in_text, self._is_escaped = 0, False, False
         self._say(raw)
@@ -186,12 +186,12 @@ def value_of(text: str) -> Any:
         return None
 
 
-def arguments_of(told: Any) -> str | None:
+def arguments_of(value: Any) -> str | None:
     """The JSON text of an object of arguments; None where it is none. Models write the object, or its text."""
-    told = {} if told is None else value_of(told) if isinstance(told, str) else told
-    if not isinstance(told, dict):
+    value = {} if value is None else value_of(value) if isinstance(value, str) else value
+    if not isinstance(value, dict):
         return None
     try:
-        return json.dumps(told, ensure_ascii=False, allow_nan=False)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:  # a number too large to be one
         return None

@@ -81,7 +81,7 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
 
 @dataclass
 class Conversation:
-    """What a template is given: messages, the client's own variables, and the tools that it may show."""
+    """A template's input: messages, the client's own variables, and the tools that the template may show."""
 
     messages: list[dict[str, Any]]
     variables: dict[str, Any]
@@ -89,7 +89,7 @@ class Conversation:
 
 
 async def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens, pauses: Pauses) -> Conversation:
-    """What the fields say, in the form that the model's template reads."""
+    """The conversation in the request's fields, in the form that the model's template reads."""
     template = prompter.template
     tools = tools_of(fields, model, template.names)
     messages = await messages_of(fields, template.source, pauses)
@@ -98,21 +98,25 @@ async def conversation_of(fields: Fields, model: ModelSettings, prompter: Tokens
 
 def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
     """The client's own variables of the template, each of which the template reads."""
-    given = fields.inner("chat_template_kwargs")
-    found = {name: given.value(name) for name in sorted(prompter.template.names - OURS) if given.has(name)}
+    template_fields = fields.inner("chat_template_kwargs")
+    variables = {
+        name: template_fields.value(name)
+        for name in sorted(prompter.template.names - OURS)
+        if template_fields.has(name)
+    }
     for name in OURS:
-        given.only(name, because="the gateway sets this variable itself")
-    given.close()
+        template_fields.only(name, because="the gateway sets this variable itself")
+    template_fields.close()
     if fields.has("reasoning_effort"):
         effort = fields.text("reasoning_effort")
         if "reasoning_effort" in prompter.template.names:
-            found["reasoning_effort"] = effort
+            variables["reasoning_effort"] = effort
         elif fields.passes_over:
             fields.note("reasoning_effort")
         else:
             reason = "this model's template knows no reasoning effort"
             raise FieldError("reasoning_effort", f"`reasoning_effort`: {reason}", "unsupported")
-    return found
+    return variables
 
 
 def tell_format(messages: list[dict[str, Any]], guide: tuple[str, str]) -> None:
@@ -134,9 +138,9 @@ async def ids(request: Request, model: ModelSettings, conversation: Conversation
     prompter = request.gateway.prompters[model.name]
     most = most_characters(model, prompter)
     refuse_longer(sum(len(message["content"]) for message in conversation.messages), most, model, "messages")
-    given = conversation.messages, conversation.variables, conversation.tools.offered
+    prompt_parts = conversation.messages, conversation.variables, conversation.tools.offered
     try:
-        return await prompter.ids(*given, tenant=request.key.tenant, most=most, is_large=request.is_large)
+        return await prompter.ids(*prompt_parts, tenant=request.key.tenant, most=most, is_large=request.is_large)
     except FieldError:
         raise
     except ValueError as error:
@@ -156,16 +160,16 @@ async def streamed(chat: Generation) -> None:
         end = f'"logprobs":{logprobs},"finish_reason":{finish}{after}'
         await exchange.event_of(f'{before}{index},"delta":{delta},{end}')
 
-    async with aclosing(chat.events()) as told:
-        async for event in told:
+    async with aclosing(chat.events()) as events:
+        async for event in events:
             if event.sequence not in begun:
                 begun.add(event.sequence)
                 await send(event.sequence, '{"role":"assistant","content":""}')
             parts, entries = parts_of(chat, event), logprobs(chat, event)
-            told_of = compact({"content": entries, "refusal": None}) if entries else "null"
+            logprobs_json = compact({"content": entries, "refusal": None}) if entries else "null"
             for delta in deltas(parts) or (['{"content":""}'] if entries else []):
-                await send(event.sequence, delta, logprobs=told_of)
-                told_of = "null"
+                await send(event.sequence, delta, logprobs=logprobs_json)
+                logprobs_json = "null"
             called |= {event.sequence for part in parts if isinstance(part, Call)}
             if event.finish:
                 await send(event.sequence, "{}", compact(finish_of(event.finish, event.sequence in called)))
@@ -179,8 +183,8 @@ async def whole(chat: Generation) -> None:
     entries: list[list[dict[str, Any]]] = [[] for _ in chat.readers]
     parts: list[list[Part]] = [[] for _ in chat.readers]
     finishes = [""] * len(chat.readers)
-    async with aclosing(chat.events()) as told:
-        async for event in told:
+    async with aclosing(chat.events()) as events:
+        async for event in events:
             parts[event.sequence] += parts_of(chat, event)
             entries[event.sequence] += logprobs(chat, event)
             finishes[event.sequence] = event.finish or finishes[event.sequence]
@@ -188,18 +192,18 @@ async def whole(chat: Generation) -> None:
     choices = [
         {
             "index": index,
-            "message": (message := message_of(said)),
+            "message": (message := message_of(sequence_parts)),
             "logprobs": {"content": entries[index], "refusal": None} if tells else None,
             "finish_reason": finish_of(finish, "tool_calls" in message),
         }
-        for index, (said, finish) in enumerate(zip(parts, finishes, strict=True))
+        for index, (sequence_parts, finish) in enumerate(zip(parts, finishes, strict=True))
     ]
     head = chat.head("chat.completion", PREFIX)
     await chat.request.exchange.json({**head, "choices": choices, "usage": chat.usage()})
 
 
 def parts_of(chat: Generation, event: Event) -> list[Part]:
-    """What an event says; with a sequence's last one all that its reader held back."""
+    """The parts of an event; a sequence's last event also releases the parts that its reader held back."""
     reader = chat.readers[event.sequence]
     parts = reader.read(event.text, event.ids)
     return parts + reader.end() if event.finish else parts
@@ -207,17 +211,17 @@ def parts_of(chat: Generation, event: Event) -> list[Part]:
 
 def deltas(parts: list[Part]) -> list[str]:
     """The JSON of the `delta` of each event that tells these parts."""
-    found: list[str] = []
+    json_deltas: list[str] = []
     for part in parts:
         if not isinstance(part, Call):
             name = "content" if isinstance(part, Content) else "reasoning_content"
-            found.append(f'{{"{name}":{compact(part.text)}}}')
+            json_deltas.append(f'{{"{name}":{compact(part.text)}}}')
             continue
         first = {"id": part.identity, "type": "function"} if part.name else {}
         function = {"name": part.name} if part.name else {}
         call = {"index": part.index, **first, "function": {**function, "arguments": part.arguments}}
-        found.append(compact({"tool_calls": [call]}))
-    return found
+        json_deltas.append(compact({"tool_calls": [call]}))
+    return json_deltas
 
 
 def message_of(parts: list[Part]) -> dict[str, Any]:
@@ -231,9 +235,9 @@ def message_of(parts: list[Part]) -> dict[str, Any]:
             calls.append({"id": part.identity, "type": "function", "function": function})
         elif isinstance(part, Call):
             calls[part.index]["function"]["arguments"] += part.arguments
-    found: dict[str, Any] = {"role": "assistant", "content": None if calls and not content else content}
-    found |= {"refusal": None} | ({"reasoning_content": reasoning} if reasoning else {})
-    return found | ({"tool_calls": calls} if calls else {})
+    message: dict[str, Any] = {"role": "assistant", "content": None if calls and not content else content}
+    message |= {"refusal": None} | ({"reasoning_content": reasoning} if reasoning else {})
+    return message | ({"tool_calls": calls} if calls else {})
 
 
 def finish_of(finish: str, has_called: bool) -> str:

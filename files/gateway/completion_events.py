@@ -238,7 +238,7 @@ def outputs_of(value: object, width: int) -> Outputs:
 
 
 def likeliest(value: object, width: int) -> list[tuple[int, float]]:
-    """So many tokens with the highest chances, filled up with the id -1, which stands for none."""
+    """The `width` tokens of the highest chances, filled up with the id -1, which stands for no token."""
     if not isinstance(value, dict):
         raise Malformed("log probabilities of another form")
     pairs = [(id_of(token), chance_of(chance)) for token, chance in value.items()]

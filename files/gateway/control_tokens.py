@@ -1,4 +1,4 @@
-"""Which texts of a tokenizer are control tokens, and how a stranger's text is kept from spelling one.
+"""Control tokens of a tokenizer, and marks that keep a stranger's text from spelling one.
 
 A template puts control tokens and strangers' texts into one string; tokenised as it is, `<|im_end|>` in a user's
 message would end that message. So before rendering, the texts of the request get marks: a character that nothing in

@@ -63,12 +63,12 @@ def texts_of(fields: Fields, most: int) -> list[str]:
 
     Raises: FieldError for token arrays, and for more texts than `most`.
     """
-    given = fields.value("input")
-    if isinstance(given, str):
-        return [given]
-    if isinstance(given, list) and given and isinstance(given[0], (int, list)):
+    value = fields.value("input")
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and value and isinstance(value[0], (int, list)):
         raise FieldError("input", TOKEN_ARRAYS, "unsupported")
-    return Fields({"input": [text_of(item) for item in given] if isinstance(given, list) else given}).texts(
+    return Fields({"input": [text_of(item) for item in value] if isinstance(value, list) else value}).texts(
         "input", most
     )
 
@@ -92,10 +92,10 @@ def task_of(fields: Fields, model: ModelSettings, alias: Alias) -> str:
 
 
 def options_of(fields: Fields, model: ModelSettings) -> Options:
-    """What the encoder is told: nothing is cut unless the client asks for it."""
-    found: Options = {"truncate": fields.flag("truncate", False)}
+    """The encoder's options: texts are cut only if the client asks for it."""
+    options: Options = {"truncate": fields.flag("truncate", False)}
     dimensions = fields.maybe_whole("dimensions", 1, model.dimensions)
-    return found | ({"dimensions": dimensions} if dimensions else {})
+    return options | ({"dimensions": dimensions} if dimensions else {})
 
 
 def tensors(texts: Sequence[str]) -> list[Input]:

@@ -1,4 +1,4 @@
-"""What a client is told when its request fails, in OpenAI's shape."""
+"""Errors that clients receive for failed requests, in OpenAI's shape."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class UpstreamError(Exception):
         return self.code in ("UNAVAILABLE", "CANCELLED", "NOT_FOUND")
 
     def to_api(self, is_spent: bool = False) -> ApiError:
-        """What the client is told. Triton's own words only where they are about the request."""
+        """The client's error. It has Triton's message only if that message is about the request."""
         if self.code in ("INVALID_ARGUMENT", "UNIMPLEMENTED", "OUT_OF_RANGE"):
             code = "unsupported" if self.code == "UNIMPLEMENTED" else None
             return ApiError(400, self.message, code=code, is_spent=is_spent)

@@ -1,4 +1,4 @@
-"""What an LLM's events say, read by the names of the slot's contract."""
+"""Events of an LLM, read by the names of the slot's contract."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.tensors import Outputs
 
 
 class Event(NamedTuple):
-    """What is new of a sequence; the counts come with its last event, whose `finish` is not empty."""
+    """New text and tokens of a sequence; the counts come with its last event, whose `finish` is not empty."""
 
     sequence: int
     text: str

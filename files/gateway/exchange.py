@@ -64,19 +64,19 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self.method, self.path = str(scope["method"]), str(scope["path"])
         self.query = bytes(scope.get("query_string", b""))
-        given = self.sent_headers = list(scope["headers"])
+        header_pairs = self.sent_headers = list(scope["headers"])
         self.client = str((scope.get("client") or ("",))[0])
         """Address of whoever opened the connection."""
-        self.headers: dict[bytes, bytes] = dict(given)
-        self.header_bytes = sum([len(name) + len(value) + 4 for name, value in given]) + len(self.path)
+        self.headers: dict[bytes, bytes] = dict(header_pairs)
+        self.header_bytes = sum([len(name) + len(value) + 4 for name, value in header_pairs]) + len(self.path)
         has_two_ends = b"transfer-encoding" in self.headers and b"content-length" in self.headers
-        self.is_ambiguous = has_two_ends or (len(given) > len(self.headers) and _is_twice(given))
+        self.is_ambiguous = has_two_ends or (len(header_pairs) > len(self.headers) and _is_twice(header_pairs))
         """Two readers of the request could take it for two different ones."""
         self.limits = limits
         self.identity = os.urandom(16).hex()
         self.record = Record(self.identity, "", time.monotonic(), at=clock.now().timestamp())
         self.lease: Lease | None = None
-        """What the request holds of its key's limits; the answer tells of them."""
+        """The request's share of its key's limits, for the answer's rate-limit headers."""
         self.pauses = Pauses()
         """Pauses of long work in the event loop; the gateway replaces them with those of its process."""
         self.held: Held | None = None
@@ -244,7 +244,7 @@ class Exchange:
         await self.json_of_lists("", [(before, items)], after)
 
     async def json_of_lists(self, before: str, lists: Sequence[tuple[str, Iterable[object]]], after: str) -> None:
-        """As `json_of_many`, of several lists with a comma between them, each after its own beginning."""
+        """Several lists in one answer, each after its own beginning; otherwise as `json_of_many`."""
         pieces, pending, began = list[bytes](), before, time.monotonic()
         for number, (name, items) in enumerate(lists):
             pending += f"{',' if number else ''}{name}["
@@ -309,11 +309,11 @@ class Exchange:
             await self._stream(EMPTY_LINE if self.is_lines else COMMENT)
 
     def silent_seconds(self, now: float) -> float:
-        """How long nothing was sent, with nothing on its way."""
+        """Seconds since the last piece was sent; 0 while a piece is on its way."""
         return 0.0 if self._is_sending else now - self._moved
 
     def stuck_seconds(self, now: float) -> float:
-        """How long the client has not taken what is on its way."""
+        """Seconds that a piece has been on its way without the client taking it."""
         return now - self._moved if self._is_sending else 0.0
 
     async def _stream(self, data: bytes, more: bool = True) -> None:
@@ -332,7 +332,7 @@ class Exchange:
         sniffing = [(b"x-content-type-options", b"nosniff")]
         # A body that nobody wants is not waited for; the next request could not be told from it.
         closing = [] if self._is_read else [(b"connection", b"close")]
-        limits = self.lease.told if self.lease else []
+        limits = self.lease.rate_headers if self.lease else []
         passed = [(IGNORED, ", ".join(self.ignored).encode("ascii", "replace"))] if self.ignored else []
         model = [(MODEL, self.record.model.encode("ascii", "replace"))] if self.record.model else []
         every = [*headers, *always, *sniffing, *closing, *limits, *passed, *model, *self.cors]

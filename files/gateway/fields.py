@@ -43,12 +43,12 @@ class Ignored(list[str]):
 class Fields:
     """An object's fields; each reader takes its field out, and `close` refuses those that are left."""
 
-    def __init__(self, given: object, where: str = "", ignored: Ignored | None = None) -> None:
+    def __init__(self, data: object, where: str = "", ignored: Ignored | None = None) -> None:
         """`ignored` takes the names of fields that are passed over; without it such fields are refused."""
         self._where, self._ignored = where, ignored
-        if not isinstance(given, dict):
+        if not isinstance(data, dict):
             raise FieldError(where, f"{where or 'the body'} must be a JSON object")
-        self._left = {str(name): value for name, value in given.items() if value is not None}
+        self._left = {str(name): value for name, value in data.items() if value is not None}
         self._known: list[str] = []
 
     @property
@@ -138,7 +138,7 @@ class Fields:
     def only(self, name: str, *accepted: object, because: str) -> None:
         """The field is absent or has a value that changes nothing; every other is refused with the reason."""
         value = self.value(name)
-        if value is not None and not any(type(value) is type(one) and bool(value == one) for one in accepted):
+        if value is not None and not any(type(value) is type(choice) and bool(value == choice) for choice in accepted):
             raise FieldError(self.path(name), f"`{self.path(name)}`: {because}", "unsupported")
 
     def ignore(self, name: str, *accepted: object, because: str) -> None:
@@ -163,7 +163,7 @@ class Fields:
         return self._ignored is not None
 
     def close(self) -> None:
-        """Nothing is left; unknown fields are noted, or refused.
+        """Notes or refuses the fields that are left: they are unknown.
 
         Raises: FieldError with the first field that nobody read, and the nearest known name.
         """

@@ -24,7 +24,7 @@ from gateway.upstreams import events_of, upstream_of
 
 LOOK_EVERY_SECONDS = 1.0
 CATCHING_UP_SECONDS = 60.0
-"""So long a server that is back may be full of requests that waited for it; those that it refuses try again."""
+"""For this long after a server returns, a "full" answer is retried: the server is working off its queue."""
 AGAIN_SECONDS = 0.5
 CLOSE_SECONDS = 900.0
 T = TypeVar("T")
@@ -52,12 +52,12 @@ class Server:
         return self.is_ready != before
 
     async def says_ready(self) -> bool:
-        """What its host or itself says; where nobody answers for the host, what was known."""
+        """True if the traffic service or the server says so; the last known state if the service does not answer."""
         if not self.settings.ready_url:
             return await self.upstream.is_ready(LOOK_SECONDS)
         identity = self.settings.identity
-        told = await says_ready(self.settings.ready_url, context=identity.context if identity else None)
-        return self.is_ready if told is None else told
+        host_answer = await says_ready(self.settings.ready_url, context=identity.context if identity else None)
+        return self.is_ready if host_answer is None else host_answer
 
     @property
     def catches_up(self) -> bool:
@@ -76,15 +76,15 @@ class Server:
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked of a model: its `weight` in tokens, and `prefix`, hashes of how the prompt begins.
+    """A request to a model: its `weight` in tokens, and `prefix`, hashes of how the prompt begins.
 
-    `told` hears which server got it, `queued` how many seconds it waited for one that was ready; `tenant` is whose.
-    `trace` is its `traceparent`, "" where it is not traced.
+    `report_server` takes the chosen server's name, `queued` the seconds of waiting for a ready one; `tenant` owns the
+    request. `trace` is its `traceparent`, "" if it is not traced.
     """
 
     model: ModelSettings
     weight: int
-    told: Callable[[str], None]
+    report_server: Callable[[str], None]
     queued: Callable[[float], None]
     prefix: Prefix = NO_PREFIX
     tenant: str = ""
@@ -137,7 +137,7 @@ class Fleet:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def look(self) -> None:
-        """What is known of every server is new; whoever waits for one looks again."""
+        """Updates every server's readiness and wakes the requests that wait for a server."""
         changes = await asyncio.gather(*(server.look() for server in self.servers.values()))
         if any(changes) or self._held:  # a request may have begun to wait while the answer was on its way
             self._wake()
@@ -245,7 +245,7 @@ class Fleet:
                     yield event
 
     async def _tried(self, work: Work, ask: Callable[[Server, float], Awaitable[T]], seconds: float) -> T:
-        """What `ask` gives of one server, or of a second where the first took nothing on.
+        """The result of `ask` from one server, or from a second one if the first accepted nothing.
 
         While no server of the model is ready the request waits: nothing was computed for it, and a swap has an end.
         """
@@ -254,7 +254,7 @@ class Fleet:
         until = began + (min(self._hold_seconds, seconds) if work.may_wait else 0)
         while True:
             server = await self.choose(work, tried, until)
-            work.told(server.name)
+            work.report_server(server.name)
             tried.append(server.name)
             try:
                 with server.carrying(work.weight):
@@ -267,7 +267,7 @@ class Fleet:
                     raise
                 if error.is_away or (not error.is_full and not await server.says_ready()):
                     server.is_ready = False  # until the next look; a server that stops lacks its models first
-                others = {other.name for other in self.ready(work.model.servers)} - set(tried)
+                others = {candidate.name for candidate in self.ready(work.model.servers)} - set(tried)
                 if others and len(tried) == 1:
                     continue
                 if error.is_full and server.catches_up and clock() < until:

@@ -1,4 +1,4 @@
-"""What a gateway process knows: settings, keys, servers, the texts' tools of each LLM; and that it stays current."""
+"""State of a gateway process, kept current: settings, keys, servers, and each LLM's tokenizer and template."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Gateway:
             await asyncio.gather(looking, return_exceptions=True)
 
     async def refresh(self) -> None:
-        """What the files say now holds. A file that cannot be read leaves all as it was, and the journal says so."""
+        """Applies changed files. If a file cannot be read, nothing changes, and the journal says so."""
         try:
             if (stamp := stamp_of(self._path)) != self._stamp:
                 self._stamp = stamp
@@ -108,7 +108,7 @@ class Gateway:
         return Held(self._answers, tenant, most, ANSWER_BYTES, "answers")
 
     def standing(self) -> dict[str, bool]:
-        """Of every model, true if a server of its is ready."""
+        """Readiness by model: true if at least one of its servers is ready."""
         return {name: bool(self.fleet.ready(model.servers)) for name, model in self.settings.models.items()}
 
     def model(self, name: str, kind: str, key: Key) -> tuple[ModelSettings, Alias]:
@@ -134,13 +134,13 @@ def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, T
 
     Raises: OSError, ValueError where a file of a model is missing or says nothing.
     """
-    found: dict[str, Tokens] = {}
+    prompters: dict[str, Tokens] = {}
     for model in settings.models.values():
         if model.kind == "llm":
             before, folder, kind = known.get(model.name), Path(model.files), prompter_kind(model)
             is_same = before is not None and type(before) is kind and before.is_of(folder)
-            found[model.name] = before if before is not None and is_same else kind(folder)
-    return found
+            prompters[model.name] = before if before is not None and is_same else kind(folder)
+    return prompters
 
 
 def prompter_kind(model: ModelSettings) -> Callable[[Path], Tokens]:

@@ -60,13 +60,13 @@ class Generation:
 
         An answer of no said length gets half of a shorter engine's context at least.
         """
-        asked, models = self.sampling.max_tokens, self.request.gateway.settings.models
+        max_tokens, models = self.sampling.max_tokens, self.request.gateway.settings.models
         if self.engine:
-            return self.engine, asked or self.engine.context_tokens - len(self.prompt)
+            return self.engine, max_tokens or self.engine.context_tokens - len(self.prompt)
         for model in (models[name] for name in self.request.alias.shorter if name in models):
             left = model.context_tokens - len(self.prompt)
-            if left >= (asked or model.context_tokens // 2):
-                return model, asked or left
+            if left >= (max_tokens or model.context_tokens // 2):
+                return model, max_tokens or left
         return self.model, self.max_tokens
 
     def usage(self) -> dict[str, Any]:
@@ -76,12 +76,12 @@ class Generation:
         counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
         thoughts = [reader.thought_tokens for reader in self.readers]
         thought = sum(count for count in thoughts if count is not None)
-        told = {"completion_tokens_details": {"reasoning_tokens": min(thought, completion)}}
-        is_told = bool(thoughts) and None not in thoughts
+        reasoning = {"completion_tokens_details": {"reasoning_tokens": min(thought, completion)}}
+        is_counted = bool(thoughts) and None not in thoughts
         # Where tenants share cached prefixes, this would tell one of them how another's prompt began.
         is_own = self.model.salts or not self.request.gateway.settings.keys_file
         details = {"prompt_tokens_details": {"cached_tokens": record.cached_tokens if is_own else 0}}
-        return {**counts, **details, **(told if is_told else {})}
+        return {**counts, **details, **(reasoning if is_counted else {})}
 
     def head(self, kind: str, prefix: str) -> dict[str, Any]:
         """The fields that an answer and its events share."""
@@ -173,14 +173,14 @@ def refuse_longer(characters: int, most: int, model: ModelSettings, param: str) 
         raise ApiError(400, f"{message}; these are {characters}", param=param, code="context_length_exceeded")
 
 
-def room(model: ModelSettings, prompt: int, asked: int, param: str) -> int:
-    """How many tokens the answer may have: as many as asked for, else all that the context leaves.
+def room(model: ModelSettings, prompt: int, max_tokens: int, param: str) -> int:
+    """Most tokens of the answer: the requested number, or else all that the context leaves.
 
     Raises: ApiError 400 where prompt and answer do not fit the context.
     """
     left = model.context_tokens - prompt
-    if left < max(asked, 1):
+    if left < max(max_tokens, 1):
         message = f"the context is {model.context_tokens} tokens; the prompt has {prompt}"
-        message += f", and {asked} are asked for" if asked else ""
+        message += f", and {max_tokens} are asked for" if max_tokens else ""
         raise ApiError(400, message, param=param, code="context_length_exceeded")
-    return asked or left
+    return max_tokens or left

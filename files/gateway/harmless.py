@@ -45,7 +45,7 @@ class Doubt(Exception):
 
 
 class Value(NamedTuple):
-    """What is known of an expression. `weight`: of how many parts of the request or the template it is made at most."""
+    """Kind of an expression, and its `weight`: the most parts of the request or the template that make it up."""
 
     kind: str = ANY
     weight: int = 1
@@ -77,9 +77,9 @@ class Inspection:
         for node in statements:
             self._count(depth)
             if isinstance(node, nodes.Output):
-                for each in node.nodes:
-                    if not isinstance(each, nodes.TemplateData):
-                        self.value(each, depth + 1)
+                for part in node.nodes:
+                    if not isinstance(part, nodes.TemplateData):
+                        self.value(part, depth + 1)
             elif isinstance(node, nodes.Assign):
                 self._assign(node, depth + 1)
             elif isinstance(node, nodes.If):
@@ -98,8 +98,8 @@ class Inspection:
         self._count(depth)
         self.value(node.test, depth)
         self._branch(node.body, depth)
-        for each in node.elif_:
-            self._if(each, depth)
+        for branch in node.elif_:
+            self._if(branch, depth)
         self._branch(node.else_, depth)
 
     def _branch(self, statements: list[nodes.Node], depth: int) -> None:
@@ -114,7 +114,7 @@ class Inspection:
     def _for(self, node: nodes.For, depth: int) -> None:
         self.value(node.iter, depth)
         targets = node.target.items if isinstance(node.target, nodes.Tuple) else [node.target]
-        names = [each.name for each in targets if isinstance(each, nodes.Name)]
+        names = [target.name for target in targets if isinstance(target, nodes.Name)]
         if node.recursive or len(names) < len(targets):
             raise Doubt
         before = dict(self.names)
@@ -148,18 +148,18 @@ class Inspection:
         return value.kind == NUMBER or isinstance(node, (nodes.Const, nodes.Compare, nodes.Not, nodes.Test))
 
     def value(self, node: nodes.Node, depth: int) -> Value:
-        """What is known of an expression. Raises: Doubt."""
+        """Kind and weight of an expression. Raises: Doubt."""
         self._count(depth)
         look = LOOKS.get(type(node))
         if look is None:
             raise Doubt
-        found = look(self, node, depth + 1)
-        if found.weight > MOST_WEIGHT:
+        value = look(self, node, depth + 1)
+        if value.weight > MOST_WEIGHT:
             raise Doubt
-        return found
+        return value
 
     def sum(self, parts: list[nodes.Node], depth: int) -> Value:
-        """What is made of all parts."""
+        """A value made of all parts."""
         return Value(ANY, max(sum(self.value(part, depth).weight for part in parts), 1))
 
     def constant(self, node: nodes.Const, _depth: int) -> Value:
@@ -179,23 +179,23 @@ class Inspection:
                 raise Doubt
             return Value(NUMBER if node.attr in COUNTS else ANY)
         _known(node.attr)
-        found = self.value(node.node, depth)
-        return Value(ANY, found.weight)
+        owner = self.value(node.node, depth)
+        return Value(ANY, owner.weight)
 
     def item(self, node: nodes.Getitem, depth: int) -> Value:
         """A field, an item, or a part of a list."""
-        found = self.value(node.node, depth)
+        owner = self.value(node.node, depth)
         if isinstance(node.arg, nodes.Slice):
             edges = [node.arg.start, node.arg.stop, node.arg.step]
             if any(self.value(edge, depth).kind != NUMBER for edge in edges if edge is not None):
                 raise Doubt
-            return found
+            return owner
         place = _constant(node.arg)
         if isinstance(place, str):
             _known(place)
         elif self.value(node.arg, depth).kind != NUMBER:
             raise Doubt
-        return Value(ANY, found.weight)
+        return Value(ANY, owner.weight)
 
     def test(self, node: nodes.Test, depth: int) -> Value:
         """True or false."""
@@ -209,14 +209,14 @@ class Inspection:
         """A text or a number made of one value."""
         if node.name not in FILTERS or node.node is None or node.args or node.dyn_args or node.dyn_kwargs:
             raise Doubt
-        for each in node.kwargs:
-            told = _constant(each.value)
-            is_known = node.name == "tojson" and each.key in ("indent", "ensure_ascii")
-            if not is_known or not isinstance(told, int) or told > MOST_INDENT:
+        for keyword in node.kwargs:
+            argument = _constant(keyword.value)
+            is_known = node.name == "tojson" and keyword.key in ("indent", "ensure_ascii")
+            if not is_known or not isinstance(argument, int) or argument > MOST_INDENT:
                 raise Doubt
         self._is_heavy(node.name)
-        found = self.value(node.node, depth)
-        return Value(NUMBER) if node.name in ("length", "count") else Value(ANY, found.weight)
+        operand = self.value(node.node, depth)
+        return Value(NUMBER) if node.name in ("length", "count") else Value(ANY, operand.weight)
 
     def _is_heavy(self, name: str) -> None:
         self._heavy += self._loops > 0 and name in HEAVY
@@ -228,7 +228,7 @@ class Inspection:
         is_plain = not node.dyn_args and not node.dyn_kwargs
         if is_plain and isinstance(node.node, nodes.Name) and node.node.name in FUNCTIONS:
             return self._function(node.node.name, node, depth)
-        has_constants = all(isinstance(_constant(each), (str, int)) for each in node.args)
+        has_constants = all(isinstance(_constant(argument), (str, int)) for argument in node.args)
         if not isinstance(node.node, nodes.Getattr) or node.node.attr not in METHODS:
             raise Doubt
         if not is_plain or not has_constants or node.kwargs:
@@ -238,8 +238,8 @@ class Inspection:
 
     def _function(self, name: str, node: nodes.Call, depth: int) -> Value:
         if name == "namespace":
-            values = [each.value for each in node.kwargs]
-            if node.args or not all(self._is_plain(each, self.value(each, depth)) for each in values):
+            values = [keyword.value for keyword in node.kwargs]
+            if node.args or not all(self._is_plain(value, self.value(value, depth)) for value in values):
                 raise Doubt
             return Value(NAMESPACE)
         if node.kwargs or len(node.args) != 1:
@@ -265,13 +265,13 @@ class Inspection:
 
     def truth(self, node: nodes.Not | nodes.Compare, depth: int) -> Value:
         """True or false."""
-        parts = [each.expr if isinstance(each, nodes.Operand) else each for each in node.iter_child_nodes()]
+        parts = [part.expr if isinstance(part, nodes.Operand) else part for part in node.iter_child_nodes()]
         self.sum(parts, depth)
         return Value()
 
     def either(self, node: nodes.And | nodes.Or | nodes.CondExpr, depth: int) -> Value:
         """A value that any of the parts may be."""
-        return Value(ANY, max(self.value(each, depth).weight for each in node.iter_child_nodes()))
+        return Value(ANY, max(self.value(part, depth).weight for part in node.iter_child_nodes()))
 
 
 LOOKS: dict[type[nodes.Node], Callable[[Inspection, Any, int], Value]] = {

@@ -54,7 +54,7 @@ JSON = "<|constrain|>json"
 
 @dataclass(frozen=True)
 class Form:
-    """What stands in a chat template's place: the variables, and in `source` the fields of messages that are read."""
+    """The substitute for a chat template: its variables, and in `source` the fields of messages that it reads."""
 
     names: frozenset[str] = frozenset({"tools", "reasoning_effort", "model_identity"})
     source: str = "developer message.name message.reasoning_content message.tool_calls"
@@ -65,10 +65,10 @@ class HarmonyPrompter(Tokens):
 
     def __init__(self, folder: Path) -> None:
         """Raises: OSError, ValueError where the folder has no tokenizer, or not the vocabulary of the format."""
-        told = read_json(folder / "tokenizer.json")
-        super().__init__(folder, told)
+        tokenizer = read_json(folder / "tokenizer.json")
+        super().__init__(folder, tokenizer)
         self.template = Form()
-        self._encoding = encoding_of(vocabulary_of(folder, told))
+        self._encoding = encoding_of(vocabulary_of(folder, tokenizer))
         self.stop_ids: tuple[int, ...] = tuple(sorted(self._encoding.stop_tokens_for_assistant_actions()))
 
     async def ids(
@@ -100,9 +100,9 @@ class HarmonyPrompter(Tokens):
         """
         if (size := sum(map(len, texts_in([messages, *tools])))) > most:
             raise TooLong(size, most)
-        said = [_system(variables), *_conversation(messages, tools)]
+        harmony_messages = [_system(variables), *_conversation(messages, tools)]
         try:
-            conversation = Conversation.from_messages(said)
+            conversation = Conversation.from_messages(harmony_messages)
             ids: list[int] = self._encoding.render_conversation_for_completion(conversation, Role.ASSISTANT)
         except HarmonyError as error:
             raise ValueError(str(error)) from None
@@ -117,23 +117,23 @@ class HarmonyPrompter(Tokens):
         return HarmonyReader(self._encoding, tools.names, tools.in_parallel)
 
 
-def vocabulary_of(folder: Path, told: Mapping[str, Any]) -> bytes:
-    """The format's vocabulary as its file has it; `told` is the folder's tokenizer.json.
+def vocabulary_of(folder: Path, tokenizer: Mapping[str, Any]) -> bytes:
+    """The format's vocabulary as its file has it; `tokenizer` is the folder's tokenizer.json.
 
     Raises: ValueError where there is none.
     """
     file = folder / VOCABULARY
-    found = file.read_bytes() if file.exists() else vocabulary_in(told)
-    if (seen := hashlib.sha256(found).hexdigest()) != SHA256:
+    vocabulary = file.read_bytes() if file.exists() else vocabulary_in(tokenizer)
+    if (seen := hashlib.sha256(vocabulary).hexdigest()) != SHA256:
         where = VOCABULARY if file.exists() else "the vocabulary in tokenizer.json"
         message = f"{folder}: {where} is not gpt-oss's: sha256 {seen}, wanted {SHA256}."
         raise ValueError(f"{message} Put OpenAI's {VOCABULARY} there")
-    return found
+    return vocabulary
 
 
-def vocabulary_in(told: Mapping[str, Any]) -> bytes:
+def vocabulary_in(tokenizer: Mapping[str, Any]) -> bytes:
     """The vocabulary of a tokenizer.json of byte-level tokens in tiktoken's form; "" where it is none."""
-    model = told.get("model")
+    model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     ordinary = vocabulary.items() if isinstance(vocabulary, dict) else ()
     tokens = sorted((number, token) for token, number in ordinary if number < ORDINARY)
@@ -163,7 +163,7 @@ def encoding_of(vocabulary: bytes) -> HarmonyEncoding:
 
 def _system(variables: Mapping[str, Any]) -> Message:
     effort, identity = variables.get("reasoning_effort", "medium"), variables.get("model_identity")
-    known = [each.name.lower() for each in ReasoningEffort]
+    known = [level.name.lower() for level in ReasoningEffort]
     if effort not in known:
         message = f"`reasoning_effort` must be one of {', '.join(known)}"
         raise FieldError("reasoning_effort", message, "invalid_value")
@@ -181,18 +181,18 @@ def _conversation(messages: list[dict[str, Any]], tools: Sequence[Mapping[str, A
     first = 0
     while first < len(messages) and messages[first]["role"] in ("system", "developer"):
         first += 1
-    said: list[Message] = []
+    harmony_messages: list[Message] = []
     instructions = "\n\n".join(message["content"] for message in messages[:first])
     if instructions or tools:
         developer = DeveloperContent.new()
         developer = developer.with_instructions(instructions) if instructions else developer
-        described = [ToolDescription.new(**_description(one["function"])) for one in tools]
+        described = [ToolDescription.new(**_description(tool["function"])) for tool in tools]
         developer = developer.with_function_tools(described) if described else developer
-        said.append(Message.from_role_and_content(Role.DEVELOPER, developer))
+        harmony_messages.append(Message.from_role_and_content(Role.DEVELOPER, developer))
     called: dict[str, str] = {}
     for message in messages[first:]:
-        said += _messages(message, called)
-    return said
+        harmony_messages += _messages(message, called)
+    return harmony_messages
 
 
 def _description(function: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,14 +212,14 @@ def _messages(message: dict[str, Any], called: dict[str, str]) -> list[Message]:
         author = Author.new(Role.USER, message["name"]) if "name" in message else Author(role=Role.USER)
         return [Message.from_author_and_content(author, content)]
     calls = message.get("tool_calls", [])
-    said = [_own(message["reasoning_content"], "analysis")] if message.get("reasoning_content") else []
-    said += [_own(content, "commentary" if calls else "final")] if content or not calls else []
+    harmony_messages = [_own(message["reasoning_content"], "analysis")] if message.get("reasoning_content") else []
+    harmony_messages += [_own(content, "commentary" if calls else "final")] if content or not calls else []
     for call in calls:
         function = call["function"]
         called[call["id"]] = function["name"]
         own = _own(json.dumps(function["arguments"], ensure_ascii=False), "commentary")
-        said.append(own.with_recipient(NAMESPACE + function["name"]).with_content_type(JSON))
-    return said
+        harmony_messages.append(own.with_recipient(NAMESPACE + function["name"]).with_content_type(JSON))
+    return harmony_messages
 
 
 def _own(text: str, channel: str) -> Message:

@@ -42,14 +42,14 @@ class HarmonyReader:
         self.thought_tokens = 0
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
-        """What is said with these token ids; the text beside them lacks the format's own words."""
+        """The parts that these token ids complete; the text is not used, because it lacks the format's own words."""
         for identity in ids:
             if self._in_parallel or not self._count:
                 self._take(identity)
         return self._taken()
 
     def end(self) -> list[Part]:
-        """What was held back. A header that was cut off says nothing."""
+        """The parts still held back. An incomplete header adds no text."""
         if self._is_within:
             self._close()
         elif self._in_parallel or not self._count:
@@ -103,8 +103,8 @@ class HarmonyReader:
         if not self._is_call:
             return
         text, self._arguments = "".join(self._arguments), []
-        told = value_of(text) if text.strip() else {}
-        arguments = arguments_of(told) if isinstance(told, dict) else None
+        value = value_of(text) if text.strip() else {}
+        arguments = arguments_of(value) if isinstance(value, dict) else None
         if arguments is None:
             self._tell(Content, text)
             return
@@ -125,19 +125,19 @@ class HarmonyReader:
         self._parts.append(kind(between + text))
 
     def _give_back(self, has_failed: bool = False) -> None:
-        """What was read as a header is text, unless it has the words of one."""
+        """Turns the tokens of a presumed header back into text, unless they include the format's own words."""
         header, self._header = self._header, []
-        words = [one for one in header if self._encoding.is_special_token(one)]
+        words = [identity for identity in header if self._encoding.is_special_token(identity)]
         if has_failed:
             self._parser = None
-        if not [one for one in words if one not in self._stops]:
+        if not [identity for identity in words if identity not in self._stops]:
             self._is_apart = self._is_apart or bool(self._begun)
-            self._unread += [one for one in header if one not in self._stops]
+            self._unread += [identity for identity in header if identity not in self._stops]
             self._plain()
 
     def _plain(self, last: bool = False) -> None:
         """Unread tokens are text as soon as they are whole characters."""
-        unread = [one for one in self._unread if not self._encoding.is_special_token(one)]
+        unread = [identity for identity in self._unread if not self._encoding.is_special_token(identity)]
         try:
             text = self._encoding.decode_utf8(unread)
         except HarmonyError:
@@ -150,5 +150,5 @@ class HarmonyReader:
 
 
 def _id(encoding: HarmonyEncoding, word: str) -> int:
-    (found,) = encoding.encode(word, allowed_special={word})
-    return int(found)
+    (identity,) = encoding.encode(word, allowed_special={word})
+    return int(identity)

@@ -31,19 +31,19 @@ class Identity:
     proxies: frozenset[str]
 
 
-def identity_of(given: Fields) -> Identity:
+def identity_of(section: Fields) -> Identity:
     """The identity that the settings declare.
 
     Raises: FieldError.
     """
-    header, proxies = given.text("header"), given.texts("proxies", MOST_PROXIES)
+    header, proxies = section.text("header"), section.texts("proxies", MOST_PROXIES)
     if not HEADER.fullmatch(header):
-        raise given.wrong("header", "a header's name in small letters")
+        raise section.wrong("header", "a header's name in small letters")
     try:
         addresses = frozenset(str(ipaddress.ip_address(proxy)) for proxy in proxies)
     except ValueError:
-        raise given.wrong("proxies", "a list of IP addresses") from None
-    given.close()
+        raise section.wrong("proxies", "a list of IP addresses") from None
+    section.close()
     return Identity(header.encode(), addresses)
 
 

@@ -51,7 +51,7 @@ def parsed(raw: bytes, bounds: Bounds) -> Any:
 
 
 def marks(raw: bytes) -> int:
-    """How many characters could structure the text, those in its strings too: no fewer than its values."""
+    """Number of characters that could be JSON structure, including those in strings: at least the number of values."""
     return sum(map(raw.count, (b",", b":", b"[", b"{")))
 
 
@@ -97,10 +97,10 @@ def is_deeper(outside: bytes, nesting: int) -> bool:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         raise JsonError("an object gives one name twice")
-    return found
+    return values
 
 
 def _float(word: str) -> float:

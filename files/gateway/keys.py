@@ -1,4 +1,4 @@
-"""Who may ask what: API keys, kept as hashes in a file that is read again when it changes.
+"""API keys and their rights, kept as hashes in a file that is read again when it changes.
 
     {"keys": [{"sha256": "9f86d0…", "prefix": "eh-4k2pxt", "tenant": "search", "models": ["*"], "created": 1763856000,
                "expires": 1767225600, "requests_per_minute": 600, "tokens_per_minute": 100000, "concurrent": 8}],
@@ -35,7 +35,7 @@ MOST, MOST_OF_PERIOD, MOST_COST = 2**31 - 1, 10**15, 10**18
 
 @dataclass(frozen=True)
 class KeyLimits:
-    """What a key may use; 0 is no limit."""
+    """Limits of a key; 0 is no limit."""
 
     requests_per_minute: int = 0
     tokens_per_minute: int = 0
@@ -120,11 +120,11 @@ class Keys:
         """
         if not self.path:
             return NOBODY
-        found = BEARER.fullmatch(authorization or b"")
-        if not found:
+        match = BEARER.fullmatch(authorization or b"")
+        if not match:
             message = "no API key: send the header `Authorization: Bearer KEY`"
             raise ApiError(401, message, code="invalid_api_key")
-        key = self._keys.get(digest_of(found[1])) if len(found[1]) <= LONGEST_KEY else None
+        key = self._keys.get(digest_of(match[1])) if len(match[1]) <= LONGEST_KEY else None
         if key is None or not self.lives(key):
             raise ApiError(401, "this API key is unknown, revoked or expired", code="invalid_api_key")
         return key
@@ -138,24 +138,24 @@ class Keys:
 
 
 def digest_of(key: bytes) -> str:
-    """What the file keeps of a key."""
+    """The hash by which the file holds a key."""
     return hashlib.sha256(key).hexdigest()
 
 
-def keys_of(given: object) -> dict[str, Key]:
+def keys_of(data: object) -> dict[str, Key]:
     """The keys that a parsed file says, by their hash.
 
     Raises: FieldError for anything else in it: a right that is not understood is not granted.
     """
-    top = Fields(given)
+    top = Fields(data)
     listed, tenants = top.value("keys"), _tenants(top)
     top.close()
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise top.wrong("keys", f"a list of up to {MOST_KEYS} keys")
-    found = [_key(Fields(line, f"keys[{number}]"), tenants) for number, line in enumerate(listed)]
-    if len({key.digest for key in found}) != len(found):
+    keys = [_key(Fields(line, f"keys[{number}]"), tenants) for number, line in enumerate(listed)]
+    if len({key.digest for key in keys}) != len(keys):
         raise FieldError("keys", "a key stands in the file twice")
-    return {key.digest: key for key in found}
+    return {key.digest: key for key in keys}
 
 
 def _tenants(top: Fields) -> dict[str, KeyLimits]:
@@ -174,32 +174,32 @@ def _tenants(top: Fields) -> dict[str, KeyLimits]:
     return limits
 
 
-def _limits(given: Fields, names: tuple[str, ...]) -> KeyLimits:
-    numbers = {name: given.whole(name, 0, _most(name), 0) for name in names}
-    currency = given.text("currency", "")
+def _limits(entry: Fields, names: tuple[str, ...]) -> KeyLimits:
+    numbers = {name: entry.whole(name, 0, _most(name), 0) for name in names}
+    currency = entry.text("currency", "")
     if bool(currency) != bool(numbers["cost_per_day"] or numbers["cost_per_month"]):
-        raise given.wrong("currency", "the currency of a budget of money, and absent without one")
+        raise entry.wrong("currency", "the currency of a budget of money, and absent without one")
     if currency and not re.fullmatch(r"[A-Z]{3}", currency):
-        raise given.wrong("currency", "three capital letters")
+        raise entry.wrong("currency", "three capital letters")
     return KeyLimits(**numbers, currency=currency)
 
 
-def _key(given: Fields, tenants: Mapping[str, KeyLimits]) -> Key:
-    digest = given.text("sha256")
+def _key(entry: Fields, tenants: Mapping[str, KeyLimits]) -> Key:
+    digest = entry.text("sha256")
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise given.wrong("sha256", "64 hexadecimal digits")
-    models, tenant = given.texts("models", MOST_KEYS), given.text("tenant")
+        raise entry.wrong("sha256", "64 hexadecimal digits")
+    models, tenant = entry.texts("models", MOST_KEYS), entry.text("tenant")
     key = Key(
         digest=digest,
-        prefix=given.text("prefix"),
+        prefix=entry.text("prefix"),
         tenant=tenant,
         models=frozenset() if models == ["*"] else frozenset(models),
-        expires=given.whole("expires", 0, 2**53, 0),
-        limits=_limits(given, NUMBERS),
+        expires=entry.whole("expires", 0, 2**53, 0),
+        limits=_limits(entry, NUMBERS),
         tenant_limits=tenants.get(tenant, KeyLimits()),
     )
-    given.whole("created", 0, 2**53, 0)  # for people
-    given.close()
+    entry.whole("created", 0, 2**53, 0)  # for people
+    entry.close()
     return key
 
 

@@ -1,4 +1,4 @@
-"""Which process does which work, and whose turn it is; a process that ended is replaced."""
+"""Processes for long work, and the turns of their callers; a process that ended is replaced."""
 
 from __future__ import annotations
 

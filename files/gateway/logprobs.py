@@ -31,8 +31,8 @@ def bytes_of(token: str, is_byte_level: bool) -> bytes:
         if all(letter in LETTERS for letter in token):
             return bytes(LETTERS[letter] for letter in token)
         return token.encode()
-    found = BYTE.fullmatch(token)
-    return bytes([int(found[1], 16)]) if found else token.replace("\u2581", " ").encode()
+    match = BYTE.fullmatch(token)
+    return bytes([int(match[1], 16)]) if match else token.replace("\u2581", " ").encode()
 
 
 def content_of(outputs: Outputs, spelled: Callable[[int], bytes]) -> list[dict[str, Any]]:

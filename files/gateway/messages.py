@@ -31,11 +31,11 @@ async def messages_of(fields: Fields, template: str, pauses: Pauses) -> list[dic
     send the answer of the turn before back whole. Of many messages `AT_ONCE` are read at once, and others have turns
     between.
     """
-    given = fields.items("messages", MOST_MESSAGES)
+    raw_messages = fields.items("messages", MOST_MESSAGES)
     called = _Called()
     reads = _Reads(template)
     messages = []
-    for number, message in enumerate(given, 1):
+    for number, message in enumerate(raw_messages, 1):
         messages.append(_message(fields.within(message, f"messages[{number - 1}]"), reads, called))
         if number % AT_ONCE == 0:
             await pauses.pause()
@@ -52,7 +52,7 @@ class _Called:
 
 @dataclass(frozen=True)
 class _Reads:
-    """What a template does with messages."""
+    """Fields of messages that a template reads."""
 
     template: str
 
@@ -81,7 +81,7 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
         raise FieldError(fields.path("role"), f"`{fields.path('role')}`: {LEGACY}", "unsupported")
     if role not in ROLES:
         raise fields.wrong("role", f"one of {', '.join(ROLES)}")
-    found: dict[str, Any] = {"role": "system" if role == "developer" and "developer" not in reads.template else role}
+    message: dict[str, Any] = {"role": "system" if role == "developer" and "developer" not in reads.template else role}
     calls = _calls(fields, called) if role == "assistant" and fields.has("tool_calls") else []
     fields.only("tool_calls", [], because="only an assistant calls tools")
     fields.only("function_call", because=LEGACY)
@@ -89,31 +89,31 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     fields.ignore("annotations", [], because="a text's annotations are not read")
     refusal = fields.text("refusal", "")
     if role in ("assistant", "tool") and not fields.has("content"):
-        found["content"] = refusal
+        message["content"] = refusal
     else:
-        found["content"] = _content(fields, least=0 if role in ("assistant", "tool") else 1)
+        message["content"] = _content(fields, least=0 if role in ("assistant", "tool") else 1)
     if calls and "tool_calls" in reads.template:
-        found["tool_calls"] = calls
+        message["tool_calls"] = calls
     elif calls:
         _pass_over(fields, "tool_calls")
     if role == "tool":
-        found["tool_call_id"] = fields.text("tool_call_id")
-        if found["tool_call_id"] not in called.identities:
+        message["tool_call_id"] = fields.text("tool_call_id")
+        if message["tool_call_id"] not in called.identities:
             raise fields.wrong("tool_call_id", "the id of a call in a message before it")
-        found |= {"name": fields.text("name")} if fields.has("name") else {}
+        message |= {"name": fields.text("name")} if fields.has("name") else {}
     thought = {name: fields.text(name) for name in ("reasoning_content", "reasoning") if fields.has(name)}
     if thought and not reads.field("reasoning_content"):
         _pass_over(fields, next(iter(thought)))
     elif thought:
-        found["reasoning_content"] = next(iter(thought.values()))
+        message["reasoning_content"] = next(iter(thought.values()))
     if fields.has("name"):
         name = fields.text("name")
         if reads.field("name"):
-            found["name"] = name
+            message["name"] = name
         else:
             _pass_over(fields, "name")
     fields.close()
-    return found
+    return message
 
 
 def _pass_over(fields: Fields, name: str) -> None:
@@ -124,11 +124,12 @@ def _pass_over(fields: Fields, name: str) -> None:
 
 def _calls(fields: Fields, called: _Called) -> list[dict[str, Any]]:
     """The calls of an assistant's message; their ids are known from here on."""
-    given = fields.value("tool_calls")
-    if not isinstance(given, list) or len(given) > MOST_TOOLS:
+    raw_calls = fields.value("tool_calls")
+    if not isinstance(raw_calls, list) or len(raw_calls) > MOST_TOOLS:
         raise fields.wrong("tool_calls", f"a list of up to {MOST_TOOLS} calls")
     return [
-        _call(fields.within(one, f"{fields.path('tool_calls')}[{number}]"), called) for number, one in enumerate(given)
+        _call(fields.within(call, f"{fields.path('tool_calls')}[{number}]"), called)
+        for number, call in enumerate(raw_calls)
     ]
 
 
@@ -152,12 +153,12 @@ def _call(fields: Fields, called: _Called) -> dict[str, Any]:
 def _content(fields: Fields, least: int) -> str:
     if not fields.has("content"):
         raise FieldError(fields.path("content"), f"`{fields.path('content')}` is missing", "missing_required_parameter")
-    given = fields.value("content")
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, list) or not least <= len(given) <= MOST_PARTS:
+    content = fields.value("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list) or not least <= len(content) <= MOST_PARTS:
         raise fields.wrong("content", f"a text, or a list of 1 to {MOST_PARTS} parts")
-    parts = (fields.within(part, f"{fields.path('content')}[{number}]") for number, part in enumerate(given))
+    parts = (fields.within(part, f"{fields.path('content')}[{number}]") for number, part in enumerate(content))
     return "\n".join(_part(part) for part in parts)
 
 

@@ -56,7 +56,7 @@ class Histogram:
         self._sums: dict[Labels, float] = {}
 
     def observe(self, labels: Labels, seconds: float) -> None:
-        """One more of so many seconds."""
+        """Adds one observation of so many seconds."""
         counts = self._buckets.get(labels)
         if counts is None:  # no list is made for nothing: a stream's every event comes by here
             counts = self._buckets[labels] = [0] * (len(self._edges) + 1)
@@ -81,8 +81,8 @@ class Metrics:
     """All that the gateway counts."""
 
     def __init__(self) -> None:
-        asked = ("endpoint", "model", "status")
-        self.requests = Counter("enginehouse_gateway_requests_total", "Requests ended", asked)
+        request_labels = ("endpoint", "model", "status")
+        self.requests = Counter("enginehouse_gateway_requests_total", "Requests ended", request_labels)
         chosen = "Requests of aliases that split or fall back, by the model that was chosen"
         self.aliases = Counter("enginehouse_gateway_alias_requests_total", chosen, ("alias", "model", "instead_of"))
         self.tokens = Counter("enginehouse_gateway_tokens_total", "Tokens of requests ended", ("model", "kind"))
@@ -95,22 +95,22 @@ class Metrics:
         broken = "Streams that began and did not come to their end"
         self.broken = Counter("enginehouse_gateway_streams_broken_total", broken, ("model", "reason"))
         self.seconds = Histogram("enginehouse_gateway_request_seconds", "Of requests ended", ("endpoint", "model"))
-        self._told: set[str] = set()
+        self._initialised: set[str] = set()
 
     def stream_ended(self, model: str, end: str) -> None:
         """A stream that had begun is over; `end` is "" where it has come to its end, else why it has not."""
-        if model not in self._told:  # from 0 on: of a counter that begins at 1 Prometheus sees no increase
-            self._told.add(model)
+        if model not in self._initialised:  # from 0 on: of a counter that begins at 1 Prometheus sees no increase
+            self._initialised.add(model)
             for reason in REASONS:
                 self.broken.add((model, reason), 0)
         if end:
             self.broken.add((model, end if end in REASONS else "other"))
 
     def page(self) -> str:
-        """What `GET /metrics` answers."""
+        """The page of `GET /metrics`."""
         counters = (self.requests, self.aliases, self.tokens, self.broken, self.running)
-        each = (*counters, self.first, self.gaps, self.queued, self.seconds)
-        return "".join(f"{line}\n" for metric in each for line in metric.lines())
+        metrics = (*counters, self.first, self.gaps, self.queued, self.seconds)
+        return "".join(f"{line}\n" for metric in metrics for line in metric.lines())
 
 
 def _braces(names: Labels, values: Labels) -> str:

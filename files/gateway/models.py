@@ -26,7 +26,7 @@ async def one_model(request: Request) -> None:
 
 
 async def version(request: Request) -> None:
-    """What serves is answered, as answers name it in `system_fingerprint`."""
+    """The serving version is answered: the value that answers have in `system_fingerprint`."""
     await request.exchange.json({"version": request.gateway.settings.fingerprint or "enginehouse"})
 
 
@@ -42,8 +42,8 @@ def usable(settings: Settings, key: Key) -> dict[str, ModelSettings]:
 
 def described(name: str, model: ModelSettings) -> dict[str, Any]:
     """OpenAI's fields of a model, and what people ask next."""
-    found: dict[str, Any] = {"id": name, "object": "model", "created": model.created, "owned_by": "enginehouse"}
-    found |= {"kind": model.kind, "root": model.name}
+    fields: dict[str, Any] = {"id": name, "object": "model", "created": model.created, "owned_by": "enginehouse"}
+    fields |= {"kind": model.kind, "root": model.name}
     if model.kind == "llm":
-        return found | {"max_model_len": model.context_tokens}
-    return found | {"max_model_len": model.max_tokens} | ({"dimensions": model.dimensions} if model.dimensions else {})
+        return fields | {"max_model_len": model.context_tokens}
+    return fields | {"max_model_len": model.max_tokens} | ({"dimensions": model.dimensions} if model.dimensions else {})

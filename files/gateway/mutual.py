@@ -1,4 +1,4 @@
-"""Who a gateway is to servers of other hosts, and whom it believes: mutual TLS with certificates of one authority.
+"""Mutual TLS with servers of other hosts: the gateway's identity, and the authority whose certificates it trusts.
 
 Both files are replaced whole when a certificate is renewed. They are read with the settings, and never again: another
 content is another identity, which gets connections of its own while requests on the old ones end.

@@ -70,14 +70,14 @@ async def page(gateway: Gateway, exchange: Exchange) -> None:
 
 async def home(gateway: Gateway, key: Key | None, problem: str) -> bytes:
     """The page of a key's models and usage."""
-    values = told(gateway, key, problem)
+    values = template_variables(gateway, key, problem)
     if key and key is not NOBODY:
         values["usage"] += await asyncio.to_thread(usage_by_day, gateway, key, clock.now())
     return rendered("page.html.j2", path="/", **values)
 
 
-def told(gateway: Gateway, key: Key | None, problem: str) -> dict[str, Any]:
-    """What the page's template is handed."""
+def template_variables(gateway: Gateway, key: Key | None, problem: str) -> dict[str, Any]:
+    """The variables of the page's template."""
     settings = gateway.settings
     named = usable(settings, key) if key else {}
     standing = gateway.standing()
@@ -104,8 +104,8 @@ def row(name: str, model: ModelSettings, standing: dict[str, bool]) -> Row:
 
 def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
     """Each count of the key: its name, its value, what else is to say, and the percentage of the limit, -1 for none."""
-    found = gateway.budgets.usage(key)
-    spent, limits = found.spent, found.limits
+    key_usage = gateway.budgets.usage(key)
+    spent, limits = key_usage.spent, key_usage.limits
     kinds = (
         ("requests in the last minute", 1, spent.requests, limits.requests_per_minute),
         ("tokens in the last minute", 2, spent.tokens, limits.tokens_per_minute),
@@ -114,7 +114,7 @@ def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
         wait = f"all free in {duration(spent.free_in(kind, count))}" if count else ""
         yield name, of(count, limit), wait, share(count, limit)
     yield "requests under way", of(spent.running, limits.concurrent), "", share(spent.running, limits.concurrent)
-    ended = found.ended
+    ended = key_usage.ended
     counts = f"{ended.prompt_tokens:,} tokens of prompts, {ended.completion_tokens:,} of answers"
     yield "requests since this host's gateways started", f"{ended.requests:,}", counts, -1
 

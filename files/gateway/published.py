@@ -15,7 +15,7 @@ FILES = (
     "o200k_base.tiktoken",
 )
 SAMPLED = ("temperature", "top_p", "top_k")
-"""What is taken over of how the weights' authors sample. Releases refuse penalties and min_p that they would ignore,
+"""Sampling defaults taken from the weights' authors. Releases refuse penalties and min_p that they would ignore,
 and a request that named none of them would be refused with them."""
 
 
@@ -31,35 +31,35 @@ def source_of(folder: Path, config: Mapping[str, Any]) -> str:
     """The chat template: the file beside the tokenizer, else the configuration's, of several the default; else ""."""
     if (file := folder / "chat_template.jinja").exists():
         return file.read_text("utf-8")
-    told = config.get("chat_template")
-    if isinstance(told, list):
-        told = {one["name"]: one["template"] for one in told}.get("default")
-    return told if isinstance(told, str) else ""
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        template = {entry["name"]: entry["template"] for entry in template}.get("default")
+    return template if isinstance(template, str) else ""
 
 
 def defaults_of(folder: Path) -> dict[str, float]:
-    """How the weights' authors sample: generation_config.json, where it says that the model samples at all."""
+    """The authors' sampling settings from generation_config.json; none unless it sets `do_sample`."""
     file = folder / "generation_config.json"
-    told = read_json(file) if file.exists() else {}
-    names = SAMPLED if told.get("do_sample") else ()
-    return {name: float(told[name]) for name in names if isinstance(told.get(name), (int, float))}
+    config = read_json(file) if file.exists() else {}
+    names = SAMPLED if config.get("do_sample") else ()
+    return {name: float(config[name]) for name in names if isinstance(config.get(name), (int, float))}
 
 
-def content(told: Any) -> str | None:
+def content(token: Any) -> str | None:
     """The text of a token in tokenizer_config.json, where it is a text or an object."""
-    found = told.get("content") if isinstance(told, dict) else told
-    return found if isinstance(found, str) else None
+    text = token.get("content") if isinstance(token, dict) else token
+    return text if isinstance(text, str) else None
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file."""
-    found = json.loads(path.read_text("utf-8"))
-    if not isinstance(found, dict):
+    value = json.loads(path.read_text("utf-8"))
+    if not isinstance(value, dict):
         raise ValueError(f"{path}: no JSON object")
-    return found
+    return value
 
 
 def stamps(folder: Path) -> list[tuple[int, int] | None]:
     """Differs once one of the files was replaced, written, added or removed."""
-    found = [folder / name for name in FILES]
-    return [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in found]
+    paths = [folder / name for name in FILES]
+    return [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in paths]

@@ -30,7 +30,7 @@ class TextReader:
 
     @property
     def thought_tokens(self) -> int | None:
-        """Those before the mark that ends the thought."""
+        """Tokens before the mark that ends the thought."""
         if self._thoughts is None or self._marks is None:
             return None
         return self._counted if self._thoughts.is_thought else 0
@@ -42,16 +42,16 @@ class TextReader:
             self._counted += not self._is_past and identity != begins
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
-        """What is said with this text."""
+        """The parts that this text completes."""
         if not self._is_past:
             self._count(ids)
         if self._thoughts is None:
             return self._wanted(self._called(text))
-        return self._wanted([part for each in self._thoughts.feed(text) for part in self._through(each)])
+        return self._wanted([part for piece in self._thoughts.feed(text) for part in self._through(piece)])
 
     def end(self) -> list[Part]:
-        """What was held back."""
-        rest = [part for each in self._thoughts.end() for part in self._through(each)] if self._thoughts else []
+        """The parts still held back."""
+        rest = [part for piece in self._thoughts.end() for part in self._through(piece)] if self._thoughts else []
         return self._wanted(rest + (self._calls.end() if self._calls else []))
 
     def _through(self, part: Part) -> list[Part]:

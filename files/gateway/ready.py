@@ -13,12 +13,12 @@ LONGEST_STATUS = 4096
 async def says_ready(url: str, seconds: float = LOOK_SECONDS, context: ssl.SSLContext | None = None) -> bool | None:
     """True for 200, false for 503, None where nobody answers: what was known before then holds."""
     try:
-        return await asyncio.wait_for(_asked(url, context), seconds)
+        return await asyncio.wait_for(_readiness(url, context), seconds)
     except (OSError, ValueError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
         return None
 
 
-async def _asked(url: str, context: ssl.SSLContext | None) -> bool | None:
+async def _readiness(url: str, context: ssl.SSLContext | None) -> bool | None:
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=LONGEST_STATUS, ssl=context)
     try:

@@ -25,14 +25,14 @@ class Thoughts:
         self._parts: list[Part] = []
 
     def feed(self, text: str) -> list[Part]:
-        """What is said with this text."""
+        """The parts that this text completes."""
         self._rest += text
         while self._step(False):
             pass
         return self._taken()
 
     def end(self) -> list[Part]:
-        """What was held back. A thought that was cut off stays one."""
+        """The parts still held back. An incomplete thought stays reasoning."""
         while self._step(True):
             pass
         return self._taken()

@@ -1,4 +1,4 @@
-"""What the endpoints are handed."""
+"""The request as endpoints receive it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Request:
     deployment: str = ""
     """The model that the path names, as Azure's do; it stands for `model`."""
     alias: Alias = field(default_factory=lambda: Alias(""))
-    """What the client's name of the model says besides."""
+    """The alias by which the client named the model: its task, adapter and fallback."""
     _kept: Any = None
     """The parsed body, for the fallback of an alias."""
     _is_read: bool = False
@@ -62,7 +62,7 @@ class Request:
         self.body = await self.gateway.parser.value(raw, bounds, self.key.tenant)
 
     def pay_for(self, size: int) -> None:
-        """So many bytes of text are paid for although no model has them yet.
+        """Charges the key for this many bytes of text before a model has them.
 
         Raises: ApiError 429.
         """
@@ -81,7 +81,7 @@ class Request:
         return Fields(body, ignored=None if refuses else self.exchange.ignored)
 
     def hold_answer(self, size: int) -> None:
-        """So many bytes of an answer will be held until the client has taken them.
+        """Reserves memory for an answer of this many bytes, until the client has taken it.
 
         Raises: ApiError 429, 503.
         """
@@ -135,7 +135,7 @@ class Request:
         return True
 
     def work(self, model: ModelSettings, weight: int, prefix: Prefix = NO_PREFIX) -> Work:
-        """What the fleet is asked to carry."""
+        """The request's work, as the fleet takes it."""
         trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
         fallback = self.gateway.settings.models.get(self.alias.fallback)
         may_wait = fallback is None or not self.gateway.fleet.ready(fallback.servers)
@@ -172,5 +172,5 @@ class Request:
 
     @property
     def seconds(self) -> float:
-        """How long Triton may take."""
+        """Seconds that the model's server may take."""
         return float(self.exchange.limits.request_seconds)

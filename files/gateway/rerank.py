@@ -24,7 +24,7 @@ class Ranked:
 
 
 async def cohere_v1(request: Request) -> None:
-    """One answer for Cohere's first version and for Jina's: each reads its own names in it."""
+    """The same answer serves Cohere's first version and Jina's: each client reads its own field names."""
     fields = request.fields()
     documents = documents_of(fields, request.exchange.limits.documents)
     fields.ignore("max_chunks_per_doc", 1, because="a document is read once, from its beginning")
@@ -67,14 +67,17 @@ async def _cohere(request: Request, fields: Fields, documents: list[str], return
 
 def documents_of(fields: Fields, most: int) -> list[str]:
     """The texts of `documents`: each a text, or an object whose only field is `text`."""
-    given = fields.items("documents", most)
-    return [one if isinstance(one, str) else _text(one, f"documents[{index}]") for index, one in enumerate(given)]
+    documents = fields.items("documents", most)
+    return [
+        document if isinstance(document, str) else _text(document, f"documents[{index}]")
+        for index, document in enumerate(documents)
+    ]
 
 
-def _text(given: object, where: str) -> str:
-    if isinstance(given, dict) and len(given) == 1 and isinstance(given.get("text"), str):
-        return str(given["text"])
-    fields = Fields(given, where)
+def _text(document: object, where: str) -> str:
+    if isinstance(document, dict) and len(document) == 1 and isinstance(document.get("text"), str):
+        return str(document["text"])
+    fields = Fields(document, where)
     text = fields.text("text")
     fields.close()
     return text

@@ -119,7 +119,7 @@ def fields_of(request: LlmRequest, model: str, runtime: str, version: str = "") 
 
 
 def copies_of(request: LlmRequest) -> int:
-    """How often the prompt stands in the completion.
+    """Number of copies of the prompt in the completion.
 
     Engines refuse several sequences of a prompt without sampling; they number answers to several prompts alike.
     """

@@ -1,4 +1,4 @@
-"""What an LLM's answer consists of: text for the client, reasoning before it, and calls of the client's tools."""
+"""Parts of an LLM's answer: text for the client, reasoning before it, and calls of the client's tools."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class Reader(Protocol):
 
     @property
     def thought_tokens(self) -> int | None:
-        """How many tokens of the reasoning came so far, its marks not counted; None where nobody can tell."""
+        """Number of reasoning tokens so far, without the marks; None if it cannot be counted."""
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
-        """What is said with this text and these token ids."""
+        """The parts that this text and these token ids complete."""
 
     def end(self) -> list[Part]:
-        """What was held back until it was clear what it is; nothing comes after it."""
+        """The parts held back as ambiguous; call it last."""
 
 
 def overlap(text: str, word: str) -> int:
-    """How many characters at the end of the text may be the beginning of the word, which is not all there."""
+    """Number of characters at the end of the text that may begin the word, which is not complete yet."""
     for length in range(min(len(word) - 1, len(text)), 0, -1):
         if word.startswith(text[-length:]):
             return length

@@ -1,4 +1,4 @@
-"""How a chat is to be sampled: the fields of OpenAI's request, and the tensors that say so to the LLM.
+"""Sampling of a chat: the fields of OpenAI's request, and the tensors for the LLM.
 
 The tensors are those of the LLM slot's contract. What the slot's own defaults would make of an absent field is not
 what OpenAI's clients expect (32 tokens, no sampling), so those are always said.
@@ -29,7 +29,7 @@ MOST_CHOICES = 1024
 
 @dataclass(frozen=True)
 class Sampling:
-    """What of a request the LLM's tensors say. `max_tokens` 0: as many as the context has room for."""
+    """Sampling settings of a request, for the LLM's tensors. `max_tokens` 0: as many as the context has room for."""
 
     numbers: Mapping[str, float]
     sequences: int
@@ -50,31 +50,31 @@ class Sampling:
 
     def tensors(self, max_tokens: int) -> list[Input]:
         """The inputs of the slot's contract."""
-        found = [int32s("sampling_param_max_tokens", [max_tokens])]
+        inputs = [int32s("sampling_param_max_tokens", [max_tokens])]
         for name, value in self.numbers.items():
             full_name = f"sampling_param_{name}"
-            found.append(int32s(full_name, [int(value)]) if name == "top_k" else fp32(full_name, value))
+            inputs.append(int32s(full_name, [int(value)]) if name == "top_k" else fp32(full_name, value))
         if self.sequences > 1:
-            found.append(int32s("sampling_param_n", [self.sequences]))
+            inputs.append(int32s("sampling_param_n", [self.sequences]))
         if self.seed is not None:
-            found.append(uint64("sampling_param_seed", self.seed))
+            inputs.append(uint64("sampling_param_seed", self.seed))
         if self.stop:
-            found.append(strings("sampling_param_stop", self.stop))
+            inputs.append(strings("sampling_param_stop", self.stop))
         if self.min_tokens:
-            found.append(int32s("sampling_param_min_tokens", [self.min_tokens]))
+            inputs.append(int32s("sampling_param_min_tokens", [self.min_tokens]))
         if self.guide:
             kind, text = self.guide
-            found.append(strings("guided_decoding_guide_type", [kind]))
-            found += [strings("guided_decoding_guide", [text])] if text else []
+            inputs.append(strings("guided_decoding_guide_type", [kind]))
+            inputs += [strings("guided_decoding_guide", [text])] if text else []
         if self.logprobs is not None:
-            found.append(int32s("sampling_param_logprobs", [self.logprobs]))
+            inputs.append(int32s("sampling_param_logprobs", [self.logprobs]))
         if self.logprobs is not None or self.returns_ids:
-            found.append(boolean("return_token_ids", True))
+            inputs.append(boolean("return_token_ids", True))
         if self.stop_ids:
-            found.append(int32s("sampling_param_stop_token_ids", self.stop_ids))
+            inputs.append(int32s("sampling_param_stop_token_ids", self.stop_ids))
         if self.shows_special:
-            found.append(boolean("sampling_param_skip_special_tokens", False))
-        return [*found, *(boolean(name, True) for name in ("return_counts", "return_finish_reason"))]
+            inputs.append(boolean("sampling_param_skip_special_tokens", False))
+        return [*inputs, *(boolean(name, True) for name in ("return_counts", "return_finish_reason"))]
 
 
 def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_guide: str = "") -> Sampling:
@@ -83,7 +83,7 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_
     Refuses: what is out of range, and what the model cannot do.
     """
     numbers = {"temperature": 1.0, **defaults}
-    asked = {
+    requested = {
         "temperature": fields.number("temperature", 0, 2),
         "top_p": fields.number("top_p", 0, 1),
         "min_p": fields.number("min_p", 0, 1),
@@ -92,10 +92,10 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_
         "repetition_penalty": fields.number("repetition_penalty", 0.01, 10),
         "top_k": fields.maybe_whole("top_k", -1, MOST_TOP_K),
     }
-    if asked["top_k"] is not None and asked["top_k"] < 1:  # vLLM's word for all tokens
-        asked["top_k"] = None
+    if requested["top_k"] is not None and requested["top_k"] < 1:  # vLLM's word for all tokens
+        requested["top_k"] = None
         numbers.pop("top_k", None)
-    numbers |= {name: float(value) for name, value in asked.items() if value is not None}
+    numbers |= {name: float(value) for name, value in requested.items() if value is not None}
     if numbers["temperature"] == 0:  # greedy: what narrows a choice says nothing, and TensorRT-LLM refuses some of it
         numbers = {name: value for name, value in numbers.items() if name not in ("top_p", "top_k", "min_p")}
     seed = fields.maybe_whole("seed", -MOST_SEED, MOST_SEED)
@@ -122,10 +122,10 @@ def _most_tokens(fields: Fields) -> int:
 
 
 def _stops(fields: Fields) -> tuple[str, ...]:
-    given = fields.value("stop")
-    listed = [] if given is None else [given] if isinstance(given, str) else given
+    value = fields.value("stop")
+    listed = [] if value is None else [value] if isinstance(value, str) else value
     is_list = isinstance(listed, list) and len(listed) <= MOST_STOPS
-    if not is_list or not all(isinstance(one, str) and one for one in listed):
+    if not is_list or not all(isinstance(text, str) and text for text in listed):
         raise fields.wrong("stop", f"a text, or a list of up to {MOST_STOPS} texts, none of them empty")
     return tuple(listed)
 
@@ -197,35 +197,35 @@ def _structured(fields: Fields) -> tuple[str, tuple[str, str]] | None:
     """vLLM's own forms of a guide, the older and the newer: the field's name, and the guide."""
     forms = [("structured_outputs", fields.inner("structured_outputs"), "")] if fields.has("structured_outputs") else []
     forms.append(("", fields, "guided_"))
-    found: list[tuple[str, tuple[str, str]]] = []
-    for outer, given, prefix in forms:
+    guides: list[tuple[str, tuple[str, str]]] = []
+    for outer, section, prefix in forms:
         for name in ("json", "regex", "choice", "json_object"):
             field = f"{prefix}{name}"
-            if not given.has(field):
+            if not section.has(field):
                 continue
             if name == "json":
-                guide = ("json_schema", json.dumps(_schema_of(given, field), ensure_ascii=False))
+                guide = ("json_schema", json.dumps(_schema_of(section, field), ensure_ascii=False))
             elif name == "regex":
-                guide = ("regex", _pattern(given, field, given.text(field)))
+                guide = ("regex", _pattern(section, field, section.text(field)))
             elif name == "choice":
-                words = given.texts(field, MOST_CHOICES)
+                words = section.texts(field, MOST_CHOICES)
                 if sum(map(len, words)) > MOST_SCHEMA:
-                    raise given.wrong(field, f"choices of at most {MOST_SCHEMA} characters")
-                guide = ("regex", _pattern(given, field, "|".join(map(re.escape, words))))
-            elif given.flag(field):
+                    raise section.wrong(field, f"choices of at most {MOST_SCHEMA} characters")
+                guide = ("regex", _pattern(section, field, "|".join(map(re.escape, words))))
+            elif section.flag(field):
                 guide = ("json", "")
             else:
                 continue
-            found.append((outer or field, guide))
+            guides.append((outer or field, guide))
         for name in ("grammar", "structural_tag"):
-            given.only(f"{prefix}{name}", because="only JSON schemas, regular expressions and choices are held to")
+            section.only(f"{prefix}{name}", because="only JSON schemas, regular expressions and choices are held to")
         if outer:
-            given.close()
+            section.close()
     for name in ("guided_decoding_backend", "guided_whitespace_pattern"):
         fields.ignore(name, because="the engine has one way to hold an answer to a format")
-    if len(found) > 1:
-        raise FieldError(found[1][0], f"`{found[1][0]}`: a second format for one answer", "invalid_value")
-    return found[0] if found else None
+    if len(guides) > 1:
+        raise FieldError(guides[1][0], f"`{guides[1][0]}`: a second format for one answer", "invalid_value")
+    return guides[0] if guides else None
 
 
 def endless(fields: Fields, sampling: Sampling, is_over_http: bool) -> Sampling:
@@ -243,7 +243,7 @@ def refuse_logprobs(sampling: Sampling, has_ids: bool) -> None:
 
 
 def logprobs_of(fields: Fields) -> int | None:
-    """How many other tokens a chat is told beside each of its own; None where it asks for no log probabilities."""
+    """Number of alternative tokens beside each token of the answer; None if no log probabilities are requested."""
     wanted, others = fields.flag("logprobs", False), fields.whole("top_logprobs", 0, MOST_LOGPROBS, 0)
     if others and not wanted:
         raise FieldError("top_logprobs", "`top_logprobs` wants `logprobs` to be true")

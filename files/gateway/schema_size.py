@@ -1,4 +1,4 @@
-"""How large a grammar a JSON schema makes, before an engine compiles it while others wait.
+"""Size of the grammar that a JSON schema makes, known before an engine compiles it while others wait.
 
 A schema of a few bytes can say a text of a billion characters, or a pattern whose repetitions multiply. The size here
 is an upper bound of the rules that a compiler unrolls: repetitions multiply what they repeat, a reference counts as
@@ -111,11 +111,11 @@ class _Sizes:
         return size
 
     def _at(self, reference: str) -> Any:
-        found: Any = self._document
+        node: Any = self._document
         for step in reference.removeprefix("#").strip("/").split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, dict) else None
-        return None if found is self._document else found
+            node = node.get(name) if isinstance(node, dict) else None
+        return None if node is self._document else node
 
 
 def _count(number: float) -> int:
@@ -128,21 +128,21 @@ def pattern_size(pattern: str) -> int:
     """The size of a regular expression with its counted repetitions unrolled; of what no parser reads, its length."""
     sizes, last, place = [0], 0, 0
     while place < len(pattern):
-        if found := QUANTIFIER.match(pattern, place):
-            times = max(int(found[1][:12]), int((found[3] or "0")[:12]), 1)
+        if match := QUANTIFIER.match(pattern, place):
+            times = max(int(match[1][:12]), int((match[3] or "0")[:12]), 1)
             sizes[-1] = min(sizes[-1] + last * (times - 1), ENOUGH)
-            last, place = min(last * times, ENOUGH), found.end()
+            last, place = min(last * times, ENOUGH), match.end()
             continue
-        found = CHARACTERS.match(pattern, place)
-        assert found
-        place = found.end()
-        if found[0] == "(":
+        match = CHARACTERS.match(pattern, place)
+        assert match
+        place = match.end()
+        if match[0] == "(":
             sizes.append(1)
-        elif found[0] == ")" and len(sizes) > 1:
+        elif match[0] == ")" and len(sizes) > 1:
             last = sizes.pop()
             sizes[-1] = min(sizes[-1] + last, ENOUGH)
         else:
-            is_open = len(found[0]) > 1 and found[0][0] == "[" and found[0][-1] != "]"
-            last = len(found[0]) if is_open else 1
+            is_open = len(match[0]) > 1 and match[0][0] == "[" and match[0][-1] != "]"
+            last = len(match[0]) if is_open else 1
             sizes[-1] += last
     return min(sum(sizes), ENOUGH)

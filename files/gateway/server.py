@@ -32,8 +32,8 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
     `awaited`: the connections of the process that have sent none, the one that waits longest first.
     """
 
-    def __init__(self, *given: Any, listen: Listen, awaited: dict[Protocol, None], **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, listen: Listen, awaited: dict[Protocol, None], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._header_seconds, self._header_bytes = listen.header_seconds, listen.header_bytes
         self._most, self._awaited = listen.connections, awaited
         self._waiting: asyncio.TimerHandle | None = None
@@ -86,7 +86,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is waited for."""
+        """Cancels the timer that waits for a header."""
         self._stop_waiting()
         super().connection_lost(exc)
 

@@ -26,7 +26,7 @@ class Mutual:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Where a server listens, and who says that it is ready; `ready_url` "" asks the server itself.
+    """A server's addresses, and the source of its readiness; `ready_url` "": the server itself.
 
     `mutual`: its name on its host, where it is reached over mutual TLS, and `identity` who asks then. `http` is an
     engine's address, and `runtime` its program, of a `version` ("": the newest that the gateway knows).
@@ -42,56 +42,59 @@ class ServerSettings:
     version: str = ""
 
 
-def mutual_of(given: Fields) -> Mutual:
+def mutual_of(section: Fields) -> Mutual:
     """The files that a parsed object names.
 
     Raises: FieldError.
     """
-    found = Mutual(given.text("certificate"), given.text("authority"))
-    given.close()
-    return found
+    mutual = Mutual(section.text("certificate"), section.text("authority"))
+    section.close()
+    return mutual
 
 
-def server_of(name: str, given: Fields, mutual: Mutual | None) -> ServerSettings:
+def server_of(name: str, section: Fields, mutual: Mutual | None) -> ServerSettings:
     """The server that a parsed object says, without its identity.
 
     Raises: FieldError.
     """
-    http = given.text("http", "")
-    found = ServerSettings(
+    http = section.text("http", "")
+    server = ServerSettings(
         name,
-        given.text("grpc", "" if http else None),
-        given.text("ready_url", ""),
-        given.text("mutual", ""),
+        section.text("grpc", "" if http else None),
+        section.text("ready_url", ""),
+        section.text("mutual", ""),
         http=http,
-        runtime=given.text("runtime", None if http else "", choices=("", *RUNTIMES)),
-        version=given.text("version", ""),
+        runtime=section.text("runtime", None if http else "", choices=("", *RUNTIMES)),
+        version=section.text("version", ""),
     )
-    if http and (found.grpc or not found.runtime or urlsplit(f"//{http}").port is None):
-        raise given.wrong("http", "ADDRESS:PORT of an LLM's engine, with its `runtime` and without `grpc`")
-    if not http and (found.runtime or found.version):
-        raise given.wrong("runtime", "absent: only a server with `http` has one")
-    if found.mutual and mutual is None:
-        raise given.wrong("mutual", "absent: the file names no certificate (`mutual`)")
-    scheme = "https" if found.mutual else "http"
-    if found.ready_url and (urlsplit(found.ready_url).scheme, bool(urlsplit(found.ready_url).port)) != (scheme, True):
-        raise given.wrong("ready_url", f"{scheme}://ADDRESS:PORT/ready/SERVER")
-    given.close()
-    return found
+    if http and (server.grpc or not server.runtime or urlsplit(f"//{http}").port is None):
+        raise section.wrong("http", "ADDRESS:PORT of an LLM's engine, with its `runtime` and without `grpc`")
+    if not http and (server.runtime or server.version):
+        raise section.wrong("runtime", "absent: only a server with `http` has one")
+    if server.mutual and mutual is None:
+        raise section.wrong("mutual", "absent: the file names no certificate (`mutual`)")
+    scheme = "https" if server.mutual else "http"
+    ready = urlsplit(server.ready_url)
+    if server.ready_url and (ready.scheme, bool(ready.port)) != (scheme, True):
+        raise section.wrong("ready_url", f"{scheme}://ADDRESS:PORT/ready/SERVER")
+    section.close()
+    return server
 
 
-def refuse_runtimes(given: Fields, kind: str, values: Mapping[str, Any]) -> None:
+def refuse_runtimes(section: Fields, kind: str, values: Mapping[str, Any]) -> None:
     """Refuses a model that asks more of its servers' programs than they can.
 
     Raises: FieldError.
     """
     runtimes = [RUNTIMES[runtime] for runtime in values["runtimes"] if runtime]
     if runtimes and kind != "llm":
-        raise given.wrong("servers", "Triton servers: an LLM's engine serves no encoder")
+        raise section.wrong("servers", "Triton servers: an LLM's engine serves no encoder")
     if values.get("salts") and not all(runtime.has_salts for runtime in runtimes):
-        raise given.wrong("salts", "absent: the model's engine takes no `cache_salt`")
+        raise section.wrong("salts", "absent: the model's engine takes no `cache_salt`")
     if values.get("tool_parser") == "harmony" and not all(runtime.has_ids for runtime in runtimes):
-        raise given.wrong("tool_parser", "another: answers of gpt-oss are read by ids, which its engine does not tell")
+        raise section.wrong(
+            "tool_parser", "another: answers of gpt-oss are read by ids, which its engine does not tell"
+        )
 
 
 def identified(servers: Mapping[str, ServerSettings], mutual: Mutual | None) -> Mapping[str, ServerSettings]:
@@ -102,4 +105,4 @@ def identified(servers: Mapping[str, ServerSettings], mutual: Mutual | None) -> 
     if mutual is None:
         return servers
     who = identity(Path(mutual.certificate), Path(mutual.authority))
-    return {name: replace(each, identity=who) if each.mutual else each for name, each in servers.items()}
+    return {name: replace(server, identity=who) if server.mutual else server for name, server in servers.items()}

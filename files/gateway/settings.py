@@ -75,7 +75,7 @@ USAGE_DAYS = 400
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may be. Whole numbers; `_seconds` are seconds."""
+    """Bounds of requests. Whole numbers; `_seconds` are seconds."""
 
     body_bytes: int = 16 * 2**20
     """Bytes of any body. `body_bounds` lowers it to the most that a model of the endpoint's kind could take."""
@@ -106,7 +106,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Listen:
-    """Where clients, or the edge before them, connect. Every port is a process of its own."""
+    """Address and ports for clients or the balancer before them. Every port is a process of its own."""
 
     address: str = "127.0.0.1"
     ports: tuple[int, ...] = (8080,)
@@ -213,7 +213,7 @@ class Settings:
     prices: Mapping[str, Price] = field(default_factory=dict)
     salt_file: str = ""
     unknown_fields: str = "ignore"
-    """What becomes of fields that no endpoint knows: ignore (the answer names them), or refuse."""
+    """Treatment of fields that no endpoint knows: ignore (the answer names them), or refuse."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages a browser lets read answers; none by default."""
     pages: bool = True
@@ -230,21 +230,21 @@ def read(path: Path) -> Settings:
 
     Raises: OSError, or ValueError where a file does not say what this version reads.
     """
-    found = settings_of(json.loads(path.read_text("utf-8")))
-    return replace(found, servers=identified(found.servers, found.mutual), salt=_salt(found.salt_file))
+    settings = settings_of(json.loads(path.read_text("utf-8")))
+    return replace(settings, servers=identified(settings.servers, settings.mutual), salt=_salt(settings.salt_file))
 
 
-def settings_of(given: object) -> Settings:
+def settings_of(data: object) -> Settings:
     """The settings that a parsed file says.
 
     Raises: FieldError naming the first thing that is missing, unknown, of a wrong type, or names what is not there.
     """
-    top = Fields(given)
+    top = Fields(data)
     mutual = mutual_of(top.inner("mutual")) if top.has("mutual") else None
     servers = {name: server_of(name, top_, mutual) for name, top_ in _named(top, "servers")}
     models = {name: _model(name, fields_, servers) for name, fields_ in _named(top, "models")}
     aliases = {name: _alias(name, fields_, models) for name, fields_ in _named(top, "aliases")}
-    found = Settings(
+    settings = Settings(
         fingerprint=top.text("fingerprint", ""),
         url=_url(top),
         keys_file=top.text("keys_file", ""),
@@ -267,10 +267,10 @@ def settings_of(given: object) -> Settings:
         default_reranker=_default(top, "reranker", models, aliases),
         identity=identity_of(top.inner("identity")) if top.has("identity") else None,
     )
-    if not found.salt_file and any(model.salts for model in models.values()):
+    if not settings.salt_file and any(model.salts for model in models.values()):
         raise top.wrong("salt_file", "the file of a secret: a model has `salts`")
     top.close()
-    return found
+    return settings
 
 
 def _default(top: Fields, kind: str, models: Mapping[str, ModelSettings], aliases: Mapping[str, Alias]) -> str:
@@ -282,12 +282,12 @@ def _default(top: Fields, kind: str, models: Mapping[str, ModelSettings], aliase
     return name
 
 
-def _price(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Price:
+def _price(name: str, section: Fields, models: Mapping[str, ModelSettings]) -> Price:
     if name not in models:
         raise FieldError(f"prices.{name}", f"`prices.{name}`: no model of this file has this name")
-    prompt, cached, completion = (given.number(word, 0, MOST) or 0.0 for word in ("prompt", "cached", "completion"))
-    price = Price(prompt, cached, completion, given.text("currency"))
-    given.close()
+    prompt, cached, completion = (section.number(word, 0, MOST) or 0.0 for word in ("prompt", "cached", "completion"))
+    price = Price(prompt, cached, completion, section.text("currency"))
+    section.close()
     return price
 
 
@@ -299,10 +299,10 @@ def _salt(path: str) -> bytes:
 
 
 def _named(top: Fields, name: str) -> list[tuple[str, Fields]]:
-    given = top.value(name)
-    each = Fields({} if given is None else given, name)
-    names = list(given or {})
-    return [(one, each.inner(one)) for one in names]
+    value = top.value(name)
+    section = Fields({} if value is None else value, name)
+    names = list(value or {})
+    return [(key, section.inner(key)) for key in names]
 
 
 def _url(top: Fields) -> str:
@@ -312,94 +312,94 @@ def _url(top: Fields) -> str:
     return url
 
 
-def _listen(given: Fields) -> Listen:
+def _listen(section: Fields) -> Listen:
     known = Listen()
-    ports = given.items("ports", 256) if given.has("ports") else list(known.ports)
+    ports = section.items("ports", 256) if section.has("ports") else list(known.ports)
     if not all(type(port) is int and 0 < port < 65536 for port in ports) or len(set(ports)) != len(ports):
-        raise given.wrong("ports", "a list of different ports")
-    address = given.text("address", known.address)
-    numbers = {name: given.whole(name, 1, MOST, getattr(known, name)) for name in LISTEN_NUMBERS}
-    notice_seconds = given.whole("notice_seconds", 0, 600, known.notice_seconds)
-    found = Listen(address, tuple(ports), notice_seconds=notice_seconds, **numbers)
-    given.close()
-    return found
+        raise section.wrong("ports", "a list of different ports")
+    address = section.text("address", known.address)
+    numbers = {name: section.whole(name, 1, MOST, getattr(known, name)) for name in LISTEN_NUMBERS}
+    notice_seconds = section.whole("notice_seconds", 0, 600, known.notice_seconds)
+    listen = Listen(address, tuple(ports), notice_seconds=notice_seconds, **numbers)
+    section.close()
+    return listen
 
 
-def _limits(given: Fields) -> Limits:
-    values = {field.name: given.whole(field.name, 1, MOST, cast(int, field.default)) for field in fields(Limits)}
-    given.close()
+def _limits(section: Fields) -> Limits:
+    values = {field.name: section.whole(field.name, 1, MOST, cast(int, field.default)) for field in fields(Limits)}
+    section.close()
     return Limits(**values)
 
 
-def _model(name: str, given: Fields, servers: Mapping[str, ServerSettings]) -> ModelSettings:
-    kind = cast(Kind, given.text("kind", choices=KINDS))
-    named = tuple(given.texts("servers", len(servers) or 1))
+def _model(name: str, section: Fields, servers: Mapping[str, ServerSettings]) -> ModelSettings:
+    kind = cast(Kind, section.text("kind", choices=KINDS))
+    named = tuple(section.texts("servers", len(servers) or 1))
     if unknown := set(named) - set(servers):
-        raise FieldError(given.path("servers"), f"`{given.path('servers')}` names {', '.join(sorted(unknown))}")
+        raise FieldError(section.path("servers"), f"`{section.path('servers')}` names {', '.join(sorted(unknown))}")
     values: dict[str, Any] = {"runtimes": tuple(sorted({servers[server].runtime for server in named}))}
     if kind == "llm":
-        values |= {"context_tokens": given.whole("context_tokens", 1, MOST), "files": given.text("files")}
-        values["salts"] = given.flag("salts", False)
-        values["tool_parser"] = given.text("tool_parser", "", choices=("", *TOOL_PARSERS))
-        values["reasoning_parser"] = given.text("reasoning_parser", "", choices=("", *REASONING_PARSERS))
-        values["guided_decoding"] = given.flag("guided_decoding", False)
+        values |= {"context_tokens": section.whole("context_tokens", 1, MOST), "files": section.text("files")}
+        values["salts"] = section.flag("salts", False)
+        values["tool_parser"] = section.text("tool_parser", "", choices=("", *TOOL_PARSERS))
+        values["reasoning_parser"] = section.text("reasoning_parser", "", choices=("", *REASONING_PARSERS))
+        values["guided_decoding"] = section.flag("guided_decoding", False)
     else:
-        values |= {word: given.whole(word, 1, MOST) for word in ("max_items", "max_tokens")}
+        values |= {word: section.whole(word, 1, MOST) for word in ("max_items", "max_tokens")}
     if kind == "embedder":
-        values["dimensions"] = given.whole("dimensions", 1, MOST)
-        values["tasks"] = tuple(given.texts("tasks", len(TASKS))) if given.has("tasks") else ()
+        values["dimensions"] = section.whole("dimensions", 1, MOST)
+        values["tasks"] = tuple(section.texts("tasks", len(TASKS))) if section.has("tasks") else ()
         if set(values["tasks"]) - set(TASKS):
-            raise given.wrong("tasks", f"a list of {', '.join(TASKS)}")
-    refuse_runtimes(given, kind, values)
-    found = ModelSettings(
-        name, kind, given.text("triton_model", name), named, given.whole("created", 0, 2**53, 0), **values
+            raise section.wrong("tasks", f"a list of {', '.join(TASKS)}")
+    refuse_runtimes(section, kind, values)
+    model = ModelSettings(
+        name, kind, section.text("triton_model", name), named, section.whole("created", 0, 2**53, 0), **values
     )
-    given.close()
-    return found
+    section.close()
+    return model
 
 
-def _alias(name: str, given: Fields, models: Mapping[str, ModelSettings]) -> Alias:
+def _alias(name: str, section: Fields, models: Mapping[str, ModelSettings]) -> Alias:
     if name in models:
         raise FieldError(name, f"`{name}` is a model and an alias")
-    shares = _shares(given, models) if given.has("shares") else ()
+    shares = _shares(section, models) if section.has("shares") else ()
     if shares:
         shorter, model = list[str](), shares[0][0]
-    elif given.has("models"):
-        *shorter, model = _by_length(given, models)
+    elif section.has("models"):
+        *shorter, model = _by_length(section, models)
     else:
-        shorter, model = [], given.text("model", choices=tuple(models))
-    task = given.text("task", "", choices=("", *models[model].tasks))
-    adapter = given.text("adapter", "")
+        shorter, model = [], section.text("model", choices=tuple(models))
+    task = section.text("task", "", choices=("", *models[model].tasks))
+    adapter = section.text("adapter", "")
     if adapter and models[model].kind != "llm":
-        raise given.wrong("adapter", "absent: the model is no LLM")
+        raise section.wrong("adapter", "absent: the model is no LLM")
     if adapter and not all(RUNTIMES[runtime].has_adapters for runtime in models[model].runtimes if runtime):
-        raise given.wrong("adapter", "absent: the model's engine takes no adapter by its name")
-    sticky = cast(Literal["key", "request"], given.text("sticky", "key", choices=("key", "request")))
-    fallback = given.text("fallback", "", choices=("", *models))
+        raise section.wrong("adapter", "absent: the model's engine takes no adapter by its name")
+    sticky = cast(Literal["key", "request"], section.text("sticky", "key", choices=("key", "request")))
+    fallback = section.text("fallback", "", choices=("", *models))
     own = {model, *shorter, *(name for name, _ in shares)}
     kinds = {models[member].kind for member in own | ({fallback} - {""})}
     if fallback in own or (fallback and (len(kinds) > 1 or "embedder" in kinds)):
-        raise given.wrong("fallback", "another LLM or reranker of this file, of the kind that the alias has")
-    given.close()
+        raise section.wrong("fallback", "another LLM or reranker of this file, of the kind that the alias has")
+    section.close()
     return Alias(model, task, adapter, tuple(shorter), shares, sticky, fallback)
 
 
-def _shares(given: Fields, models: Mapping[str, ModelSettings]) -> tuple[tuple[str, int], ...]:
-    value = given.value("shares")
+def _shares(section: Fields, models: Mapping[str, ModelSettings]) -> tuple[tuple[str, int], ...]:
+    value = section.value("shares")
     shares = tuple(value.items()) if isinstance(value, dict) else ()
     is_known = bool(shares) and all(name in models for name, _ in shares)
     kinds = {models[name].kind for name, _ in shares} if is_known else set[Kind]()
     if len(kinds) != 1 or "embedder" in kinds:
-        raise given.wrong("shares", "an object of LLMs or rerankers of this file, with a weight for each")
+        raise section.wrong("shares", "an object of LLMs or rerankers of this file, with a weight for each")
     if not all(type(weight) is int and 0 <= weight <= MOST for _, weight in shares) or not sum(dict(shares).values()):
-        raise given.wrong("shares", "weights that are whole numbers, and not all 0")
+        raise section.wrong("shares", "weights that are whole numbers, and not all 0")
     return shares
 
 
-def _by_length(given: Fields, models: Mapping[str, ModelSettings]) -> list[str]:
-    named = given.texts("models", len(models))
+def _by_length(section: Fields, models: Mapping[str, ModelSettings]) -> list[str]:
+    named = section.texts("models", len(models))
     if not all(name in models and models[name].kind == "llm" for name in named):
-        raise given.wrong("models", "a list of LLMs of this file")
+        raise section.wrong("models", "a list of LLMs of this file")
     if len({models[name].files for name in named}) > 1:
-        raise given.wrong("models", "LLMs of the same `files`: their prompts have the same ids")
+        raise section.wrong("models", "LLMs of the same `files`: their prompts have the same ids")
     return sorted(named, key=lambda name: models[name].context_tokens)

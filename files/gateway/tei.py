@@ -18,9 +18,9 @@ async def embed(request: Request) -> None:
     """The vectors of the texts are answered, in their order."""
     fields = request.fields()
     model, alias = meant(request, fields, "embedder")
-    given = fields.value("inputs")
+    inputs = fields.value("inputs")
     most = request.exchange.limits.inputs
-    texts = [given] if isinstance(given, str) else Fields({"inputs": given}).texts("inputs", most)
+    texts = [inputs] if isinstance(inputs, str) else Fields({"inputs": inputs}).texts("inputs", most)
     options: Options = {"truncate": truncates(fields), "normalize": fields.flag("normalize", True)}
     fields.only("prompt_name", because="a task is part of a model's name, as `name:query`")
     if dimensions := fields.maybe_whole("dimensions", 1, model.dimensions):

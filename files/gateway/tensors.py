@@ -39,12 +39,12 @@ class Output(NamedTuple):
 
     def texts(self) -> list[str]:
         """The values of a BYTES tensor of any shape, flat; what is no UTF-8 is replaced."""
-        raw, found, place = self._of("BYTES"), list[str](), 0
+        raw, texts, place = self._of("BYTES"), list[str](), 0
         while place < len(raw):
             (length,) = struct.unpack_from("<I", raw, place)
-            found.append(raw[place + 4 : place + 4 + length].decode("utf-8", "replace"))
+            texts.append(raw[place + 4 : place + 4 + length].decode("utf-8", "replace"))
             place += 4 + length
-        return found
+        return texts
 
     def text(self) -> str:
         """The values of a BYTES tensor, joined. Of an LLM's event there is one."""

@@ -23,7 +23,7 @@ ANYTHING: dict[str, Any] = {"type": "object"}
 
 @dataclass(frozen=True)
 class Tools:
-    """What a request says of tools; `choice` is none, auto, required, or "=" and the one tool's name."""
+    """A request's tools; `choice` is none, auto, required, or "=" and the only tool's name."""
 
     offered: tuple[Mapping[str, Any], ...] = ()
     choice: str = "none"
@@ -31,8 +31,8 @@ class Tools:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the tools that may be called."""
-        return frozenset(one["function"]["name"] for one in self.offered)
+        """Names of the tools that may be called."""
+        return frozenset(tool["function"]["name"] for tool in self.offered)
 
     @property
     def named(self) -> str:
@@ -40,13 +40,13 @@ class Tools:
         return self.choice[1:] if self.choice.startswith("=") else ""
 
     def guide(self) -> tuple[str, str] | None:
-        """What holds the whole answer to calls, as the slot takes it; None where the model may choose.
+        """The guide that limits the answer to calls, in the slot's form; None if the model may choose.
 
         Raises: FieldError where the tools' schemas cannot be one.
         """
         if self.choice in ("none", "auto"):
             return None
-        schemas = {one["function"]["name"]: one["function"].get("parameters", ANYTHING) for one in self.offered}
+        schemas = {tool["function"]["name"]: tool["function"].get("parameters", ANYTHING) for tool in self.offered}
         schema = schemas[self.named] if self.named else _list_of_calls(schemas, self.in_parallel)
         text = json.dumps(schema, ensure_ascii=False)
         if len(text) > MOST_SCHEMA:
@@ -71,8 +71,8 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
     for name in ("functions", "function_call"):
         fields.only(name, [], "none", because=LEGACY)
     in_parallel = fields.flag("parallel_tool_calls", True)
-    given, choice = fields.value("tools"), fields.value("tool_choice")
-    if given is None or given == []:
+    raw_tools, choice = fields.value("tools"), fields.value("tool_choice")
+    if raw_tools is None or raw_tools == []:
         if choice not in (None, "none", "auto"):
             raise FieldError("tool_choice", "`tool_choice` wants `tools`")
         return Tools()
@@ -83,9 +83,9 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
         raise FieldError("tools", f"`tools`: {NO_PARSER}", "unsupported")
     if "tools" not in template_names:
         raise FieldError("tools", f"`tools`: {NO_TEMPLATE}", "unsupported")
-    if not isinstance(given, list) or len(given) > MOST_TOOLS:
+    if not isinstance(raw_tools, list) or len(raw_tools) > MOST_TOOLS:
         raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
-    offered = tuple(_tool(fields.within(tool, f"tools[{number}]"), word) for number, tool in enumerate(given))
+    offered = tuple(_tool(fields.within(tool, f"tools[{number}]"), word) for number, tool in enumerate(raw_tools))
     tools = Tools(offered, word, in_parallel)
     if len(tools.names) < len(offered):
         raise FieldError("tools", "`tools`: two have the same name", "invalid_value")
@@ -101,16 +101,16 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
     return tools
 
 
-def _choice(given: object, request: Fields) -> tuple[str, frozenset[str] | None]:
+def _choice(choice: object, request: Fields) -> tuple[str, frozenset[str] | None]:
     """The choice, and the names of the only tools that may be called; None if all may be."""
-    if given is None:
+    if choice is None:
         return "auto", None
-    if isinstance(given, str) and given in ("none", "auto", "required"):
-        return given, None
-    if not isinstance(given, dict):
+    if isinstance(choice, str) and choice in ("none", "auto", "required"):
+        return choice, None
+    if not isinstance(choice, dict):
         wanted = "none, auto, required, or an object that names a tool"
         raise FieldError("tool_choice", f"`tool_choice` must be {wanted}", "invalid_value")
-    fields = request.within(given, "tool_choice")
+    fields = request.within(choice, "tool_choice")
     if fields.text("type", choices=("function", "allowed_tools")) == "allowed_tools":
         nested = fields.inner("allowed_tools") if fields.has("allowed_tools") else fields
         mode = nested.text("mode", choices=("auto", "required"))
@@ -134,11 +134,11 @@ def _tool(fields: Fields, choice: str) -> dict[str, Any]:
     name = function.text("name")
     if not NAME.fullmatch(name):
         raise function.wrong("name", "1 to 64 letters, digits, `_` or `-`")
-    found: dict[str, Any] = {"name": name, "description": function.text("description", "")}
+    definition: dict[str, Any] = {"name": name, "description": function.text("description", "")}
     parameters = function.value("parameters")
     if parameters is not None and not isinstance(parameters, dict):
         raise function.wrong("parameters", "a JSON schema")
-    found["parameters"] = {"type": "object", "properties": {}} if parameters is None else parameters
+    definition["parameters"] = {"type": "object", "properties": {}} if parameters is None else parameters
     if function.flag("strict", False) and choice == "auto":
         if not function.passes_over:
             where = function.path("strict")
@@ -147,7 +147,7 @@ def _tool(fields: Fields, choice: str) -> dict[str, Any]:
         function.note("strict")
     function.close()
     fields.close()
-    return {"type": "function", "function": found}
+    return {"type": "function", "function": definition}
 
 
 def _list_of_calls(schemas: Mapping[str, Mapping[str, Any]], in_parallel: bool) -> dict[str, Any]:

@@ -80,8 +80,8 @@ class Triton:
     async def is_ready(self, seconds: float) -> bool:
         """True if the server and all its models are ready; asks, and waits so long at most."""
         try:
-            asked = service_pb2.ServerReadyRequest()
-            answer = await self._stub.ServerReady(asked, timeout=seconds, metadata=self._named)
+            request = service_pb2.ServerReadyRequest()
+            answer = await self._stub.ServerReady(request, timeout=seconds, metadata=self._named)
         except grpc.aio.AioRpcError:
             return False
         return bool(answer.ready)
@@ -99,9 +99,9 @@ class Triton:
         Raises: UpstreamError.
         """
         try:
-            asked = request_of(model, inputs, parameters)
+            request = request_of(model, inputs, parameters)
             metadata = (*self._named, *traced(trace))
-            answer = await self._stub.ModelInfer(asked, timeout=seconds, metadata=metadata)
+            answer = await self._stub.ModelInfer(request, timeout=seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise _upstream(error) from None
         return outputs_of(answer)

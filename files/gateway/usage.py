@@ -362,16 +362,16 @@ class Usage:
         self.periods.add(day, (key, tenant, currency, tokens[0] + tokens[2], cost))
 
     def _write(self, ended: Ended) -> None:
-        with self._told():
+        with self._reporting_errors():
             self._log = self._log or Log(Path(self.folder))
             self._log.add(ended)
 
     def count(self, now: datetime) -> None:
-        """What this process wrote is counted; once a minute that of all others is, and old days are forgotten."""
+        """Counts this process' log; once a minute counts every process' log and deletes old days."""
         self.periods.depart(now)
         if not self.is_counting:
             return
-        with self._lock, self._told():
+        with self._lock, self._reporting_errors():
             self._counters = self._counters or Counters(Path(self.folder))
             if is_new_minute := (minute := f"{now:%Y-%m-%d %H:%M}") != self._looked:
                 self._counters.count_all()
@@ -396,7 +396,7 @@ class Usage:
     def _rows(self, since: str, key: str, tenant: str) -> list[dict[str, Any]]:
         if not self.is_counting:
             return []
-        with self._told():
+        with self._reporting_errors():
             counters = Counters(Path(self.folder))
             try:
                 return list(counters.rows(since, key, tenant))
@@ -407,7 +407,7 @@ class Usage:
     def close(self) -> None:
         """Everything is counted, and this process writes nothing more."""
         log, self._log = self._log, None
-        with self._lock, self._told():
+        with self._lock, self._reporting_errors():
             if log:
                 log.flush()
                 log.close()
@@ -418,7 +418,7 @@ class Usage:
         self._counters = None
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reporting_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError, OverflowError) as error:

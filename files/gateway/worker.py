@@ -133,7 +133,7 @@ class Worker:
         return int(self._process.returncode)
 
     async def _bytes(self, count: int) -> memoryview | None:
-        """So many bytes, where they were received: a copy of a large answer would hold up the loop."""
+        """The next `count` bytes in the buffer that received them: copying a large answer would hold up the loop."""
         loop, got, size = asyncio.get_running_loop(), memoryview(bytearray(count)), 0
         while size < count:
             if not (more := await loop.sock_recv_into(self._channel, got[size : size + PART_BYTES])):

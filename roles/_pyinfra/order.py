@@ -48,6 +48,7 @@ REPLACED = {
     "paramiko.transport.Transport._active_check_timeout": "wakes ten times a second for each silent connection",
     "pyinfra.connectors.ssh.SSHConnector.run_shell_command": "ends the run if one connection breaks (`connections.py`)",
     "pyinfra.connectors.ssh.SSHConnector.connect": "keeps no connection alive (`connections.py`)",
+    "pyinfra.api.inventory.Inventory.make_hosts_and_groups": "reaches this machine by SSH, too (`here.py`)",
 }
 """The attributes that this folder replaces, and what upstream's own does."""
 

@@ -7,9 +7,10 @@ have no suffix, its Ubuntu packages lost theirs with branch 590.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from deploy.slices.host import Slice
+from roles._pyinfra.facts import Installed
 
 PATTERNS = (
     *("nvidia-*", "libnvidia-*", "libcuda1", "cuda-drivers*", "firmware-nvidia*", "linux-modules-nvidia-*"),
@@ -24,15 +25,22 @@ _CANONICAL = r"(linux-modules-nvidia-|nvidia-headless-|libnvidia-compute-|nvidia
 _NVIDIA = (
     r"(nvidia-driver-cuda|nvidia-kernel-open-dkms|nvidia-open|cuda-drivers|nvidia-dkms-(\d+-)?open|libnvidia-compute)"
 )
+_VERSION_OF_CANONICAL = r".*ubuntu0?\.\d\d\.\d\d.*|.*-0ubuntu0.*"
+"""Form of Canonical's versions. Its desktop drivers have names that NVIDIA's repository uses too."""
 _DEBIAN = r"(nvidia-kernel-dkms|nvidia-open-kernel-dkms|nvidia-driver|nvidia-tesla-.*)"
 _FLAVOURS = r"(generic|aws|azure|gcp|gke|ibm|kvm|lowlatency|nvidia|oracle|virtual|cloud-amd64|amd64)"
 _KERNEL = rf"linux-(image-|headers-)?{_FLAVOURS}(-hwe-\d\d\.\d\d|-\d\d\.\d\d)?"
 
 
-def origins(names: Iterable[str]) -> set[str]:
+def origins(packages: Mapping[str, Installed]) -> set[str]:
     """Publishers of the installed driver: canonical, nvidia, debian; empty when there is none."""
     kinds = {"canonical": _CANONICAL, "nvidia": _NVIDIA, "debian": _DEBIAN}
-    return {origin for name in names for origin, expression in kinds.items() if re.fullmatch(expression, name)}
+    publishers = set[str]()
+    for name, package in packages.items():
+        named = {origin for origin, expression in kinds.items() if re.fullmatch(expression, name)}
+        is_canonical = "nvidia" in named and re.fullmatch(_VERSION_OF_CANONICAL, package.version)
+        publishers |= {"canonical"} if is_canonical else named
+    return publishers
 
 
 def of_driver(names: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra.facts import HostFacts, ask_packages, ask_value
 
+DAEMON = "/etc/docker/daemon.json"
 WANTED = {"docker": "docker-ce", "distribution": "docker.io"}
 """The package behind each `Docker(source=…)`."""
 
@@ -95,6 +96,28 @@ def keys_of(words: str) -> dict[str, str]:
     """Keys of daemon.json that flags of a command line set already: the flag as it stands there, by its key."""
     flags = {match[0]: match[1] for word in words.split()[1:] if (match := WORD.match(word))}
     return {FLAGS.get(name, name): flag for flag, name in flags.items()}
+
+
+def settings_file(words: str) -> str:
+    """The file that dockerd's command line names instead of Docker's own daemon.json; empty if it names none."""
+    match = re.search(r"\s--?config-file[=\s]+(\S+)", words)
+    return match[1] if match and match[1] != DAEMON else ""
+
+
+def other_file(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
+    """A finding if dockerd reads another file: it would never see the settings that give containers their GPUs."""
+    if path := settings_file(facts.value("dockerd-words")):
+        yield Refusal(
+            f"{mine.host}: dockerd reads its settings from {path}, and this project writes {DAEMON}",
+            facts={
+                "found": f"--config-file {path} in {facts.value('dockerd-files') or 'docker.service'}",
+                "wanted": f"{DAEMON}, which dockerd reads unasked",
+            },
+            attempt=f"cp {path} {DAEMON} on the host, take --config-file out there, then systemctl daemon-reload and "
+            "systemctl restart docker",
+            state=PREFLIGHT,
+            kind="dockerd-config-file",
+        )
 
 
 def flags_twice(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:

@@ -16,7 +16,7 @@ from roles._pyinfra.facts import HostFacts
 from roles.cards import not_ours_to_cut
 from roles.preflight import haproxy, origins
 from roles.preflight.defaults import Defaults
-from roles.preflight.docker import flags_twice, foreign_docker
+from roles.preflight.docker import flags_twice, foreign_docker, other_file
 from roles.preflight.network import ports, reachable
 from roles.preflight.origins import driver_origins, keep_line
 
@@ -37,6 +37,7 @@ def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: floa
         *confinement(facts, mine),
         *foreign_docker(facts, mine),
         *flags_twice(facts, mine),
+        *other_file(facts, mine),
         *(
             problem
             for unit in haproxy.units_of(mine)[:1]

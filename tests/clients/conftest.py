@@ -29,7 +29,7 @@ if importlib.util.find_spec("openai") is None:  # the project's own environment 
 
 @dataclass
 class House:
-    """The gateway's address and key, and what stands behind it; `run` does something in the small Triton's loop."""
+    """The gateway's address and key, and the servers behind it; `run` runs a coroutine in the small Triton's loop."""
 
     url: str
     key: str
@@ -39,7 +39,7 @@ class House:
     log: Path
 
     def tokens(self, text: str) -> int:
-        """How many the model's own tokenizer counts, nothing put before the text."""
+        """The number of tokens by the model's own tokenizer, without a BOS."""
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(self.weights / "tokenizer.json"))
@@ -62,11 +62,11 @@ def loop_in_a_thread() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
 
 
 @contextlib.contextmanager
-def gateway(told: dict[str, Any], folder: Path) -> Iterator[str]:
+def gateway(gateway_settings: dict[str, Any], folder: Path) -> Iterator[str]:
     """The URL of a gateway's process with these settings, which listens."""
-    (folder / "settings.json").write_text(json.dumps(told))
+    (folder / "settings.json").write_text(json.dumps(gateway_settings))
     words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
-    url = f"http://127.0.0.1:{told['listen']['ports'][0]}"
+    url = f"http://127.0.0.1:{gateway_settings['listen']['ports'][0]}"
     with (folder / "gateway.log").open("wb") as log:
         environment = {**os.environ, "PYTHONPATH": str(FILES)}
         process = subprocess.Popen(words, env=environment, stdout=log, stderr=subprocess.STDOUT)
@@ -90,7 +90,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="session")
 def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """The house of all tests here."""
+    """The gateway of all tests here."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.triton import Triton, serving
     from tests.gateway.weights import written
@@ -103,9 +103,9 @@ def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         context = serving(triton)
         run(context.__aenter__())
         try:
-            told = settings([triton.address], weights, keys, listen={"ports": [free_port()]})
-            told["aliases"]["nomic:document"] = {"model": "nomic", "task": "search_document"}
-            with gateway(told, folder) as url:
+            gateway_settings = settings([triton.address], weights, keys, listen={"ports": [free_port()]})
+            gateway_settings["aliases"]["nomic:document"] = {"model": "nomic", "task": "search_document"}
+            with gateway(gateway_settings, folder) as url:
                 yield House(url, KEY, triton, weights, run, folder / "gateway.log")
         finally:
             run(context.__aexit__(None, None, None))
@@ -116,6 +116,6 @@ def house(session_house: House) -> House:
     """The house, its Triton's memory empty and its script the first one."""
     from tests.gateway.triton import Script
 
-    session_house.triton.asked.clear()
+    session_house.triton.requests.clear()
     session_house.triton.script = Script()
     return session_house

@@ -1,4 +1,4 @@
-"""What of OpenAI's and Cohere's interfaces the tests' gateway offers, as OpenAPI 3.1 in our own words.
+"""The part of OpenAI's and Cohere's interfaces that the tests' gateway offers, as an OpenAPI 3.1 document.
 
 The schemas are those of the settings in tests/gateway/asking.py: an LLM without parsers named `llama`, an embedder
 `nomic` of 4 dimensions, a reranker `bge`. A request that keeps its schema is answered or refused with 400; every answer
@@ -22,18 +22,18 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 
 
-def said(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+def open_object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
     """An object with these fields; unknown ones are ignored. Null counts as absent, as OpenAI's clients send it."""
     return {
         "type": "object",
-        "properties": {name: each if name in required else maybe(each) for name, each in properties.items()},
+        "properties": {name: schema if name in required else maybe(schema) for name, schema in properties.items()},
         "required": list(required),
     }
 
 
-def told(**properties: Schema) -> Schema:
+def closed_object(**properties: Schema) -> Schema:
     """An object that has all of these fields and no other."""
-    return {**said(tuple(properties), **properties), "additionalProperties": False}
+    return {**open_object(tuple(properties), **properties), "additionalProperties": False}
 
 
 def items(of: Schema, least: int = 1, most: int = MOST_MESSAGES) -> Schema:
@@ -69,24 +69,24 @@ SAMPLED: Schema = {
     "n": whole(1, MOST_SEQUENCES),
     "user": TEXT,
 }
-MESSAGE = said(
+MESSAGE = open_object(
     ("role", "content"),
     role=word("system", "developer", "user", "assistant"),
-    content={"anyOf": [TEXT, items(said(("type", "text"), type=word("text"), text=TEXT), 1, MOST_PARTS)]},
+    content={"anyOf": [TEXT, items(open_object(("type", "text"), type=word("text"), text=TEXT), 1, MOST_PARTS)]},
     name=TEXT,
 )
-CHAT = said(
+CHAT = open_object(
     ("model", "messages"),
     model=word("llama", "gpt-4o"),
     messages=items(MESSAGE),
     logprobs=FLAG,
     top_logprobs=whole(0, MOST_LOGPROBS),
     max_completion_tokens=whole(1, MOST),
-    response_format=said(("type",), type=word("text", "json_object")),
+    response_format=open_object(("type",), type=word("text", "json_object")),
     **SAMPLED,
 )
 IDS: Schema = {"type": "array", "items": COUNT, "minItems": 1}
-COMPLETION = said(
+COMPLETION = open_object(
     ("model", "prompt"),
     model=word("llama"),
     prompt={"anyOf": [TEXT, IDS, items({"anyOf": [TEXT, IDS]}, 1, LIMITS.inputs)]},
@@ -94,7 +94,7 @@ COMPLETION = said(
     logprobs=whole(0, MOST_LOGPROBS),
     **SAMPLED,
 )
-EMBEDDING = said(
+EMBEDDING = open_object(
     ("model", "input"),
     model=word("nomic", "nomic:query"),
     input={"anyOf": [TEXT, items(TEXT, 1, LIMITS.inputs)]},
@@ -108,10 +108,13 @@ RERANK: Schema = {
     "top_n": whole(1, MOST),
 }
 TOKEN_LOGPROB: Schema = {"token": {"type": "string"}, "logprob": number(-1e9, 0), "bytes": items(whole(0, 255), 0, 99)}
-LOGPROB = told(**TOKEN_LOGPROB, top_logprobs=items(told(**TOKEN_LOGPROB), 0, MOST_LOGPROBS))
-LOGPROBS = maybe(told(content=items(LOGPROB, 0, 999), refusal={"type": "null"}))
-USAGE = told(
-    prompt_tokens=COUNT, completion_tokens=COUNT, total_tokens=COUNT, prompt_tokens_details=told(cached_tokens=COUNT)
+LOGPROB = closed_object(**TOKEN_LOGPROB, top_logprobs=items(closed_object(**TOKEN_LOGPROB), 0, MOST_LOGPROBS))
+LOGPROBS = maybe(closed_object(content=items(LOGPROB, 0, 999), refusal={"type": "null"}))
+USAGE = closed_object(
+    prompt_tokens=COUNT,
+    completion_tokens=COUNT,
+    total_tokens=COUNT,
+    prompt_tokens_details=closed_object(cached_tokens=COUNT),
 )
 FINISH = word("stop", "length")
 HEAD: Schema = {
@@ -120,41 +123,45 @@ HEAD: Schema = {
     "model": TEXT,
     "system_fingerprint": maybe(TEXT),
 }
-ANSWER = told(role=word("assistant"), content={"type": "string"}, refusal={"type": "null"})
-CHAT_ANSWER = told(
+ANSWER = closed_object(role=word("assistant"), content={"type": "string"}, refusal={"type": "null"})
+CHAT_ANSWER = closed_object(
     **HEAD,
     object=word("chat.completion"),
-    choices=items(told(index=COUNT, message=ANSWER, logprobs=LOGPROBS, finish_reason=FINISH), 1, MOST_SEQUENCES),
+    choices=items(
+        closed_object(index=COUNT, message=ANSWER, logprobs=LOGPROBS, finish_reason=FINISH), 1, MOST_SEQUENCES
+    ),
     usage=USAGE,
 )
 LOGPROB: Schema = {"type": "number", "maximum": 0}
-LISTED = told(
+LISTED = closed_object(
     tokens={"type": "array", "items": {"type": "string"}},
     token_logprobs={"type": "array", "items": LOGPROB},
     top_logprobs=maybe({"type": "array", "items": {"type": "object", "additionalProperties": LOGPROB}}),
     text_offset={"type": "array", "items": COUNT},
 )
-COMPLETION_CHOICE = told(index=COUNT, text={"type": "string"}, logprobs=maybe(LISTED), finish_reason=FINISH)
-COMPLETION_ANSWER = told(
+COMPLETION_CHOICE = closed_object(index=COUNT, text={"type": "string"}, logprobs=maybe(LISTED), finish_reason=FINISH)
+COMPLETION_ANSWER = closed_object(
     **HEAD, object=word("text_completion"), choices=items(COMPLETION_CHOICE, 1, LIMITS.inputs), usage=USAGE
 )
 VECTOR: Schema = {"anyOf": [{"type": "string", "contentEncoding": "base64"}, items({"type": "number"}, 1, 4)]}
-EMBEDDING_ANSWER = told(
+EMBEDDING_ANSWER = closed_object(
     id=TEXT,
     object=word("list"),
-    data=items(told(object=word("embedding"), index=COUNT, embedding=VECTOR), 1, 2048),
+    data=items(closed_object(object=word("embedding"), index=COUNT, embedding=VECTOR), 1, 2048),
     model=TEXT,
-    usage=told(prompt_tokens=COUNT, total_tokens=COUNT),
+    usage=closed_object(prompt_tokens=COUNT, total_tokens=COUNT),
 )
-RANKED = said(("index", "relevance_score"), index=COUNT, relevance_score=number(0, 1), document=told(text=TEXT))
-RERANK_ANSWER = told(
+RANKED = open_object(
+    ("index", "relevance_score"), index=COUNT, relevance_score=number(0, 1), document=closed_object(text=TEXT)
+)
+RERANK_ANSWER = closed_object(
     id=TEXT,
     model=TEXT,
     results=items(RANKED, 1, 10_000),
-    meta=told(api_version=told(version=word("1", "2")), tokens=told(input_tokens=COUNT)),
-    usage=told(prompt_tokens=COUNT, total_tokens=COUNT),
+    meta=closed_object(api_version=closed_object(version=word("1", "2")), tokens=closed_object(input_tokens=COUNT)),
+    usage=closed_object(prompt_tokens=COUNT, total_tokens=COUNT),
 )
-MODEL = said(
+MODEL = open_object(
     ("id", "object", "created", "owned_by", "kind", "root", "max_model_len"),
     id=TEXT,
     object=word("model"),
@@ -165,15 +172,15 @@ MODEL = said(
     max_model_len=COUNT,
     dimensions=COUNT,
 )
-ERROR = told(
+ERROR = closed_object(
     message=TEXT,
-    error=told(message=TEXT, type=TEXT, param=maybe(TEXT), code=maybe(TEXT)),
+    error=closed_object(message=TEXT, type=TEXT, param=maybe(TEXT), code=maybe(TEXT)),
 )
 
 
-USER_MESSAGE = said(("role", "content"), role=word("user"), content=TEXT)
-ITEM = said(("role", "content"), role=word("user", "system", "developer", "assistant"), content=TEXT)
-RESPONSE = said(
+USER_MESSAGE = open_object(("role", "content"), role=word("user"), content=TEXT)
+ITEM = open_object(("role", "content"), role=word("user", "system", "developer", "assistant"), content=TEXT)
+RESPONSE = open_object(
     ("model", "input"),
     model=word("llama", "gpt-4o"),
     input={"anyOf": [TEXT, items(ITEM)]},
@@ -184,23 +191,23 @@ RESPONSE = said(
     store=FLAG,
     parallel_tool_calls=FLAG,
     metadata={"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 16},
-    reasoning=said((), effort=word("none", "minimal", "low", "medium", "high"), summary=word("auto")),
+    reasoning=open_object((), effort=word("none", "minimal", "low", "medium", "high"), summary=word("auto")),
 )
-PART = told(
+PART = closed_object(
     type=word("output_text"), text={"type": "string"}, annotations=items(TEXT, 0, 0), logprobs=items(TEXT, 0, 0)
 )
-OUTPUT = told(
+OUTPUT = closed_object(
     id=TEXT,
     type=word("message"),
     status=word("completed", "incomplete"),
     role=word("assistant"),
     content=items(PART, 1, 1),
 )
-RESPONSE_USAGE = told(
+RESPONSE_USAGE = closed_object(
     input_tokens=COUNT,
-    input_tokens_details=told(cached_tokens=COUNT, cache_write_tokens=COUNT),
+    input_tokens_details=closed_object(cached_tokens=COUNT, cache_write_tokens=COUNT),
     output_tokens=COUNT,
-    output_tokens_details=told(reasoning_tokens=COUNT),
+    output_tokens_details=closed_object(reasoning_tokens=COUNT),
     total_tokens=COUNT,
 )
 RESPONSE_ANSWER: Schema = {
@@ -217,7 +224,7 @@ RESPONSE_ANSWER: Schema = {
     },
     "required": ["id", "object", "created_at", "status", "model", "output", "usage", "store", "tools", "tool_choice"],
 }
-COUNTED = said(("model", "messages"), model=word("llama"), messages=items(USER_MESSAGE), system=TEXT)
+COUNTED = open_object(("model", "messages"), model=word("llama"), messages=items(USER_MESSAGE), system=TEXT)
 ANTHROPIC_SAMPLED: Schema = {
     "max_tokens": whole(1, MOST),
     "temperature": number(0, 2),
@@ -225,27 +232,27 @@ ANTHROPIC_SAMPLED: Schema = {
     "top_k": {"type": "integer", "maximum": MOST},
     "stop_sequences": items({"type": "string", "minLength": 1}, 0, MOST_STOPS),
 }
-ANTHROPIC_MESSAGE = said(
+ANTHROPIC_MESSAGE = open_object(
     ("model", "messages", "max_tokens"),
     model=word("llama"),
     messages=items(USER_MESSAGE),
     system=TEXT,
     **ANTHROPIC_SAMPLED,
 )
-ANTHROPIC_ANSWER = told(
+ANTHROPIC_ANSWER = closed_object(
     id=TEXT,
     type=word("message"),
     role=word("assistant"),
     model=TEXT,
-    content=items(told(type=word("text"), text=TEXT), 0, 1),
+    content=items(closed_object(type=word("text"), text=TEXT), 0, 1),
     stop_reason=word("end_turn", "max_tokens"),
     stop_sequence={"type": "null"},
-    usage=told(
+    usage=closed_object(
         input_tokens=COUNT, cache_creation_input_tokens=COUNT, cache_read_input_tokens=COUNT, output_tokens=COUNT
     ),
 )
-ANTHROPIC_ERROR = told(type=word("error"), error=told(type=TEXT, message=TEXT))
-COHERE_CHAT = said(
+ANTHROPIC_ERROR = closed_object(type=word("error"), error=closed_object(type=TEXT, message=TEXT))
+COHERE_CHAT = open_object(
     ("model", "messages"),
     model=word("llama"),
     messages=items(USER_MESSAGE),
@@ -253,15 +260,15 @@ COHERE_CHAT = said(
     k=whole(0, MOST),
     p=number(0, 1),
 )
-COHERE_COUNTS = told(input_tokens=COUNT, output_tokens=COUNT)
-COHERE_ANSWER = told(
+COHERE_COUNTS = closed_object(input_tokens=COUNT, output_tokens=COUNT)
+COHERE_ANSWER = closed_object(
     id=TEXT,
-    message=told(role=word("assistant"), content=items(told(type=word("text"), text=TEXT), 0, 1)),
+    message=closed_object(role=word("assistant"), content=items(closed_object(type=word("text"), text=TEXT), 0, 1)),
     finish_reason=word("COMPLETE", "MAX_TOKENS"),
-    usage=told(billed_units=COHERE_COUNTS, tokens=COHERE_COUNTS, cached_tokens=COUNT),
+    usage=closed_object(billed_units=COHERE_COUNTS, tokens=COHERE_COUNTS, cached_tokens=COUNT),
 )
-TURN = said(("role",), role=word("USER", "CHATBOT", "SYSTEM"), message=TEXT)
-FIRST_CHAT = said(
+TURN = open_object(("role",), role=word("USER", "CHATBOT", "SYSTEM"), message=TEXT)
+FIRST_CHAT = open_object(
     ("model", "message"),
     model=word("llama"),
     message={"type": "string", "minLength": 1},
@@ -271,15 +278,15 @@ FIRST_CHAT = said(
     k=whole(0, MOST),
     p=number(0, 1),
 )
-FIRST_ANSWER = told(
+FIRST_ANSWER = closed_object(
     response_id=TEXT,
     generation_id=TEXT,
     text=TEXT,
     chat_history=items(TURN, 2, MOST_MESSAGES + 2),
     finish_reason=word("COMPLETE", "MAX_TOKENS"),
-    meta=told(api_version=told(version=word("1")), billed_units=COHERE_COUNTS, tokens=COHERE_COUNTS),
+    meta=closed_object(api_version=closed_object(version=word("1")), billed_units=COHERE_COUNTS, tokens=COHERE_COUNTS),
 )
-COHERE_EMBED = said(
+COHERE_EMBED = open_object(
     ("model", "texts", "input_type"),
     model=word("nomic"),
     texts=items(TEXT, 1, LIMITS.inputs),
@@ -289,12 +296,12 @@ COHERE_EMBED = said(
     output_dimension=whole(1, 4),
 )
 VECTORS = items(VECTOR, 1, LIMITS.inputs)
-EMBED_ANSWER = told(
+EMBED_ANSWER = closed_object(
     id=TEXT,
     response_type=word("embeddings_by_type"),
-    embeddings=said((), float=VECTORS, base64=VECTORS),
+    embeddings=open_object((), float=VECTORS, base64=VECTORS),
     texts=items(TEXT, 1, LIMITS.inputs),
-    meta=told(api_version=told(version=TEXT), billed_units=told(input_tokens=COUNT)),
+    meta=closed_object(api_version=closed_object(version=TEXT), billed_units=closed_object(input_tokens=COUNT)),
 )
 
 
@@ -303,23 +310,25 @@ def json_of(schema: Schema) -> Schema:
 
 
 def operation(answer: Schema, body: Schema | None = None, *errors: int, error: Schema = ERROR) -> Schema:
-    """A path's only method."""
+    """The responses and the request body of a path's only method."""
     statuses = {str(status): {"description": "refused", **json_of(error)} for status in (400, 401, 405, *errors)}
-    found: Schema = {"responses": {"200": {"description": "answered", **json_of(answer)}, **statuses}}
-    return found | ({"requestBody": {"required": True, **json_of(body)}} if body else {})
+    methods: Schema = {"responses": {"200": {"description": "answered", **json_of(answer)}, **statuses}}
+    return methods | ({"requestBody": {"required": True, **json_of(body)}} if body else {})
 
 
 def rerank(version: int) -> Schema:
     """Cohere's first or second version."""
-    document = TEXT if version == 2 else {"anyOf": [TEXT, told(text=TEXT)]}
+    document = TEXT if version == 2 else {"anyOf": [TEXT, closed_object(text=TEXT)]}
     more = {"return_documents": FLAG} if version == 1 else {}
-    body = said(("model", "query", "documents"), documents=items(document, 1, LIMITS.documents), **RERANK, **more)
+    body = open_object(
+        ("model", "query", "documents"), documents=items(document, 1, LIMITS.documents), **RERANK, **more
+    )
     return {"post": operation(RERANK_ANSWER, body, 404, 413, 415)}
 
 
 def specification() -> Schema:
     """The document."""
-    models = operation(told(object=word("list"), data=items(MODEL, 1, 100)))
+    models = operation(closed_object(object=word("list"), data=items(MODEL, 1, 100)))
     named = {"name": "name", "in": "path", "required": True, "schema": word("llama", "nomic", "bge", "nomic:query")}
     paths = {
         "/v1/chat/completions": {"post": operation(CHAT_ANSWER, CHAT, 404, 413, 415)},
@@ -329,7 +338,7 @@ def specification() -> Schema:
             "post": operation(ANTHROPIC_ANSWER, ANTHROPIC_MESSAGE, 404, 413, 415, error=ANTHROPIC_ERROR),
         },
         "/v1/messages/count_tokens": {
-            "post": operation(told(input_tokens=COUNT), COUNTED, 404, 413, 415, error=ANTHROPIC_ERROR),
+            "post": operation(closed_object(input_tokens=COUNT), COUNTED, 404, 413, 415, error=ANTHROPIC_ERROR),
         },
         "/v1/chat": {"post": operation(FIRST_ANSWER, FIRST_CHAT, 404, 413, 415)},
         "/v2/chat": {"post": operation(COHERE_ANSWER, COHERE_CHAT, 404, 413, 415)},

@@ -32,9 +32,9 @@ def test_scores_are_those_of_the_model_asked_directly_best_first(house: House, v
     kind: Any = {1: cohere.Client, 2: cohere.ClientV2}[version]
     with kind(house.key, base_url=house.url) as client:
         answer = client.rerank(model="bge", query=QUERY, documents=DOCUMENTS)
-    found = {each.index: each.relevance_score for each in answer.results}
-    assert found == {index: directly(house, text) for index, text in enumerate(DOCUMENTS)}
-    assert list(found.values()) == sorted(found.values(), reverse=True)
+    scores = {result.index: result.relevance_score for result in answer.results}
+    assert scores == {index: directly(house, text) for index, text in enumerate(DOCUMENTS)}
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
     assert answer.meta.api_version.version == str(version)
     assert answer.meta.tokens.input_tokens == sum(len(text.split()) + 4 for text in DOCUMENTS)  # the model's own count
 
@@ -43,7 +43,7 @@ def test_the_first_version_sends_documents_back_and_takes_them_as_objects(house:
     documents: Any = [{"text": text} for text in DOCUMENTS]
     with cohere.Client(house.key, base_url=house.url) as client:
         answer = client.rerank(model="bge", query=QUERY, documents=documents, top_n=1, return_documents=True)
-    assert [each.document.text for each in answer.results if each.document] == [DOCUMENTS[2]]
+    assert [result.document.text for result in answer.results if result.document] == [DOCUMENTS[2]]
 
 
 @pytest.mark.parametrize(

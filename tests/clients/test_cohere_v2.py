@@ -60,7 +60,7 @@ def test_vectors_are_the_models(calling: House, client: Any) -> None:
     assert plain.embeddings == [vector(text) for text in TEXTS]
 
 
-def test_a_text_becomes_ids_and_they_the_text(calling: House) -> None:
+def test_a_text_is_tokenized_and_detokenized_unchanged(calling: House) -> None:
     with cohere.Client(calling.key, base_url=calling.url) as client:
         tokens = client.tokenize(text="the cat", model="llama", offline=False)
         assert client.detokenize(tokens=tokens.tokens, model="llama", offline=False).text == "the cat"

@@ -18,7 +18,7 @@ from tests.gateway.triton import Event, Script, vector
 
 TEXT = "Hello wörld"
 PROMPT = "<|bos|><|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
-"""What the template makes of the message below."""
+"""The prompt that the template makes of the message below."""
 HELLO: Any = [{"role": "user", "content": "hello"}]
 
 
@@ -88,12 +88,12 @@ def test_several_answers_and_log_probabilities(house: House, client: openai.Open
     assert [choice.message.content for choice in answer.choices] == ["a", "b"]
     assert [choice.finish_reason for choice in answer.choices] == ["length"] * 2
     entries = [choice.logprobs.content for choice in answer.choices if choice.logprobs]
-    assert [each[0].logprob for each in entries if each] == [-0.5, -0.5]
-    assert [len(each[0].top_logprobs) for each in entries if each] == [2, 2]
+    assert [alternatives[0].logprob for alternatives in entries if alternatives] == [-0.5, -0.5]
+    assert [len(alternatives[0].top_logprobs) for alternatives in entries if alternatives] == [2, 2]
 
 
 class Cat(pydantic.BaseModel):
-    """What a model is to answer."""
+    """The class that gives the schema of the model's answer."""
 
     name: str
     legs: int
@@ -103,7 +103,7 @@ def test_an_answer_is_parsed_into_the_class_that_gave_its_schema(house: House, c
     says(house, '{"name": "Tom", ', '"legs": 4}')
     answer = client.chat.completions.parse(model="llama", messages=HELLO, response_format=Cat)
     assert answer.choices[0].message.parsed == Cat(name="Tom", legs=4)
-    tensors = house.triton.asked[0].tensors
+    tensors = house.triton.requests[0].tensors
     assert tensors["guided_decoding_guide_type"] == ["json_schema"]
     assert '"legs"' in tensors["guided_decoding_guide"][0]
 
@@ -133,10 +133,10 @@ TEXTS = ["a", "the cat sat", "", "猫", "on the mat"]
 def directly(house: House, text: str, **options: Any) -> list[float]:
     """The vector that the model itself answers over gRPC."""
     with tritonclient.grpc.InferenceServerClient(house.triton.address) as triton:
-        given = tritonclient.grpc.InferInput("texts", [1, 1], "BYTES")
-        given.set_data_from_numpy(np.array([[text.encode()]], dtype=object))
-        found = triton.infer("nomic", [given], parameters=options).as_numpy("embeddings")
-    return [float(value) for value in found.reshape(-1)]
+        tensor = tritonclient.grpc.InferInput("texts", [1, 1], "BYTES")
+        tensor.set_data_from_numpy(np.array([[text.encode()]], dtype=object))
+        vectors = triton.infer("nomic", [tensor], parameters=options).as_numpy("embeddings")
+    return [float(value) for value in vectors.reshape(-1)]
 
 
 @pytest.mark.parametrize("form", [None, "float", "base64"])
@@ -146,14 +146,14 @@ def test_vectors_are_those_of_the_model_asked_directly(house: House, client: ope
     answer = client.embeddings.create(model="nomic", input=TEXTS, **more)
     wanted = [directly(house, text) for text in TEXTS]
     if form == "base64":
-        assert all(isinstance(each.embedding, str) for each in answer.data)
+        assert all(isinstance(entry.embedding, str) for entry in answer.data)
     else:
-        assert [each.embedding for each in answer.data] == wanted == [vector(text) for text in TEXTS]
-    assert [each.index for each in answer.data] == [0, 1, 2, 3, 4]
+        assert [entry.embedding for entry in answer.data] == wanted == [vector(text) for text in TEXTS]
+    assert [entry.index for entry in answer.data] == [0, 1, 2, 3, 4]
     assert answer.usage.prompt_tokens == sum(len(text.split()) + 2 for text in TEXTS)  # the small model's own count
 
 
-def test_models_are_listed_and_one_is_told_of(client: openai.OpenAI) -> None:
+def test_models_are_listed_and_a_single_model_is_described(client: openai.OpenAI) -> None:
     names = [model.id for model in client.models.list()]
     assert {"llama", "nomic", "nomic:query", "bge"} <= set(names)
     assert client.models.retrieve("nomic:query").id == "nomic:query"
@@ -171,17 +171,17 @@ def test_models_are_listed_and_one_is_told_of(client: openai.OpenAI) -> None:
 def test_a_refusal_is_the_clients_own_exception_with_its_param_and_code(
     house: House, client: openai.OpenAI, more: Any, kind: type[openai.APIStatusError], param: str, code: str
 ) -> None:
-    with pytest.raises(kind) as found:
+    with pytest.raises(kind) as refusal:
         client.chat.completions.create(**{"model": "llama", "messages": HELLO, **more})
-    assert (found.value.param, found.value.code) == (param, code)
-    assert house.triton.asked == []
+    assert (refusal.value.param, refusal.value.code) == (param, code)
+    assert house.triton.requests == []
 
 
 def test_an_unknown_key_is_an_authentication_error(house: House) -> None:
     wrong = openai.OpenAI(base_url=f"{house.url}/v1", api_key="eh-unknown")
-    with wrong, pytest.raises(openai.AuthenticationError) as found:
+    with wrong, pytest.raises(openai.AuthenticationError) as refusal:
         wrong.models.list()
-    assert found.value.code == "invalid_api_key"
+    assert refusal.value.code == "invalid_api_key"
 
 
 FULL = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
@@ -201,21 +201,21 @@ def test_the_client_retries_by_itself_while_the_model_is_full(house: House, stre
     with openai.OpenAI(base_url=f"{house.url}/v1", api_key=house.key, http_client=http) as client:
         answer: Any = client.chat.completions.create(model="llama", messages=HELLO, stream=streams)
         chunks = list(answer) if streams else [answer]
-    told = [chunk.choices[0].delta if streams else chunk.choices[0].message for chunk in chunks]
-    pieces = [each.content for each in told]
+    messages = [chunk.choices[0].delta if streams else chunk.choices[0].message for chunk in chunks]
+    pieces = [message.content for message in messages]
     assert ("".join(piece or "" for piece in pieces), statuses) == (TEXT, [503, 200])
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_client_does_not_retry_what_already_cost_tokens(house: House, client: openai.OpenAI, streams: bool) -> None:
+def test_a_client_does_not_retry_an_answer_that_used_tokens(house: House, client: openai.OpenAI, streams: bool) -> None:
     house.triton.script = Script(error=(grpc.StatusCode.INTERNAL, "x"), error_after=2)
-    with pytest.raises(openai.APIError) as found:
+    with pytest.raises(openai.APIError) as failure:
         answer: Any = client.chat.completions.create(model="llama", messages=HELLO, stream=streams)
         list(answer)
-    assert (found.value.code, len(house.triton.asked)) == ("upstream_error", 1)
+    assert (failure.value.code, len(house.triton.requests)) == ("upstream_error", 1)
 
 
-def test_a_client_that_leaves_its_stream_stops_the_model(house: House, client: openai.OpenAI) -> None:
+def test_a_client_that_closes_its_stream_stops_the_model(house: House, client: openai.OpenAI) -> None:
     house.triton.script = Script(halts_after=1)
     before = house.triton.cancelled
     with client.chat.completions.create(model="llama", messages=HELLO, stream=True) as stream:

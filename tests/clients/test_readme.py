@@ -44,4 +44,4 @@ def test_an_example_runs(house: House, needs: list[str], language: str, text: st
     words = [python_with(needs), str(file)] if language == "python" else ["bash", "-eu", str(file)]
     done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() and house.triton.asked
+    assert done.stdout.strip() and house.triton.requests

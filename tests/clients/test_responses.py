@@ -69,6 +69,6 @@ def test_a_cut_response_is_incomplete(calling: House, client: openai.OpenAI) -> 
     assert response.incomplete_details is not None and response.incomplete_details.reason == "max_output_tokens"
 
 
-def test_what_needs_storage_is_the_clients_own_exception(client: openai.OpenAI) -> None:
+def test_a_field_that_needs_storage_is_the_clients_own_exception(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="stores no responses"):
         client.responses.create(model="llama", input="hello", previous_response_id="resp_1")

@@ -30,15 +30,15 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """An asynchronous test as pytest runs it; one that hangs ends."""
 
     @functools.wraps(test)
-    def run(*given: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*given, **named), SECONDS))
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*arguments, **named), SECONDS))
 
     return run
 
 
 @dataclass
 class Answer:
-    """What came back so far; `events` are the parsed data lines of a stream, `[DONE]` as it is."""
+    """The part of an answer that has arrived; `events` are the parsed data lines of a stream, `[DONE]` as it is."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Conversation:
         return self.answer
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Waits for something to come until it holds."""
+        """Waits for further data until the condition holds."""
         while not holds():
             self.came.clear()
             await self.came.wait()
@@ -100,7 +100,7 @@ class Conversation:
 
 @dataclass
 class RunningGateway:
-    """A gateway and what stands behind it."""
+    """A gateway and the servers behind it."""
 
     app: App
     gateway: Gateway
@@ -108,7 +108,7 @@ class RunningGateway:
     settings_file: Path
     keys_file: Path
     engine: Engine | None = None
-    """The LLM's, which plays the first Triton's scripts."""
+    """The LLM's engine, which plays the first Triton's scripts."""
 
     @property
     def triton(self) -> Triton:
@@ -125,20 +125,20 @@ class RunningGateway:
         query: str = "",
         parts: list[bytes] | None = None,
     ) -> Conversation:
-        """A request that nobody runs yet."""
+        """A request that has not been started."""
         sent = [body if isinstance(body, bytes) else json.dumps(body).encode()] if body is not None else [b""]
-        told = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-        told |= headers or {}
+        sent_headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        sent_headers |= headers or {}
         scope = {
             "type": "http",
             "method": method or ("GET" if body is None and parts is None else "POST"),
             "path": path,
             "query_string": query.encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in told.items()],
+            "headers": [(name.lower().encode(), value.encode()) for name, value in sent_headers.items()],
         }
-        found = Conversation(self.app, scope, parts or sent)
-        found.takes.set()
-        return found
+        conversation = Conversation(self.app, scope, parts or sent)
+        conversation.takes.set()
+        return conversation
 
     async def ask(self, path: str, body: Any = None, **more: Any) -> Answer:
         """The whole answer to a request."""
@@ -166,7 +166,7 @@ def settings(addresses: list[str], weights: Path, keys: Path | None, **more: Any
     shared = {"servers": list(servers), "created": 1763856000}
     encoder = shared | {"max_items": 3, "max_tokens": 512}
     embedder = encoder | {"kind": "embedder", "dimensions": 4, "tasks": ["search_query", "search_document"]}
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "fingerprint": "plan-1",
         "hold_seconds": 30,
         "servers": servers,
@@ -177,7 +177,7 @@ def settings(addresses: list[str], weights: Path, keys: Path | None, **more: Any
         },
         "aliases": {"nomic:query": {"model": "nomic", "task": "search_query"}, "gpt-4o": {"model": "llama"}},
     }
-    return found | ({"keys_file": str(keys)} if keys else {}) | more
+    return document | ({"keys_file": str(keys)} if keys else {}) | more
 
 
 @contextlib.asynccontextmanager
@@ -190,9 +190,9 @@ async def running_gateway(
     runtime: str = "",
     **more: Any,
 ) -> AsyncIterator[RunningGateway]:
-    """A gateway before so many servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
+    """A gateway in front of `tritons` servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
 
-    `llm`: what the settings say besides of llama, whose chat template is `template`. `runtime`: the program of an
+    `llm`: further settings of llama, whose chat template is `template`. `runtime`: the program of an
     engine over HTTP that serves llama instead.
     """
     keys = folder / "keys.json"
@@ -200,21 +200,21 @@ async def running_gateway(
     async with contextlib.AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(serving(Triton())) for _ in range(tritons)]
         addresses, weights = [server.address for server in servers], written(folder / "weights", template)
-        told = settings(addresses, weights, keys if has_keys else None, **more)
+        gateway_settings = settings(addresses, weights, keys if has_keys else None, **more)
         engine = None
         if runtime:
             engine = await stack.enter_async_context(engine_serving(Engine(servers[0], runtime)))
-            told["servers"]["host-0/engine"] = {"http": engine.address, "runtime": runtime}
-            told["models"]["llama"]["servers"] = ["host-0/engine"]
-        told["models"].get("llama", {}).update(llm or {})
-        app = await stack.enter_async_context(opened(folder, told))
+            gateway_settings["servers"]["host-0/engine"] = {"http": engine.address, "runtime": runtime}
+            gateway_settings["models"]["llama"]["servers"] = ["host-0/engine"]
+        gateway_settings["models"].get("llama", {}).update(llm or {})
+        app = await stack.enter_async_context(opened(folder, gateway_settings))
         yield RunningGateway(app, app.gateway, servers, folder / "settings.json", keys, engine)
 
 
 @contextlib.asynccontextmanager
-async def opened(folder: Path, told: dict[str, Any]) -> AsyncIterator[App]:
-    """The application of these settings, at work."""
-    (folder / "settings.json").write_text(json.dumps(told))
+async def opened(folder: Path, gateway_settings: dict[str, Any]) -> AsyncIterator[App]:
+    """The running application with these settings."""
+    (folder / "settings.json").write_text(json.dumps(gateway_settings))
     app = App(Gateway(folder / "settings.json"))
     async with app.running():
         await asyncio.sleep(0)  # the servers are followed
@@ -222,11 +222,11 @@ async def opened(folder: Path, told: dict[str, Any]) -> AsyncIterator[App]:
 
 
 async def becomes(holds: Callable[[], bool]) -> None:
-    """Returns once it holds."""
+    """Returns once the condition holds."""
     while not holds():
         await asyncio.sleep(0.01)
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    """The audit's lines so far."""
+    """The audit lines printed so far."""
     return [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]

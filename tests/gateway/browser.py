@@ -36,7 +36,7 @@ class Browser:
     session: str = ""
     urls: list[str] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
-    """Of documents."""
+    """HTTP statuses of the loaded documents."""
     complaints: list[str] = field(default_factory=list)
     """Warnings and errors of the browser: blocked by the page's policy, or failed requests."""
     loads: int = 0
@@ -70,7 +70,7 @@ class Browser:
         return message
 
     async def loaded(self, loads: int) -> None:
-        """Returns once so many pages were loaded."""
+        """Returns once this many pages were loaded."""
         while self.loads < loads:
             await self._message()
 
@@ -81,7 +81,7 @@ class Browser:
         await self.loaded(loads)
 
     async def sized(self, size: tuple[int, int], scheme: str = "light") -> None:
-        """The window has this size, and its person wants light or dark pages."""
+        """Sets the window's size and the preferred colour scheme."""
         width, height = size
         more = {"deviceScaleFactor": 1, "mobile": size == PHONE}
         await self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, **more)
@@ -95,7 +95,7 @@ class Browser:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **values)
 
     async def type(self, text: str) -> None:
-        """The text stands where the focus is."""
+        """Types the text into the focused element."""
         await self.call("Input.insertText", text=text)
 
     async def nodes(self) -> list[tuple[str, str, bool]]:
@@ -126,7 +126,7 @@ class Browser:
         await self.loaded(loads)
 
     async def html(self) -> str:
-        """The page as it stands."""
+        """The HTML of the current document."""
         root = (await self.call("DOM.getDocument"))["root"]
         return str((await self.call("DOM.getOuterHTML", nodeId=root["nodeId"]))["outerHTML"])
 
@@ -136,7 +136,7 @@ class Browser:
         return str(history["entries"][history["currentIndex"]]["url"])
 
     async def width(self) -> int:
-        """Pixels that the page is wide, those to scroll to included."""
+        """The page's width in pixels, with the part outside the window."""
         return int((await self.call("Page.getLayoutMetrics"))["cssContentSize"]["width"])
 
     async def picture(self) -> bytes:

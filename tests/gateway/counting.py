@@ -8,7 +8,7 @@ from typing import Any
 from gateway.worker import Work, serve
 
 
-def load(_given: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
+def load(_settings: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
     """The work of the process: it counts."""
     count = 0
 

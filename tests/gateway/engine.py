@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from tests.gateway.triton import Asked, Event, Triton
+from tests.gateway.triton import Event, ModelRequest, Triton
 
 SHARED = {
     "model", "prompt", "max_tokens", "n", "temperature", "top_p", "top_k", "min_p", "frequency_penalty", "seed",
@@ -108,7 +108,7 @@ class Engine:
     ) -> None:
         self.bodies.append(body)
         request = remembered(body, headers)
-        self.triton.asked.append(request)
+        self.triton.requests.append(request)
         if name := refusal(body, self.runtime):
             whole(writer, self._error(400, name), 400)
             return
@@ -133,7 +133,7 @@ class Engine:
         while not reader.at_eof():
             await asyncio.sleep(0.005)
 
-    async def _answer(self, body: dict[str, Any], request: Asked, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, body: dict[str, Any], request: ModelRequest, writer: asyncio.StreamWriter) -> None:
         script = self.triton.script
         prompts = body["prompt"] if isinstance(body["prompt"][0], list) else [body["prompt"]]
         request.tensors["sampling_param_n"] = [len(prompts) * body.get("n", 1)]
@@ -195,7 +195,7 @@ class Engine:
         return {"id": "cmpl-1", "object": "text_completion", "choices": choices, "usage": usage_of(body, events)}
 
     def _error(self, status: int, param: str | None = None) -> bytes:
-        """An error with words that must go nowhere."""
+        """An error whose text must not reach clients or logs."""
         error = {"message": "secret words of the engine", "type": "x", "param": param, "code": status}
         value = {"error": error} if self.runtime == "vllm" else {"object": "error", **error}
         return json.dumps(value).encode()
@@ -219,7 +219,7 @@ def usage_of(body: dict[str, Any], events: tuple[Event, ...]) -> dict[str, Any]:
     return usage | ({"prompt_tokens_details": {"cached_tokens": cached}} if cached >= 0 else {})
 
 
-def remembered(body: dict[str, Any], headers: dict[str, str]) -> Asked:
+def remembered(body: dict[str, Any], headers: dict[str, str]) -> ModelRequest:
     """The request by the slot's names, without numbers that change no probability."""
     prompt = body["prompt"]
     tensors: dict[str, Any] = {"prompt_token_ids": prompt[0] if prompt and isinstance(prompt[0], list) else prompt}
@@ -238,7 +238,7 @@ def remembered(body: dict[str, Any], headers: dict[str, str]) -> Asked:
         tensors["lora_name"] = [body["model"]]
     if "cache_salt" in body:
         tensors["cache_salt"] = [body["cache_salt"]]
-    return Asked("llama", "", tensors, {}, headers)
+    return ModelRequest("llama", "", tensors, {}, headers)
 
 
 def whole(writer: asyncio.StreamWriter, content: bytes, status: int) -> None:
@@ -254,7 +254,7 @@ def chunk(writer: asyncio.StreamWriter, content: bytes) -> None:
 
 @contextlib.asynccontextmanager
 async def engine_serving(engine: Engine) -> AsyncIterator[Engine]:
-    """The engine listens on loopback; `address` says where."""
+    """Runs the engine on loopback; `address` holds its host and port."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,8 @@
-"""A stand-in for openai-harmony, whose vocabulary nobody brings to a test: a letter is a token.
+"""A stand-in for openai-harmony, without its vocabulary: each byte is a token.
 
-It keeps what the gateway relies on, as openai-harmony 0.0.8 has it: the vocabulary's place in the environment, texts
-that never become control tokens, where a parser opens, ends and refuses a message, and what it says of a token.
+It keeps the behaviour of openai-harmony 0.0.8 that the gateway relies on: the vocabulary's place in the environment,
+texts that never become control tokens, the tokens at which a parser opens, ends and refuses a message, and the
+parser's state after each token.
 """
 
 from __future__ import annotations
@@ -17,60 +18,60 @@ START, CHANNEL, MESSAGE, CONSTRAIN, END, CALL, RETURN = range(len(SPECIAL))
 
 
 class HarmonyError(Exception):
-    """What the library raises."""
+    """The exception that the library raises."""
 
 
 class Role(Enum):
-    """Of a message."""
+    """The role of a message."""
 
     USER, ASSISTANT, SYSTEM, DEVELOPER, TOOL = "user", "assistant", "system", "developer", "tool"
 
 
 class ReasoningEffort(Enum):
-    """Of the system's message."""
+    """The reasoning effort in the system message."""
 
     LOW, MEDIUM, HIGH = "Low", "Medium", "High"
 
 
-class Told:
-    """Anything that is made by `new` and grows by `with_…`; it remembers what it was told."""
+class Builder:
+    """The library's objects that are built with `new` and `with_…`: keeps every value that was passed."""
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        self.values, self.told = values, named
+        self.values, self.fields = values, named
 
     @classmethod
-    def new(cls, *values: Any, **named: Any) -> Told:
+    def new(cls, *values: Any, **named: Any) -> Builder:
         return cls(*values, **named)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("with_"):
             raise AttributeError(name)
-        return lambda value: (self.told.__setitem__(name.removeprefix("with_"), value), self)[1]
+        return lambda value: (self.fields.__setitem__(name.removeprefix("with_"), value), self)[1]
 
     def text(self) -> str:
-        """All that it was told."""
+        """All values, as text."""
         return " ".join(
-            each.text()
-            if isinstance(each, Told)
-            else " ".join(map(Told.text, each))
-            if isinstance(each, list)
-            else str(each)
-            for each in (*self.values, *self.told.values())
+            part.text()
+            if isinstance(part, Builder)
+            else " ".join(map(Builder.text, part))
+            if isinstance(part, list)
+            else str(part)
+            for part in (*self.values, *self.fields.values())
         )
 
 
-Author = SystemContent = DeveloperContent = ToolDescription = Told
+Author = SystemContent = DeveloperContent = ToolDescription = Builder
 
 
-class Message(Told):
+class Message(Builder):
     """A message."""
 
     @classmethod
     def from_role_and_content(cls, role: Role, content: Any) -> Message:
-        return cls(Told(role=role), content)
+        return cls(Builder(role=role), content)
 
     @classmethod
-    def from_author_and_content(cls, author: Told, content: Any) -> Message:
+    def from_author_and_content(cls, author: Builder, content: Any) -> Message:
         return cls(author, content)
 
 
@@ -86,7 +87,7 @@ class Conversation:
 
 
 class HarmonyEncoding:
-    """Tokens: the control tokens first, then a letter each, of more than a byte one for each byte."""
+    """An encoding with the control tokens first, then a token for each byte."""
 
     def stop_tokens(self) -> list[int]:
         return [END, CALL, RETURN]
@@ -98,19 +99,19 @@ class HarmonyEncoding:
         return token < len(SPECIAL)
 
     def encode(self, text: str, *, allowed_special: Any = frozenset()) -> list[int]:
-        found, place = [], 0
+        tokens, place = [], 0
         while place < len(text):
-            word = next((one for one in SPECIAL if text.startswith(one, place)), "")
+            word = next((control for control in SPECIAL if text.startswith(control, place)), "")
             if word and (allowed_special == "all" or word in allowed_special):
-                found.append(SPECIAL.index(word))
+                tokens.append(SPECIAL.index(word))
                 place += len(word)
             else:
-                found += [byte + 100 for byte in text[place].encode()]
+                tokens += [byte + 100 for byte in text[place].encode()]
                 place += 1
-        return found
+        return tokens
 
     def raw(self, tokens: Sequence[int]) -> bytes:
-        return b"".join(SPECIAL[one].encode() if one < 100 else bytes([one - 100]) for one in tokens)
+        return b"".join(SPECIAL[token].encode() if token < 100 else bytes([token - 100]) for token in tokens)
 
     def decode(self, tokens: Sequence[int]) -> str:
         return self.raw(tokens).decode("utf-8", "replace")
@@ -122,19 +123,19 @@ class HarmonyEncoding:
             raise HarmonyError(str(error)) from None
 
     def render_conversation_for_completion(self, conversation: Conversation, role: Role) -> list[int]:
-        found: list[int] = []
+        tokens: list[int] = []
         for message in conversation.messages:
             author, content = message.values
-            who = author.values[-1] if len(author.values) > 1 else (author.told.get("role") or author.values[0]).value
-            header = who + "".join(f" to={to}" for to in [message.told.get("recipient")] if to)
-            found += [START, *self.encode(header)]
-            if "channel" in message.told:
-                found += [CHANNEL, *self.encode(message.told["channel"])]
-            if kind := message.told.get("content_type"):
-                found += [*self.encode(" "), CONSTRAIN, *self.encode(kind.removeprefix("<|constrain|>"))]
-            found += [MESSAGE, *self.encode(content.text() if isinstance(content, Told) else content)]
-            found.append(CALL if who == "assistant" and "recipient" in message.told else END)
-        return [*found, START, *self.encode(role.value)]
+            who = author.values[-1] if len(author.values) > 1 else (author.fields.get("role") or author.values[0]).value
+            header = who + "".join(f" to={to}" for to in [message.fields.get("recipient")] if to)
+            tokens += [START, *self.encode(header)]
+            if "channel" in message.fields:
+                tokens += [CHANNEL, *self.encode(message.fields["channel"])]
+            if kind := message.fields.get("content_type"):
+                tokens += [*self.encode(" "), CONSTRAIN, *self.encode(kind.removeprefix("<|constrain|>"))]
+            tokens += [MESSAGE, *self.encode(content.text() if isinstance(content, Builder) else content)]
+            tokens.append(CALL if who == "assistant" and "recipient" in message.fields else END)
+        return [*tokens, START, *self.encode(role.value)]
 
 
 class StreamableParser:

@@ -44,7 +44,7 @@ class Scene:
     triton: real_triton.Server
     weights: Path
     spans: Path = Path()
-    """What is kept of traces."""
+    """The file that holds the received spans."""
 
 
 @contextlib.contextmanager
@@ -98,33 +98,37 @@ def llm(weights: Path) -> ServerSlice:
     server = plan(**main()).slices[0].servers[0]
     (model,) = [model for model in server.models if model.kind == "llm"]
     kept = {name: model.settings[name] for name in ("backend", "max_batch_size", "triton_config")}
-    told = kept | {"model": str(weights), "max_seq_len": CONTEXT_TOKENS, "guided_decoding_backend": "xgrammar"}
-    return replace(server, models=(replace(model, name="llama", settings=told),))
+    model_settings = kept | {
+        "model": str(weights),
+        "max_seq_len": CONTEXT_TOKENS,
+        "guided_decoding_backend": "xgrammar",
+    }
+    return replace(server, models=(replace(model, name="llama", settings=model_settings),))
 
 
 @contextlib.asynccontextmanager
 async def running_gateway(scene: Scene, folder: Path, **more: int) -> AsyncIterator[RunningGateway]:
     """A gateway before that Triton, which asks for no key."""
-    told = settings([scene.triton.grpc], scene.weights, None, **more)
-    told["models"]["llama"]["context_tokens"] = CONTEXT_TOKENS
-    told["models"]["nomic"]["dimensions"] = 64
-    async with opened(folder, told) as app:
+    gateway_settings = settings([scene.triton.grpc], scene.weights, None, **more)
+    gateway_settings["models"]["llama"]["context_tokens"] = CONTEXT_TOKENS
+    gateway_settings["models"]["nomic"]["dimensions"] = 64
+    async with opened(folder, gateway_settings) as app:
         yield RunningGateway(app, app.gateway, [], folder / "settings.json", folder / "none")
 
 
 def directly(scene: Scene, model: str, parameters: dict[str, Any], **inputs: list[list[str]]) -> list[float]:
-    """What the model answers to KServe's plain HTTP: the values of its first output."""
+    """The values of the model's first output, requested over KServe's HTTP interface."""
     tensors = [
         {"name": name, "datatype": "BYTES", "shape": [len(rows), len(rows[0])], "data": rows[0]}
         for name, rows in inputs.items()
     ]
     body = json.dumps({"inputs": tensors, "parameters": parameters}).encode()
     with urllib.request.urlopen(f"http://{scene.triton.http}/v2/models/{model}/infer", body, timeout=300) as reply:
-        return next(each["data"] for each in json.load(reply)["outputs"] if each["name"] != "token_counts")
+        return next(output["data"] for output in json.load(reply)["outputs"] if output["name"] != "token_counts")
 
 
 def running_requests(scene: Scene) -> float:
-    """What the slot says of the requests that it has taken in and not answered to the end."""
+    """The number of requests that the slot reports as running."""
     with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=300) as page:
         lines = page.read().decode().splitlines()
     (line,) = [line for line in lines if line.startswith("enginehouse_llm_running_requests{")]

@@ -43,11 +43,11 @@ def two_models(folder: Path, **alias: Any) -> dict[str, Any]:
 
 
 def counts(front: RunningGateway) -> list[int]:
-    return [len(triton.asked) for triton in front.tritons]
+    return [len(triton.requests) for triton in front.tritons]
 
 
 @in_loop
-async def test_a_split_follows_its_weights_by_request_and_says_which_model_answered(
+async def test_a_split_follows_its_weights_and_names_the_model_that_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alias = {"shares": {"llama": 50, "next": 50}, "sticky": "request"}
@@ -56,7 +56,7 @@ async def test_a_split_follows_its_weights_by_request_and_says_which_model_answe
         page = front.gateway.metrics.page()
     named = [answer.headers["x-enginehouse-model"] for answer in answers]
     assert {answer.json()["model"] for answer in answers} == {"chat"}
-    assert 10 <= named.count("next") == len(front.tritons[1].asked) <= 50
+    assert 10 <= named.count("next") == len(front.tritons[1].requests) <= 50
     assert [(line["alias"], line["model"]) for line in lines(capsys)] == [("chat", name) for name in named]
     of_next = 'enginehouse_gateway_alias_requests_total{alias="chat",model="next",instead_of=""}'
     assert f"{of_next} {named.count('next')}" in page
@@ -107,7 +107,7 @@ async def test_a_fallback_answers_if_the_model_fails_before_the_first_token_and_
 
 
 @in_loop
-async def test_a_request_that_the_fallback_cannot_take_hears_of_its_own_model(tmp_path: Path) -> None:
+async def test_a_request_the_fallback_cannot_take_gets_the_error_of_its_own_model(tmp_path: Path) -> None:
     values = two_models(tmp_path, model="llama", fallback="next")
     async with running_gateway(tmp_path, tritons=2, **values) as front:
         front.tritons[0].is_ready = False
@@ -153,7 +153,7 @@ async def test_a_split_is_listed_with_the_context_that_all_of_its_models_have(tm
         {"model": "llama", "fallback": "next", "sticky": "day"},
     ],
 )
-def test_an_alias_that_cannot_be_is_refused(tmp_path: Path, alias: dict[str, Any]) -> None:
+def test_an_impossible_alias_is_refused(tmp_path: Path, alias: dict[str, Any]) -> None:
     values = settings(["127.0.0.1:1", "127.0.0.1:2"], tmp_path, None)
     two = two_models(tmp_path, **alias)
     values["models"] |= two["models"]

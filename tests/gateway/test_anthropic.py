@@ -1,4 +1,4 @@
-"""Anthropic's Messages: what the model is shown, the blocks and events of an answer, and what is refused."""
+"""Anthropic's Messages: the model's input, the blocks and events of an answer, and refused requests."""
 
 import json
 from itertools import groupby
@@ -34,7 +34,7 @@ async def test_a_message_is_answered_as_blocks_with_its_usage(tmp_path: Path) ->
     system = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
     async with plain_gateway(tmp_path) as front:
         answer = (await front.ask(PATH, body(system=system, metadata={"user_id": "u"}, top_k=5))).json()
-        tensors, prompt = front.triton.asked[-1].tensors, prompt_of(front)
+        tensors, prompt = front.triton.requests[-1].tensors, prompt_of(front)
     assert "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n1?<|im_end|>" in prompt
     assert (tensors["sampling_param_max_tokens"], tensors["sampling_param_top_k"]) == ([50], [5])
     assert (answer["type"], answer["role"], answer["model"]) == ("message", "assistant", "llama")
@@ -75,7 +75,7 @@ async def test_a_stream_has_every_event_in_order(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_results_of_tools_and_thoughts_are_shown_to_the_model(tmp_path: Path) -> None:
+async def test_tool_results_and_thinking_reach_the_model(tmp_path: Path) -> None:
     turn = [
         {"role": "user", "content": "1?"},
         {"role": "assistant", "content": [
@@ -145,7 +145,7 @@ async def test_calls_of_the_beta_client_are_answered(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_an_answer_that_was_cut_says_so(tmp_path: Path) -> None:
+async def test_a_truncated_answer_has_stop_reason_max_tokens(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         front.triton.script = spoken("Hel", finish="length")
         assert (await front.ask(PATH, body())).json()["stop_reason"] == "max_tokens"
@@ -157,7 +157,7 @@ async def test_an_answer_may_be_asked_for_that_is_longer_than_the_context_has_ro
     async with running_gateway(tmp_path, context_tokens=400) as front:
         front.triton.script = spoken("Hel", finish="length")
         cut = (await front.ask(PATH, body(max_tokens=32_000))).json()
-        allowed_tokens = front.triton.asked[-1].tensors["sampling_param_max_tokens"][0]
+        allowed_tokens = front.triton.requests[-1].tensors["sampling_param_max_tokens"][0]
         streamed = events(await front.ask(PATH, body(max_tokens=32_000, stream=True)))
         front.triton.script = spoken("Hello")
         ended = (await front.ask(PATH, body(max_tokens=32_000))).json()
@@ -169,10 +169,10 @@ async def test_an_answer_may_be_asked_for_that_is_longer_than_the_context_has_ro
 
 
 @in_loop
-async def test_a_thread_is_refused_with_the_code_after_which_clients_send_the_history(tmp_path: Path) -> None:
+async def test_a_thread_is_refused_with_the_code_that_makes_clients_send_the_history(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = await front.ask(PATH, body(thread={"id": "thread_1"}))
-        assert not front.triton.asked
+        assert not front.triton.requests
     assert (answer.status, answer.error["details"]["error_code"]) == (400, "thread_unsupported_request")
 
 
@@ -189,7 +189,7 @@ async def test_a_stream_that_breaks_ends_with_the_error(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_thinking_is_switched_as_the_client_says(tmp_path: Path) -> None:
+async def test_a_client_enables_and_disables_thinking(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         await front.ask(PATH, body(thinking={"type": "disabled"}))
         assert prompt_of(front).endswith("<think>\n\n</think>\n\n")
@@ -198,12 +198,12 @@ async def test_thinking_is_switched_as_the_client_says(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_demanded_call_keeps_its_schema(tmp_path: Path) -> None:
+async def test_a_required_tool_call_keeps_its_schema(tmp_path: Path) -> None:
     choice = {"type": "tool", "name": "add", "disable_parallel_tool_use": True}
     async with running_gateway(tmp_path) as front:
         front.triton.script = spoken('{"a": 1}')
         answer = (await front.ask(PATH, body(tools=[ADD], tool_choice=choice))).json()
-        tensors = front.triton.asked[-1].tensors
+        tensors = front.triton.requests[-1].tensors
     assert json.loads(tensors["guided_decoding_guide"][0]) == ADD["input_schema"]
     assert (answer["content"][0]["input"], answer["stop_reason"]) == ({"a": 1}, "tool_use")
 

@@ -1,4 +1,4 @@
-"""What a stranger may try on the gateway's process, over a socket; each attempt ends without harm to anybody else.
+"""Attacks on the gateway's process over a socket; none of them harms another client.
 
 Elsewhere: forged control tokens test_prompts.py, hostile templates test_renderer.py, schemas that explode
 test_schema_size.py, JSON that is too deep test_limits.py, others' ids test_front.py, revoked keys test_keys.py, and
@@ -27,7 +27,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is missing: make .venv/.ready-tes
 
 EVIL = "evil.example"
 SECOND = f"GET /v1/models HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
-"""What an attacker hides behind a request of an edge that reads its end elsewhere."""
+"""The request that an attacker hides in the body of another request."""
 HEAD = (
     f"POST /v1/chat/completions HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json"
 )
@@ -67,18 +67,18 @@ SMUGGLED = {
 
 @in_loop
 async def test_no_request_hides_in_another(tmp_path: Path) -> None:
-    """None of these is answered twice, and none well."""
+    """Every attempt gets a single answer, and that answer is a client error."""
     async with process(tmp_path) as running:
         answers = await asyncio.gather(*(running.sent(raw) for raw in SMUGGLED.values()))
         for name, answer in zip(SMUGGLED, answers, strict=True):
             assert answer.startswith(b"HTTP/1.1 4"), (name, answer)
             assert answer.count(b"HTTP/1.1") == 1, (name, answer)
-        assert running.triton.asked == []
+        assert running.triton.requests == []
 
 
 @in_loop
-async def test_requests_in_a_row_are_told_apart_and_one_that_is_refused_is_the_last(tmp_path: Path) -> None:
-    """What comes after a refused body is never read as a request."""
+async def test_pipelined_requests_are_separated_and_a_refused_request_ends_the_connection(tmp_path: Path) -> None:
+    """Bytes after a refused body are never read as a request."""
     good = SECOND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     async with process(tmp_path) as running:
         assert (await running.sent(SECOND + good)).count(b"HTTP/1.1 200") == 2
@@ -87,7 +87,7 @@ async def test_requests_in_a_row_are_told_apart_and_one_that_is_refused_is_the_l
 
 
 @in_loop
-async def test_a_client_that_sends_the_whole_of_a_body_that_is_too_large_reads_why(tmp_path: Path) -> None:
+async def test_a_client_that_sends_a_whole_oversized_body_reads_the_refusal(tmp_path: Path) -> None:
     """The body is received and kept nowhere; the next request of the connection is answered."""
     good = SECOND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     large = b" " * (15 * 2**20)
@@ -106,15 +106,15 @@ POISONED = [
 
 
 @in_loop
-async def test_a_poisoned_host_goes_nowhere(tmp_path: Path) -> None:
+async def test_a_forged_host_header_reaches_neither_answers_nor_servers(tmp_path: Path) -> None:
     async with process(tmp_path) as running:
         answers = await asyncio.gather(*(running.sent(attempt) for attempt in POISONED))
         assert all(EVIL.encode() not in answer for answer in answers)
-        assert all(EVIL not in str(each) for each in running.triton.asked)
+        assert all(EVIL not in str(request) for request in running.triton.requests)
 
 
 async def idle(running: Process, count: int) -> list[asyncio.StreamWriter]:
-    """So many connections that say nothing."""
+    """Opens this many connections that send nothing."""
     made: list[asyncio.StreamWriter] = []
     for _ in range(0, count, 100):
         made += [writer for _, writer in await asyncio.gather(*(running.connected() for _ in range(100)))]
@@ -123,8 +123,8 @@ async def idle(running: Process, count: int) -> list[asyncio.StreamWriter]:
 
 @pytest.mark.parametrize(("most", "count"), [(50, 400), pytest.param(4096, 10_000, marks=pytest.mark.rehearsal)])
 @in_loop
-async def test_idle_connections_keep_nobody_out(tmp_path: Path, most: int, count: int) -> None:
-    """The process holds no more of them than it may, and answers who says something."""
+async def test_idle_connections_do_not_keep_new_clients_out(tmp_path: Path, most: int, count: int) -> None:
+    """The process keeps at most its limit of connections, and answers a client that sends a request."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files < count + 1000:
         pytest.skip(f"{count} connections need as many open files; this process may have {files}")
@@ -140,7 +140,7 @@ async def test_idle_connections_keep_nobody_out(tmp_path: Path, most: int, count
 
 
 @in_loop
-async def test_a_connection_under_way_is_not_given_away(tmp_path: Path) -> None:
+async def test_a_connection_with_a_running_request_is_not_closed_for_new_connections(tmp_path: Path) -> None:
     async with process(tmp_path, connections=20) as running:
         reader, writer = await running.connected()
         writer.write(HEAD.encode() + b"\r\nContent-Length: 200\r\nConnection: close\r\n\r\n")
@@ -160,7 +160,7 @@ def peak_mib(running: Process) -> int:
 
 
 @in_loop
-async def test_headers_that_come_a_byte_at_a_time_come_in_time_or_not_at_all(tmp_path: Path) -> None:
+async def test_headers_sent_byte_by_byte_have_to_arrive_within_the_timeout(tmp_path: Path) -> None:
     async with process(tmp_path, header_seconds=1) as running:
         reader, writer = await running.connected()
 
@@ -180,7 +180,7 @@ GIB = 2**30
 
 
 @in_loop
-async def test_a_body_of_a_gibibyte_is_refused_before_it_has_come(tmp_path: Path) -> None:
+async def test_a_body_of_a_gibibyte_is_refused_before_it_is_received(tmp_path: Path) -> None:
     async with process(tmp_path) as running:
         assert await taken(running, chunked=True) < GIB // 8
         assert await taken(running, chunked=False) < GIB // 8
@@ -237,7 +237,7 @@ async def test_a_key_is_in_no_line_of_the_log_wherever_it_is_put(
 
 @in_loop
 async def test_a_key_revoked_in_mid_stream_ends_the_stream(tmp_path: Path) -> None:
-    """By the process itself, which nobody tells: the file without the key is all that happens."""
+    """The process notices the changed key file by itself; it gets no signal."""
     async with process(tmp_path) as running:
         running.triton.script = Script(halts_after=1)
         reader, writer = await running.connected()
@@ -250,7 +250,7 @@ async def test_a_key_revoked_in_mid_stream_ends_the_stream(tmp_path: Path) -> No
     assert b'"code": "invalid_api_key"' in rest and b"[DONE]" not in rest
 
 
-def test_keys_are_compared_by_nothing_but_their_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_compared_only_by_their_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the time of a comparison says nothing: nobody can choose a text whose digest begins like that of a key."""
     file = tmp_path / "keys.json"
     file.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))

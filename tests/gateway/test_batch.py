@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.logprobs import Listed
 from tests.gateway.asking import KEY, Conversation, becomes, in_loop, lines, running_gateway
 from tests.gateway.test_budgets import limited
-from tests.gateway.triton import HELLO, Asked, Event, Script
+from tests.gateway.triton import HELLO, Event, ModelRequest, Script
 from tests.gateway.weights import tokenizer
 
 PATH = "/v1/completions"
@@ -23,17 +23,17 @@ BATCH: dict[str, Any] = {"model": "llama", "prompt": [[5], [6, 6], [7, 7, 7]]}
 
 @contextlib.asynccontextmanager
 async def running(talk: Conversation) -> AsyncIterator[None]:
-    """The request runs inside, and has its whole answer after."""
+    """Runs the request during the block, and waits for its whole answer at the end."""
     task = asyncio.ensure_future(talk.run())
     yield
     await task
 
 
-def names_its_prompt() -> Callable[[Asked], tuple[Event, ...]]:
+def names_its_prompt() -> Callable[[ModelRequest], tuple[Event, ...]]:
     """Answers that begin with their own prompt, each sequence with its number; later prompts answer in more events."""
 
-    def events(asked: Asked) -> tuple[Event, ...]:
-        (count,), prompt = asked.tensors.get("sampling_param_n", [1]), asked.tensors["prompt_token_ids"]
+    def events(request: ModelRequest) -> tuple[Event, ...]:
+        (count,), prompt = request.tensors.get("sampling_param_n", [1]), request.tensors["prompt_token_ids"]
         words = [f"{prompt[0]}", *("." for _ in prompt)]
         parts = [Event(word, number) for word in words for number in range(count)]
         return (*parts, *(Event(f"#{number}", number, "stop", 2, cached=1) for number in range(count)))
@@ -56,7 +56,7 @@ async def test_choices_are_numbered_prompt_by_prompt_and_usage_is_summed(
     async with running_gateway(tmp_path) as front:
         monkeypatch.setattr(front.triton, "_events", names_its_prompt())
         answer = await front.ask(PATH, body)
-        assert sorted(asked.tensors["prompt_token_ids"] for asked in front.triton.asked) == BATCH["prompt"]
+        assert sorted(request.tensors["prompt_token_ids"] for request in front.triton.requests) == BATCH["prompt"]
     texts, finishes = [""] * 3 * count, [None] * 3 * count
     answers = answer.events[:-1] if streams else [answer.json()]
     for part in answers:
@@ -81,7 +81,7 @@ async def test_choices_are_numbered_prompt_by_prompt_and_usage_is_summed(
 async def test_texts_and_ids_may_stand_in_one_list(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask(PATH, {"model": "llama", "prompt": ["hello", [5, 6]], "best_of": 1})
-        prompts = [asked.tensors["prompt_token_ids"] for asked in front.triton.asked]
+        prompts = [request.tensors["prompt_token_ids"] for request in front.triton.requests]
     assert sorted(prompts) == sorted([tokenizer().encode("hello").ids, [5, 6]])
     assert [choice["index"] for choice in answer.json()["choices"]] == [0, 1]
 
@@ -114,7 +114,7 @@ async def test_a_prompt_that_fails_fails_the_request_and_cancels_the_others(tmp_
 
 @pytest.mark.parametrize("streams", [False, True])
 @in_loop
-async def test_a_client_that_leaves_cancels_every_prompt(tmp_path: Path, streams: bool) -> None:
+async def test_a_client_that_disconnects_cancels_every_prompt(tmp_path: Path, streams: bool) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(PATH, BATCH | {"stream": streams})
@@ -132,9 +132,9 @@ async def test_prompts_beyond_those_at_once_wait_for_their_turn_and_are_answered
         talk = front.opened(PATH, {"model": "llama", "prompt": [[5]] * 20, "n": 4})
         async with running(talk):
             await becomes(lambda: front.triton.running == 8)
-            assert len(front.triton.asked) == 8
+            assert len(front.triton.requests) == 8
             front.triton.goes_on.set()
-        assert len(front.triton.asked) == 20
+        assert len(front.triton.requests) == 20
     assert [choice["index"] for choice in talk.answer.json()["choices"]] == list(range(80))
 
 
@@ -143,7 +143,7 @@ async def test_a_key_reserves_the_tokens_of_all_prompts_and_pays_for_what_was_us
     async with running_gateway(tmp_path) as front:
         await limited(front, tokens_per_minute=300)
         refused = await front.ask(PATH, BATCH | {"max_tokens": 99})  # 6 + 3 * 99
-        assert front.triton.asked == []
+        assert front.triton.requests == []
         answer = await front.ask(PATH, BATCH | {"max_tokens": 98})
         reserved = 300 - int(answer.headers["x-ratelimit-remaining-tokens"])
         used = front.gateway.budgets.usage(front.gateway.keys.holder(f"Bearer {KEY}".encode()))

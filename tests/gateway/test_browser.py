@@ -80,7 +80,7 @@ async def test_every_page_works_by_keys_alone_and_asks_only_the_gateway(
             texts[path] = await filled_in(page, url, path)
             assert await page.address() == f"{url}{path}"
             keep(path, "", await page.picture())
-        models = [request.model for request in running.triton.asked]
+        models = [request.model for request in running.triton.requests]
     assert models == ["llama", "nomic", "bge_v2"]
     assert set(page.statuses) == {200}
     assert "The cat sat on the mat." in texts["/try"] and "a helpful assistant" in texts["/try/embed"]
@@ -116,5 +116,5 @@ async def test_a_page_of_another_site_sends_no_form(tmp_path: Path, monkeypatch:
         await page.open(f"data:text/html,{form}")
         await page.submit("Win")
         text = await page.html()
-        assert (page.statuses[-1], running.triton.asked) == (403, [])
+        assert (page.statuses[-1], running.triton.requests) == (403, [])
     assert "sent by a page of another site" in text

@@ -1,4 +1,4 @@
-"""Limits of keys: what is taken on in a minute and at once, and what an answer tells of it."""
+"""Limits of keys per minute and at once, and the headers that report them."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ async def test_a_request_too_many_is_refused_as_openai_does(tmp_path: Path) -> N
     async with running_gateway(tmp_path) as front:
         await limited(front, requests_per_minute=2)
         answers = [await front.chat() for _ in range(3)]
-        asked = len(front.triton.asked)
+        reached = len(front.triton.requests)
         assert (await front.ask("/v1/models")).status == 200
-    assert ([answer.status for answer in answers], asked) == ([200, 200, 429], 2)
-    told = [answer.headers["x-ratelimit-remaining-requests"] for answer in answers]
-    assert (told, answers[0].headers["x-ratelimit-limit-requests"]) == (["1", "0", "0"], "2")
+    assert ([answer.status for answer in answers], reached) == ([200, 200, 429], 2)
+    remaining = [answer.headers["x-ratelimit-remaining-requests"] for answer in answers]
+    assert (remaining, answers[0].headers["x-ratelimit-limit-requests"]) == (["1", "0", "0"], "2")
     refusal = answers[2]
     assert {name: refusal.error[name] for name in ("type", "param", "code")} == {
         "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded",
@@ -104,10 +104,10 @@ async def test_every_model_uses_tokens(tmp_path: Path, path: str, body: dict[str
     ],
 )
 @in_loop
-async def test_who_leaves_pays_for_what_was_made(
+async def test_a_client_that_disconnects_pays_for_the_generated_tokens(
     tmp_path: Path, streams: bool, script: Script, leaves: bool, used: str
 ) -> None:
-    """Else a client could read all of an answer but its end for nothing."""
+    """Otherwise a client could read an answer without its end for free."""
     async with running_gateway(tmp_path, hold_seconds=0) as front:
         await limited(front, tokens_per_minute=1000)
         front.triton.script = script
@@ -119,7 +119,7 @@ async def test_who_leaves_pays_for_what_was_made(
                 await talk.until(lambda: b"Hel" in talk.answer.body)
             talk.left.set()
         await running
-        prompt = len(front.triton.asked[0].tensors["prompt_token_ids"])
+        prompt = len(front.triton.requests[0].tensors["prompt_token_ids"])
         key = front.gateway.keys.holder(f"Bearer {KEY}".encode())
         spent = front.gateway.budgets.usage(key).spent
     tokens = {"an event": prompt + 1, "all": prompt + 100, "nothing": 0, "two events": prompt + 2}
@@ -149,7 +149,7 @@ async def test_one_tenants_thousand_requests_make_no_other_wait(
 
 
 @in_loop
-async def test_other_limits_hold_for_what_comes_and_end_no_stream(tmp_path: Path) -> None:
+async def test_changed_limits_apply_to_new_requests_and_end_no_stream(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))
@@ -163,7 +163,7 @@ async def test_other_limits_hold_for_what_comes_and_end_no_stream(tmp_path: Path
 
 
 @in_loop
-async def test_a_gateway_that_was_killed_holds_no_place_and_the_minute_goes_on(
+async def test_a_killed_gateway_releases_its_requests_and_the_minute_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes of a host, one with a stream; then only the other."""
@@ -171,16 +171,16 @@ async def test_a_gateway_that_was_killed_holds_no_place_and_the_minute_goes_on(
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "run"))
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    async with running_gateway(tmp_path / "a") as killed, running_gateway(tmp_path / "b") as other:
-        for front in (killed, other):
+    async with running_gateway(tmp_path / "a") as killed, running_gateway(tmp_path / "b") as survivor:
+        for front in (killed, survivor):
             await limited(front, concurrent=1, requests_per_minute=3)
         killed.triton.script = Script(halts_after=1)
         talk = killed.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
         await talk.until(lambda: b"Hel" in talk.answer.body)
-        assert (await other.chat()).status == 429
+        assert (await survivor.chat()).status == 429
         killed.gateway.budgets._shared.abandon()
-        assert [(await other.chat()).status for _ in range(3)] == [200, 200, 429]
+        assert [(await survivor.chat()).status for _ in range(3)] == [200, 200, 429]
         talk.left.set()
         await running
 
@@ -200,17 +200,17 @@ def test_a_folder_that_cannot_be_used_leaves_each_process_its_part(
     assert capsys.readouterr().err.count("alone") == 1
 
 
-def test_an_account_that_is_busy_is_settled_later(tmp_path: Path) -> None:
-    account, other = (Account(str(tmp_path), lambda: 1000.0) for _ in range(2))
+def test_a_locked_account_is_settled_later(tmp_path: Path) -> None:
+    account, blocker = (Account(str(tmp_path), lambda: 1000.0) for _ in range(2))
     with account.looked_at("k") as spent:
         account.begin("k", spent.now)
         account.reserve("k", spent.now, 100)
-    with other.looked_at("k"), suppress(Exception):
+    with blocker.looked_at("k"), suppress(Exception):
         account.settle("k", 1000, 100, 5, 2)
     with account.looked_at("k") as spent:
         assert (spent.tokens, spent.running) == (7, 0)
     account.close()
-    other.close()
+    blocker.close()
 
 
 def test_spans_are_written_as_openai_writes_them() -> None:
@@ -218,10 +218,10 @@ def test_spans_are_written_as_openai_writes_them() -> None:
 
 
 def taken_on(budgets: Budgets, key: Key, requests: int) -> int:
-    """How many of so many requests at once are taken on."""
-    found = 0
+    """The number of admitted requests among `requests` concurrent requests."""
+    count = 0
     for _ in range(requests):
         with suppress(ApiError):
             budgets.lease(key).begin()
-            found += 1
-    return found
+            count += 1
+    return count

@@ -26,8 +26,8 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
-def told(machine: Calls | Named | Thoughts, pieces: list[str]) -> list[Part]:
-    """All parts of a text in pieces."""
+def parts_of(machine: Calls | Named | Thoughts, pieces: list[str]) -> list[Part]:
+    """The parts that the parser returns for a text in these pieces."""
     return [part for piece in pieces for part in machine.feed(piece)] + machine.end()
 
 
@@ -48,16 +48,16 @@ def cut(text: str, places: list[int]) -> list[str]:
 @settings(max_examples=40, deadline=None)
 @given(text=TEXTS, places=st.lists(st.integers(0, 200), max_size=30))
 def test_any_split_of_the_text_gives_the_same_calls_and_text(family: type[Calls], text: str, places: list[int]) -> None:
-    whole = summed(told(family(NAMES), [text]))
-    assert summed(told(family(NAMES), cut(text, places))) == whole
-    assert summed(told(family(NAMES), list(text))) == whole
+    whole = summed(parts_of(family(NAMES), [text]))
+    assert summed(parts_of(family(NAMES), cut(text, places))) == whole
+    assert summed(parts_of(family(NAMES), list(text))) == whole
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=40, deadline=None)
 @given(text=TEXTS)
 def test_a_text_without_a_call_comes_back_whole_and_calls_are_in_order(family: type[Calls], text: str) -> None:
-    content, _, calls = summed(told(family(NAMES), list(text)))
+    content, _, calls = summed(parts_of(family(NAMES), list(text)))
     if not calls:
         assert content == text
     assert [index for index, _, _ in calls] == list(range(len(calls)))
@@ -75,9 +75,9 @@ def test_a_text_without_a_call_comes_back_whole_and_calls_are_in_order(family: t
     is_open=st.booleans(),
 )
 def test_any_split_gives_the_same_reasoning(text: str, places: list[int], is_open: bool) -> None:
-    whole = summed(told(Thoughts(is_open), [text]))
-    assert summed(told(Thoughts(is_open), cut(text, places))) == whole
-    assert summed(told(Thoughts(is_open), list(text))) == whole
+    whole = summed(parts_of(Thoughts(is_open), [text]))
+    assert summed(parts_of(Thoughts(is_open), cut(text, places))) == whole
+    assert summed(parts_of(Thoughts(is_open), list(text))) == whole
     letters = "".join(text.split()).replace("<think>", "", 1).replace("</think>", "", 1)
     assert len("".join((whole[1] + whole[0]).split())) >= len(letters)  # nothing but the two marks is lost
 
@@ -100,11 +100,11 @@ WRITTEN: list[tuple[str, Callable[[], Calls], str, str, list[str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("machine", "text", "content", "names"), [one[1:] for one in WRITTEN], ids=[one[0] for one in WRITTEN]
+    ("machine", "text", "content", "names"), [sample[1:] for sample in WRITTEN], ids=[sample[0] for sample in WRITTEN]
 )
 def test_a_familys_own_format_is_read(machine: Callable[[], Calls], text: str, content: str, names: list[str]) -> None:
-    said, _, calls = summed(told(machine(), list(text)))
-    assert said == content
+    content_read, _, calls = summed(parts_of(machine(), list(text)))
+    assert content_read == content
     assert [name for _, name, _ in calls] == names
     assert all(json.loads(arguments) in (ARGUMENTS, {"a": 1}, {}) for _, _, arguments in calls)
 
@@ -126,16 +126,16 @@ def test_a_familys_own_format_is_read(machine: Callable[[], Calls], text: str, c
     ],
 )
 def test_a_malformed_call_is_text(text: str) -> None:
-    assert summed(told(Hermes(NAMES), [text]))[::2] == (text, [])
+    assert summed(parts_of(Hermes(NAMES), [text]))[::2] == (text, [])
 
 
-def test_a_call_after_a_malformed_one_is_called() -> None:
+def test_a_valid_call_after_a_malformed_call_is_parsed() -> None:
     text = f"<tool_call>{{1}}</tool_call> <tool_call>{CALL}</tool_call>"
-    content, _, calls = summed(told(Hermes(NAMES), list(text)))
+    content, _, calls = summed(parts_of(Hermes(NAMES), list(text)))
     assert (content, len(calls)) == ("<tool_call>{1}</tool_call>", 1)
 
 
-def test_text_is_told_as_soon_as_it_can_be_no_call() -> None:
+def test_text_is_streamed_as_soon_as_it_cannot_be_a_call() -> None:
     machine = Hermes(NAMES)
     assert machine.feed("a <") == [Content("a")]
     assert machine.feed("b") == [Content(" <b")]
@@ -150,8 +150,8 @@ def test_ids_are_new_each_time_and_mistrals_have_nine_letters() -> None:
     assert Mistral.identity().isalnum()
 
 
-def test_a_guided_call_of_one_tool_is_told_piece_by_piece() -> None:
-    parts = told(Named("add", "call_1"), ['{"a"', "", ": 1}"])
+def test_a_guided_call_of_a_single_tool_is_streamed_in_pieces() -> None:
+    parts = parts_of(Named("add", "call_1"), ['{"a"', "", ": 1}"])
     assert parts == [Call(0, '{"a"', "add", "call_1"), Call(0, ": 1}")]
 
 
@@ -159,5 +159,5 @@ def test_a_guided_call_of_one_tool_is_told_piece_by_piece() -> None:
 def test_the_work_grows_with_the_text(machine: type[Calls]) -> None:
     """A text made to be slow, a character at a time; with work that grows with its square this takes minutes."""
     slow = '<tool_call>{"[TOOL_CALLS]' + " " * 20_000 + "{" * 20_000
-    assert summed(told(machine(NAMES), list(slow)))[0] == slow
-    assert summed(told(Thoughts(True), list(" " * 20_000)))[0] == ""
+    assert summed(parts_of(machine(NAMES), list(slow)))[0] == slow
+    assert summed(parts_of(Thoughts(True), list(" " * 20_000)))[0] == ""

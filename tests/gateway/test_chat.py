@@ -1,4 +1,4 @@
-"""Chats: what the LLM is sent, what the client gets, streamed and whole."""
+"""Chats: the LLM's input and the client's answer, streamed and whole."""
 
 from pathlib import Path
 
@@ -15,10 +15,10 @@ HUGE = {"name": "a", "schema": {"enum": ["x" * 70_000]}}
 async def test_a_chat_is_answered_whole_with_its_usage(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat("hello")
-        prompt = front.triton.asked[0].tensors["prompt_token_ids"]
-    told = answer.json()
+        prompt = front.triton.requests[0].tensors["prompt_token_ids"]
+    completion = answer.json()
     assert answer.status == 200
-    assert told["choices"] == [
+    assert completion["choices"] == [
         {
             "index": 0,
             "message": {"role": "assistant", "content": "Hello wörld", "refusal": None},
@@ -26,13 +26,17 @@ async def test_a_chat_is_answered_whole_with_its_usage(tmp_path: Path) -> None:
             "finish_reason": "stop",
         }
     ]
-    assert told["usage"] == {
+    assert completion["usage"] == {
         "prompt_tokens": len(prompt),
         "completion_tokens": 5,
         "total_tokens": len(prompt) + 5,
         "prompt_tokens_details": {"cached_tokens": 0},
     }
-    assert (told["object"], told["model"], told["system_fingerprint"]) == ("chat.completion", "llama", "plan-1")
+    assert (completion["object"], completion["model"], completion["system_fingerprint"]) == (
+        "chat.completion",
+        "llama",
+        "plan-1",
+    )
 
 
 @in_loop
@@ -41,14 +45,14 @@ async def test_a_stream_brings_each_event_then_its_usage_and_its_end(tmp_path: P
         answer = await front.chat(stream=True, stream_options={"include_usage": True})
     *chunks, usage, end = answer.events
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-    assert [each["choices"][0]["delta"] for each in chunks] == [
+    assert [chunk["choices"][0]["delta"] for chunk in chunks] == [
         {"role": "assistant", "content": ""},
         {"content": "Hel"},
         {"content": "lo wörld"},
         {},
     ]
-    assert [each["choices"][0]["finish_reason"] for each in chunks] == [None, None, None, "stop"]
-    assert all(each["usage"] is None and each["object"] == "chat.completion.chunk" for each in chunks)
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None, None, None, "stop"]
+    assert all(chunk["usage"] is None and chunk["object"] == "chat.completion.chunk" for chunk in chunks)
     assert (usage["choices"], usage["usage"]["completion_tokens"], end) == ([], 5, "[DONE]")
 
 
@@ -56,17 +60,17 @@ async def test_a_stream_brings_each_event_then_its_usage_and_its_end(tmp_path: P
 async def test_a_stream_has_no_usage_unless_asked(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat(stream=True)
-    assert all(each == "[DONE]" or "usage" not in each for each in answer.events)
+    assert all(event == "[DONE]" or "usage" not in event for event in answer.events)
 
 
 @in_loop
 async def test_the_llm_gets_ids_all_the_context_and_the_weights_own_sampling(tmp_path: Path) -> None:
-    """Its own default of 32 tokens and of no sampling is not what a client of OpenAI's expects."""
+    """The LLM's own defaults are 32 tokens and greedy decoding; clients of OpenAI's expect neither."""
     async with running_gateway(tmp_path) as front:
         await front.chat()
-        (asked,) = front.triton.asked
-    prompt = asked.tensors.pop("prompt_token_ids")
-    assert {name: [round(value, 4) for value in values] for name, values in asked.tensors.items()} == {
+        (request,) = front.triton.requests
+    prompt = request.tensors.pop("prompt_token_ids")
+    assert {name: [round(value, 4) for value in values] for name, values in request.tensors.items()} == {
         "sampling_param_max_tokens": [200 - len(prompt)],
         "sampling_param_temperature": [0.6],
         "sampling_param_top_k": [20],
@@ -77,7 +81,7 @@ async def test_the_llm_gets_ids_all_the_context_and_the_weights_own_sampling(tmp
 
 
 @in_loop
-async def test_what_a_client_asks_for_reaches_the_llm(tmp_path: Path) -> None:
+async def test_sampling_fields_of_the_client_reach_the_llm(tmp_path: Path) -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "a", "strict": True, "schema": {"type": "object"}}}
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script((Event("a", 1, "length", 2), Event("b", 0, "stop", 3)))
@@ -85,16 +89,23 @@ async def test_what_a_client_asks_for_reaches_the_llm(tmp_path: Path) -> None:
             stream=False, max_completion_tokens=7, temperature=0.5, top_p=0.25, top_k=3, seed=-1, stop=["x", "yy"], n=2,
             frequency_penalty=1, presence_penalty=-1, min_tokens=2, response_format=schema,
         )  # fmt: skip
-        tensors = front.triton.asked[0].tensors
-    asked = {name.removeprefix("sampling_param_"): value for name, value in tensors.items()}
-    assert asked["max_tokens"] == [7]
-    assert (asked["temperature"], asked["top_p"], asked["top_k"]) == ([0.5], [0.25], [3])
-    assert (asked["seed"], asked["n"], asked["min_tokens"]) == ([2**64 - 1], [2], [2])
-    assert (asked["frequency_penalty"], asked["presence_penalty"], asked["stop"]) == ([1.0], [-1.0], ["x", "yy"])
-    assert asked["guided_decoding_guide_type"] == ["json_schema"]
-    assert asked["guided_decoding_guide"] == ['{"type": "object"}']
+        tensors = front.triton.requests[0].tensors
+    sampling = {name.removeprefix("sampling_param_"): value for name, value in tensors.items()}
+    assert sampling["max_tokens"] == [7]
+    assert (sampling["temperature"], sampling["top_p"], sampling["top_k"]) == ([0.5], [0.25], [3])
+    assert (sampling["seed"], sampling["n"], sampling["min_tokens"]) == ([2**64 - 1], [2], [2])
+    assert (sampling["frequency_penalty"], sampling["presence_penalty"], sampling["stop"]) == (
+        [1.0],
+        [-1.0],
+        ["x", "yy"],
+    )
+    assert sampling["guided_decoding_guide_type"] == ["json_schema"]
+    assert sampling["guided_decoding_guide"] == ['{"type": "object"}']
     choices = answer.json()["choices"]
-    assert [(each["message"]["content"], each["finish_reason"]) for each in choices] == [("b", "stop"), ("a", "length")]
+    assert [(choice["message"]["content"], choice["finish_reason"]) for choice in choices] == [
+        ("b", "stop"),
+        ("a", "length"),
+    ]
     assert answer.json()["usage"]["completion_tokens"] == 5
 
 
@@ -102,7 +113,7 @@ async def test_what_a_client_asks_for_reaches_the_llm(tmp_path: Path) -> None:
 async def test_a_temperature_of_0_is_greedy(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await front.chat(temperature=0)
-        tensors = front.triton.asked[0].tensors
+        tensors = front.triton.requests[0].tensors
     assert tensors["sampling_param_temperature"] == [0.0]
     assert not {"sampling_param_top_p", "sampling_param_top_k"} & set(tensors)
 
@@ -138,15 +149,15 @@ async def test_a_temperature_of_0_is_greedy(tmp_path: Path) -> None:
     ],
 )
 @in_loop
-async def test_what_cannot_be_done_is_refused_by_its_name(tmp_path: Path, more: dict[str, object], param: str) -> None:
+async def test_an_unsupported_field_is_refused_by_its_name(tmp_path: Path, more: dict[str, object], param: str) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat(**more)
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.error["param"], answer.error["type"]) == (400, param, "invalid_request_error")
 
 
 @in_loop
-async def test_a_field_that_says_nothing_is_taken(tmp_path: Path) -> None:
+async def test_a_field_with_a_neutral_value_is_accepted(tmp_path: Path) -> None:
     """Clients send such fields by themselves."""
     nothing = {"tools": [], "logprobs": False, "n": 1, "stop": None, "user": "me", "store": False, "logit_bias": {}}
     async with running_gateway(tmp_path) as front:
@@ -158,7 +169,7 @@ async def test_a_prompt_beyond_the_context_is_refused_before_the_gpu(tmp_path: P
     async with running_gateway(tmp_path) as front:
         answer = await front.chat("the cat sat on the mat " * 60)
         too_long = await front.chat("hello", max_tokens=199)
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "context_length_exceeded", "messages")
     assert too_long.error["code"] == "context_length_exceeded"
 
@@ -171,7 +182,7 @@ async def test_templates_read_parts_names_and_the_clients_variables(tmp_path: Pa
         await front.ask(
             "/v1/chat/completions", chat(messages=messages, chat_template_kwargs={"enable_thinking": False})
         )
-        ids = front.triton.asked[0].tensors["prompt_token_ids"]
+        ids = front.triton.requests[0].tensors["prompt_token_ids"]
         text = front.gateway.prompters["llama"]._tokenizer.decode(ids, skip_special_tokens=False)
     assert text == (
         "<|bos|><|im_start|>system\nx<|im_end|>\n<|im_start|>user ann\na\nb<|im_end|>\n<|im_start|>assistant\n"
@@ -180,7 +191,7 @@ async def test_templates_read_parts_names_and_the_clients_variables(tmp_path: Pa
 
 
 @in_loop
-async def test_an_answer_that_broke_off_is_no_answer(tmp_path: Path) -> None:
+async def test_an_interrupted_answer_is_an_error(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script((Event("Hel"),))
         whole, streamed = await front.chat(), await front.chat(stream=True)
@@ -199,9 +210,9 @@ async def test_log_probabilities_have_each_tokens_text_and_bytes(tmp_path: Path)
         whole = (await front.chat(logprobs=True, top_logprobs=3)).json()["choices"][0]["logprobs"]["content"]
         bare = (await front.chat(logprobs=True)).json()["choices"][0]["logprobs"]["content"]
         streamed = (await front.chat(logprobs=True, top_logprobs=3, stream=True)).events
-    assert [each["bytes"] for each in whole] == [[0xC3], [0xB6]]
-    assert [(each["token"], each["logprob"]) for each in whole] == [("\ufffd", -0.5), ("\ufffd", -0.5)]
-    assert [each["logprob"] for each in whole[0]["top_logprobs"]] == [-0.5, -1.5]
-    assert [each["top_logprobs"] for each in bare] == [[], []]
-    told = [each["choices"][0]["logprobs"] for each in streamed[:-1]]
-    assert [entry for each in told if each for entry in each["content"]] == whole
+    assert [entry["bytes"] for entry in whole] == [[0xC3], [0xB6]]
+    assert [(entry["token"], entry["logprob"]) for entry in whole] == [("\ufffd", -0.5), ("\ufffd", -0.5)]
+    assert [entry["logprob"] for entry in whole[0]["top_logprobs"]] == [-0.5, -1.5]
+    assert [entry["top_logprobs"] for entry in bare] == [[], []]
+    choice_logprobs = [chunk["choices"][0]["logprobs"] for chunk in streamed[:-1]]
+    assert [entry for logprobs in choice_logprobs if logprobs for entry in logprobs["content"]] == whole

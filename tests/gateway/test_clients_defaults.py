@@ -25,7 +25,7 @@ def running_gateway(folder: Path, **more: Any) -> Any:
 
 def text_of(front: Any) -> str:
     """The prompt that the model got, as text."""
-    ids = front.triton.asked[-1].tensors["prompt_token_ids"]
+    ids = front.triton.requests[-1].tensors["prompt_token_ids"]
     return str(front.gateway.prompters["llama"]._tokenizer.decode(ids, skip_special_tokens=False))
 
 
@@ -82,13 +82,13 @@ async def test_a_history_of_calls_reaches_a_model_without_a_parser(tmp_path: Pat
 
 
 @in_loop
-async def test_a_format_beside_tools_is_told_to_the_model(tmp_path: Path) -> None:
+async def test_a_response_format_beside_tools_is_written_into_the_prompt(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat(tools=[ADD], response_format=SCHEMA)
         assert 'answer with JSON that keeps this schema: {"type": "object"}' in text_of(front)
-        assert "guided_decoding_guide_type" not in front.triton.asked[0].tensors
+        assert "guided_decoding_guide_type" not in front.triton.requests[0].tensors
         await front.chat(tools=[ADD], response_format=SCHEMA, tool_choice="none")
-        assert front.triton.asked[1].tensors["guided_decoding_guide_type"] == ["json_schema"]
+        assert front.triton.requests[1].tensors["guided_decoding_guide_type"] == ["json_schema"]
     assert (answer.status, answer.headers[IGNORED]) == (200, "response_format")
 
 
@@ -121,7 +121,7 @@ async def test_vllms_and_hugging_faces_formats_hold_an_answer(
 ) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat(**more)
-        tensors = front.triton.asked[0].tensors
+        tensors = front.triton.requests[0].tensors
     assert answer.status == 200
     guide_sent = (tensors["guided_decoding_guide_type"], tensors["guided_decoding_guide"])
     assert guide_sent == ([kind], [guide])
@@ -131,7 +131,7 @@ async def test_vllms_and_hugging_faces_formats_hold_an_answer(
 async def test_every_token_may_be_sampled_with_vllms_word_for_it(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await front.chat(top_k=-1)
-        assert "sampling_param_top_k" not in front.triton.asked[0].tensors
+        assert "sampling_param_top_k" not in front.triton.requests[0].tensors
 
 
 EXTRAS = {"store": True, "metadata": {"a": "b"}, "verbosity": "low", "service_tier": "priority", "some_new_field": 1}
@@ -155,7 +155,7 @@ async def test_a_strict_gateway_refuses_every_unknown_field(tmp_path: Path) -> N
         for name, value in EXTRAS.items():
             answer = await front.chat(**{name: value})
             assert (answer.status, answer.error["param"]) == (400, name)
-        assert front.triton.asked == []
+        assert front.triton.requests == []
 
 
 @pytest.mark.parametrize("name", ["logprobss", "temprature", "max_token"])
@@ -170,8 +170,8 @@ async def test_a_misspelt_field_is_refused(tmp_path: Path, name: str) -> None:
 async def test_azures_clients_name_the_model_in_the_path_and_the_key_in_a_header(tmp_path: Path) -> None:
     body = {"messages": [{"role": "user", "content": "a"}]}
     async with running_gateway(tmp_path) as front:
-        told: dict[str, Any] = {"key": None, "headers": {"api-key": KEY}, "query": "api-version=2025-01-01"}
-        answer = await front.ask("/openai/deployments/llama/chat/completions", body, **told)
+        azure_options: dict[str, Any] = {"key": None, "headers": {"api-key": KEY}, "query": "api-version=2025-01-01"}
+        answer = await front.ask("/openai/deployments/llama/chat/completions", body, **azure_options)
         wrong = await front.ask("/openai/deployments/llama/chat/completions", body, key=None)
     assert (answer.status, answer.json()["model"], IGNORED in answer.headers) == (200, "llama", False)
     assert wrong.status == 401
@@ -179,14 +179,14 @@ async def test_azures_clients_name_the_model_in_the_path_and_the_key_in_a_header
 
 @pytest.mark.parametrize("path", ["/v1/models/", "/models", "/openai/v1/models", "/v1/models/llama/", "/version"])
 @in_loop
-async def test_paths_are_read_as_clients_write_them(tmp_path: Path, path: str) -> None:
+async def test_paths_are_accepted_in_the_forms_that_clients_write(tmp_path: Path, path: str) -> None:
     async with running_gateway(tmp_path) as front:
         answer, head = await front.ask(path), await front.ask(path, method="HEAD")
     assert (answer.status, head.status, head.body) == (200, 200, b"")
 
 
 @in_loop
-async def test_the_paths_are_told_as_openapi(tmp_path: Path) -> None:
+async def test_the_paths_are_described_in_openapi(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/openapi.json")).json()
     assert answer["openapi"] == "3.1.0" and "post" in answer["paths"]["/v1/chat/completions"]
@@ -195,11 +195,11 @@ async def test_the_paths_are_told_as_openapi(tmp_path: Path) -> None:
 @in_loop
 async def test_a_query_may_not_have_a_key(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
-        key, other = (
+        key, unknown = (
             await front.ask("/v1/models", query="api_key=x"),
             await front.ask("/v1/models", query="colour=blue"),
         )
-    assert (key.status, other.status, other.headers[IGNORED]) == (400, 200, "query")
+    assert (key.status, unknown.status, unknown.headers[IGNORED]) == (400, 200, "query")
 
 
 @in_loop
@@ -208,10 +208,10 @@ async def test_a_browser_is_answered_for_the_origins_of_the_settings_alone(tmp_p
     async with running_gateway(tmp_path, cors_origins=["https://app.example.com"]) as front:
         preflight = await front.ask(CHAT, method="OPTIONS", key=None, headers=origin)
         answer = await front.ask("/v1/models", headers=origin)
-        other = await front.ask("/v1/models", headers={"origin": "https://evil.example.com"})
+        foreign = await front.ask("/v1/models", headers={"origin": "https://evil.example.com"})
     assert (preflight.status, preflight.headers["access-control-allow-methods"]) == (200, "POST, OPTIONS")
     assert answer.headers["access-control-allow-origin"] == "https://app.example.com"
-    assert "access-control-allow-origin" not in other.headers
+    assert "access-control-allow-origin" not in foreign.headers
 
 
 @in_loop
@@ -225,29 +225,29 @@ async def test_a_gzipd_body_is_read_within_the_bounds_of_a_plain_one(tmp_path: P
         cut = await front.ask(CHAT, zipped[:-4], headers=headers | {"content-length": str(len(zipped) - 4)})
         plain = await front.ask(CHAT, chat(), headers={"content-encoding": "gzip"})
         held = front.gateway._bodies.total()
-    assert [each.status for each in (answer, large, cut, plain)] == [200, 413, 400, 400]
+    assert [response.status for response in (answer, large, cut, plain)] == [200, 413, 400, 400]
     assert held == 0
 
 
 @in_loop
-async def test_a_text_posted_to_the_page_is_sent_to_the_chats(tmp_path: Path) -> None:
+async def test_a_json_body_posted_to_the_page_is_an_unknown_url(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", {"inputs": "a"})
     assert (answer.status, answer.error["code"]) == (404, "unknown_url")
 
 
 @in_loop
-async def test_rerank_is_read_by_the_shape_of_its_body(tmp_path: Path) -> None:
+async def test_the_dialect_of_rerank_follows_the_shape_of_the_body(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/rerank", {"model": "bge", "query": "a", "documents": ["b", "a"], "top_n": 1})
     assert answer.json()["results"] == [{"index": 1, "relevance_score": 1.0}]
 
 
 @in_loop
-async def test_a_client_that_names_no_model_means_the_default(tmp_path: Path) -> None:
+async def test_a_request_without_a_model_uses_the_default(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, default_embedder="nomic:query") as front:
         assert (await front.ask("/embed", {"inputs": "a"})).status == 200
-        assert front.triton.asked[0].parameters["task"] == "search_query"
+        assert front.triton.requests[0].parameters["task"] == "search_query"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ async def test_a_client_that_names_no_model_means_the_default(tmp_path: Path) ->
 async def test_an_input_type_is_the_models_task(tmp_path: Path, more: Any, status: int, task: str | None) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": "a", **more})
-        tasks = [request.parameters["task"] for request in front.triton.asked]
+        tasks = [request.parameters["task"] for request in front.triton.requests]
     assert (answer.status, tasks) == (status, [task] if task else []), answer.body
 
 
@@ -280,7 +280,7 @@ async def test_gzip_of_blocks_without_content_is_refused_in_turns(tmp_path: Path
 
 @in_loop
 async def test_a_request_of_many_unknown_fields_is_refused(tmp_path: Path) -> None:
-    """Each is compared with every known name."""
+    """Each unknown field is compared with every known name."""
     async with running_gateway(tmp_path) as front:
         few = await front.ask(CHAT, chat(**{f"x_{number}": 1 for number in range(64)}))
         many = await front.ask(CHAT, chat(**{f"x_{number}": 1 for number in range(65)}))
@@ -289,7 +289,7 @@ async def test_a_request_of_many_unknown_fields_is_refused(tmp_path: Path) -> No
 
 @in_loop
 async def test_a_long_name_of_a_user_is_refused(tmp_path: Path) -> None:
-    """It would be held as long as the model answers."""
+    """The name would be held in memory as long as the model answers."""
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(CHAT, chat(**{name: "x" * 513})) for name in ("user", "prompt_cache_key")]
     assert [answer.status for answer in answers] == [400, 400]

@@ -1,4 +1,4 @@
-"""Cohere's chat, vectors and tokens: what the model is shown, the events of an answer, and what is refused."""
+"""Cohere's chat, vectors and tokens: the model's input, the events of an answer, and refused requests."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ def embedding(**more: Any) -> dict[str, Any]:
 async def test_a_message_is_answered_with_its_usage(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = (await front.ask(PATH, body(k=5, p=0.5, max_tokens=9))).json()
-        tensors = front.triton.asked[-1].tensors
+        tensors = front.triton.requests[-1].tensors
     assert (tensors["sampling_param_top_k"], tensors["sampling_param_top_p"]) == ([5], [0.5])
     assert answer["message"] == {"role": "assistant", "content": [{"type": "text", "text": "Hello wörld"}]}
     assert (answer["finish_reason"], answer["usage"]["tokens"]["output_tokens"]) == ("COMPLETE", 5)
@@ -90,10 +90,10 @@ async def test_a_stream_that_breaks_ends_with_an_error_at_the_messages_end(tmp_p
 async def test_vectors_come_in_the_types_that_are_named(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = (await front.ask("/v2/embed", embedding(embedding_types=["float", "base64"]))).json()
-        assert front.triton.asked[-1].parameters["task"] == "search_query"
-        assert front.triton.asked[-1].parameters["truncate"] is True
+        assert front.triton.requests[-1].parameters["task"] == "search_query"
+        assert front.triton.requests[-1].parameters["truncate"] is True
         plain = (await front.ask("/v1/embed", embedding(truncate="NONE"))).json()
-        assert front.triton.asked[-1].parameters["truncate"] is False
+        assert front.triton.requests[-1].parameters["truncate"] is False
     vectors = [vector(text) for text in TEXTS]
     assert (answer["response_type"], answer["embeddings"]["float"], answer["texts"]) == (
         "embeddings_by_type",
@@ -106,7 +106,7 @@ async def test_vectors_come_in_the_types_that_are_named(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_inputs_of_parts_are_texts(tmp_path: Path) -> None:
+async def test_inputs_made_of_parts_are_read_as_texts(tmp_path: Path) -> None:
     part = {"type": "text", "text": "a cat"}
     async with plain_gateway(tmp_path) as front:
         sent = {"model": "nomic", "input_type": "search_document", "inputs": [{"content": [part]}]}
@@ -114,11 +114,11 @@ async def test_inputs_of_parts_are_texts(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_text_becomes_ids_and_they_the_text(tmp_path: Path) -> None:
+async def test_a_text_is_tokenized_and_detokenized_unchanged(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path) as front:
         tokens = (await front.ask("/v1/tokenize", {"model": "llama", "text": "the cät"})).json()
         back = (await front.ask("/v1/detokenize", {"model": "llama", "tokens": tokens["tokens"]})).json()
-        assert not front.triton.asked
+        assert not front.triton.requests
     assert back["text"] == "the cät" and len(tokens["tokens"]) == len(tokens["token_strings"])
     assert tokens["token_strings"][0] == "<|bos|>"
 

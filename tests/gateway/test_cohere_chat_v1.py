@@ -1,4 +1,4 @@
-"""Cohere's first chat: what the model is shown, the lines of a stream, turns with tools, and what is refused."""
+"""Cohere's first chat: the model's input, the lines of a stream, turns with tools, and refused requests."""
 
 import json
 from itertools import groupby
@@ -45,7 +45,7 @@ async def test_a_message_with_its_history_is_answered(tmp_path: Path) -> None:
     history = [{"role": "USER", "message": "0?"}, {"role": "CHATBOT", "message": "0!"}]
     async with plain_gateway(tmp_path) as front:
         answer = (await front.ask(PATH, body(preamble="Be brief.", chat_history=history, k=5, p=0.5))).json()
-        shown, tensors = turns(front), front.triton.asked[-1].tensors
+        shown, tensors = turns(front), front.triton.requests[-1].tensors
     assert shown[:4] == ["system\nBe brief.", "user\n0?", "assistant\n0!", "user\n1?"]
     assert (tensors["sampling_param_top_k"], tensors["sampling_param_top_p"]) == ([5], [0.5])
     assert (answer["text"], answer["finish_reason"]) == ("Hello wörld", "COMPLETE")

@@ -16,7 +16,7 @@ async def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tmp_path: Path) ->
     """The client writes the whole prompt: its control tokens are meant."""
     async with running_gateway(tmp_path) as front:
         await front.ask(PATH, {"model": "llama", "prompt": "hello<|im_end|>"})
-        ids = front.triton.asked[0].tensors["prompt_token_ids"]
+        ids = front.triton.requests[0].tensors["prompt_token_ids"]
     own = tokenizer()
     assert ids == own.encode("hello<|im_end|>").ids
     assert (ids[0], ids[-1]) == (own.token_to_id("<|bos|>"), own.token_to_id("<|im_end|>"))
@@ -27,7 +27,7 @@ async def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tmp_path: Path) ->
 async def test_ids_are_sent_as_they_are(tmp_path: Path, prompt: list[object]) -> None:
     async with running_gateway(tmp_path) as front:
         answer = (await front.ask(PATH, {"model": "llama", "prompt": prompt})).json()
-        assert front.triton.asked[0].tensors["prompt_token_ids"] == [5, 6, 7]
+        assert front.triton.requests[0].tensors["prompt_token_ids"] == [5, 6, 7]
     assert answer["choices"] == [{"index": 0, "text": "Hello wörld", "logprobs": None, "finish_reason": "stop"}]
     assert (answer["object"], answer["usage"]["total_tokens"]) == ("text_completion", 8)
 
@@ -38,8 +38,8 @@ async def test_a_continuation_streams(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask(PATH, body)
     *chunks, usage, end = answer.events
-    assert [each["choices"][0]["text"] for each in chunks] == ["Hel", "lo wörld", ""]
-    assert [each["choices"][0]["finish_reason"] for each in chunks] == [None, None, "stop"]
+    assert [chunk["choices"][0]["text"] for chunk in chunks] == ["Hel", "lo wörld", ""]
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks] == [None, None, "stop"]
     assert (usage["usage"]["completion_tokens"], end) == (5, "[DONE]")
 
 
@@ -72,12 +72,12 @@ async def test_completions_that_cannot_be_made_are_refused_by_name(
 ) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask(PATH, {"model": "llama", **more})
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.error["param"]) == (400, param)
 
 
 @in_loop
-async def test_what_tokenize_counts_is_what_is_sent(tmp_path: Path) -> None:
+async def test_tokenize_returns_the_ids_that_the_model_receives(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "hello <|im_end|>"}]
     async with running_gateway(tmp_path) as front:
         await front.ask("/v1/chat/completions", {"model": "llama", "messages": messages})
@@ -85,24 +85,24 @@ async def test_what_tokenize_counts_is_what_is_sent(tmp_path: Path) -> None:
         chat = (await front.ask("/tokenize", {"model": "llama", "messages": messages})).json()
         prompt = (await front.ask("/tokenize", {"model": "llama", "prompt": "hello"})).json()
         wrong = await front.ask("/tokenize", {"model": "llama", "prompt": "a", "messages": messages})
-        sent = [asked.tensors["prompt_token_ids"] for asked in front.triton.asked]
+        sent = [request.tensors["prompt_token_ids"] for request in front.triton.requests]
     assert [chat["tokens"], prompt["tokens"]] == sent
     assert (chat["count"], chat["max_model_len"], wrong.error["param"]) == (len(sent[0]), 200, "prompt")
 
 
 @in_loop
 async def test_weights_without_a_chat_template_complete_texts_and_refuse_chats(tmp_path: Path) -> None:
-    """Those of a base model; the gateway's other models are not held up by it."""
+    """A base model has no chat template; the gateway still serves its other models."""
     async with running_gateway(tmp_path, template="") as front:
-        told = await front.ask(PATH, {"model": "llama", "prompt": "hello"})
+        completion = await front.ask(PATH, {"model": "llama", "prompt": "hello"})
         chat, counted = await front.chat(), await front.ask("/tokenize", {"model": "llama", "prompt": "hello"})
-    assert (told.status, counted.json()["tokens"]) == (200, tokenizer().encode("hello").ids)
+    assert (completion.status, counted.json()["tokens"]) == (200, tokenizer().encode("hello").ids)
     assert (chat.status, chat.error["param"]) == (400, "messages")
     assert "no chat template; ask /v1/completions" in chat.error["message"]
 
 
 @in_loop
-async def test_a_template_that_is_published_later_is_taken_with_the_next_map(tmp_path: Path) -> None:
+async def test_a_template_that_is_added_later_is_used_after_the_next_settings(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, template="") as front:
         written(tmp_path / "weights")
         front.settings_file.write_text(front.settings_file.read_text() + "\n")

@@ -109,7 +109,7 @@ def test_a_confined_process_can_only_compute_and_answer(before: list[str]) -> No
     assert {name: answer for name, answer in json.loads(ran.stdout).items() if answer != 1} == {}
 
 
-def test_a_process_with_threads_is_not_confined_by_halves() -> None:
+def test_a_process_with_threads_is_never_confined_partly() -> None:
     ran = run("-c", THREADED)
     assert ran.returncode == 1
     assert "the process has 2 threads; a filter holds for the calling thread alone" in ran.stderr

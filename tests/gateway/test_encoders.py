@@ -17,9 +17,9 @@ async def test_vectors_come_in_the_order_of_the_texts_over_parts(tmp_path: Path)
     texts = [f"text {'x' * number}" for number in range(7)]
     async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/v1/embeddings", {"model": "nomic", "input": texts})).json()
-        sizes = sorted(len(asked.tensors["texts"]) for asked in front.triton.asked)
-    assert [each["embedding"] for each in answer["data"]] == [vector(text) for text in texts]
-    assert [each["index"] for each in answer["data"]] == list(range(7))
+        sizes = sorted(len(request.tensors["texts"]) for request in front.triton.requests)
+    assert [entry["embedding"] for entry in answer["data"]] == [vector(text) for text in texts]
+    assert [entry["index"] for entry in answer["data"]] == list(range(7))
     assert sizes == [1, 3, 3]
     assert answer["usage"] == {"prompt_tokens": 27, "total_tokens": 27}
     assert (answer["object"], answer["model"], answer["id"][:5]) == ("list", "nomic", "embd-")
@@ -29,8 +29,8 @@ async def test_vectors_come_in_the_order_of_the_texts_over_parts(tmp_path: Path)
 async def test_base64_is_little_endian_float32(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": "abc", "encoding_format": "base64"})
-    (one,) = answer.json()["data"]
-    assert list(struct.unpack("<4f", base64.b64decode(one["embedding"]))) == vector("abc")
+    (entry,) = answer.json()["data"]
+    assert list(struct.unpack("<4f", base64.b64decode(entry["embedding"]))) == vector("abc")
 
 
 @in_loop
@@ -39,8 +39,8 @@ async def test_nothing_is_cut_and_no_task_is_set_unless_asked(tmp_path: Path) ->
         await front.ask("/v1/embeddings", {"model": "nomic", "input": "a"})
         await front.ask("/v1/embeddings", {"model": "nomic:query", "input": "a", "dimensions": 2})
         await front.ask("/v1/embeddings", {"model": "nomic", "input": "a", "task": "search_document", "truncate": True})
-        asked = [each.parameters for each in front.triton.asked]
-    assert asked == [
+        parameters = [request.parameters for request in front.triton.requests]
+    assert parameters == [
         {"truncate": False},
         {"truncate": False, "dimensions": 2, "task": "search_query"},
         {"truncate": True, "task": "search_document"},
@@ -68,19 +68,19 @@ async def test_embeddings_that_cannot_be_made_are_refused_by_name(
 ) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", **body})
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.error["param"]) == (400, param)
 
 
 @in_loop
-async def test_token_arrays_are_refused_with_what_langchain_has_to_say(tmp_path: Path) -> None:
+async def test_token_arrays_are_refused_with_the_setting_that_langchain_needs(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "nomic", "input": [[1, 2]]})
     assert "check_embedding_ctx_length=False" in answer.error["message"]
 
 
 @in_loop
-async def test_a_text_that_is_too_long_is_the_clients_to_mend(tmp_path: Path) -> None:
+async def test_a_text_that_is_too_long_is_a_client_error(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(
             error=(grpc.StatusCode.INVALID_ARGUMENT, "texts[0][0] has 613 tokens of at most 512")
@@ -98,8 +98,8 @@ async def test_cohere_and_jina_get_one_answer(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/v1/rerank", {**body, "return_documents": True})).json()
         top = (await front.ask("/v1/rerank", {**body, "top_n": 1})).json()
-        models = {asked.model for asked in front.triton.asked}
-        parameters = front.triton.asked[0].parameters
+        models = {request.model for request in front.triton.requests}
+        parameters = front.triton.requests[0].parameters
     assert answer["results"] == [
         {"index": 1, "relevance_score": 1.0, "document": {"text": "the cat sat on the mat"}},
         {"index": 2, "relevance_score": 0.5, "document": {"text": "a cat"}},
@@ -116,7 +116,7 @@ async def test_cohere_v2_answers_all_documents_sorted(tmp_path: Path) -> None:
     body = {"model": "bge", "query": QUERY, "documents": DOCUMENTS, "max_tokens_per_doc": 4096, "priority": 0}
     async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/v2/rerank", body)).json()
-    assert [each["index"] for each in answer["results"]] == [1, 2, 3, 0]
+    assert [result["index"] for result in answer["results"]] == [1, 2, 3, 0]
     assert answer["meta"] == {"api_version": {"version": "2"}, "tokens": {"input_tokens": 27}}
 
 
@@ -125,20 +125,20 @@ async def test_tei_names_no_model_and_has_its_own_answer(tmp_path: Path) -> None
     body = {"query": QUERY, "texts": DOCUMENTS[:2], "raw_scores": True, "return_text": True}
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/rerank", body, key=OTHER_KEY)
-        (asked,) = front.triton.asked
+        (request,) = front.triton.requests
     assert answer.json() == [
         {"index": 1, "score": 1.0, "text": "the cat sat on the mat"},
         {"index": 0, "score": 0.0, "text": "dog"},
     ]
-    assert asked.parameters == {"raw_scores": True, "truncate": False}
+    assert request.parameters == {"raw_scores": True, "truncate": False}
 
 
 @in_loop
 async def test_teis_errors_have_teis_shape(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/rerank", {"query": QUERY, "texts": DOCUMENTS, "truncation_direction": "Left"})
-    told = {"error": "`truncation_direction`: texts are cut at their end", "error_type": "Validation"}
-    assert (answer.status, answer.json()) == (400, told)
+    refusal = {"error": "`truncation_direction`: texts are cut at their end", "error_type": "Validation"}
+    assert (answer.status, answer.json()) == (400, refusal)
 
 
 @pytest.mark.parametrize(
@@ -156,12 +156,12 @@ async def test_rerankings_that_cannot_be_made_are_refused_by_name(
 ) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask(path, {"model": "bge", "query": "q", **body})
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.error["param"]) == (400, param)
 
 
 @in_loop
-async def test_a_model_of_another_kind_is_named_as_what_it_is(tmp_path: Path) -> None:
+async def test_a_refusal_names_the_kind_of_a_model_of_the_wrong_kind(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/embeddings", {"model": "bge", "input": "a"})
     assert (answer.status, answer.error["code"]) == (400, "wrong_model_kind")
@@ -172,28 +172,28 @@ async def test_tei_embeds_a_text_or_a_list(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         several = await front.ask("/embed", {"inputs": ["a", "bb"], "normalize": False, "model": "nomic:query"})
         single = await front.ask("/embed", {"inputs": "a", "truncate": True})
-        asked = [each.parameters for each in front.triton.asked]
+        parameters = [request.parameters for request in front.triton.requests]
     assert (several.json(), single.json()) == ([vector("a"), vector("bb")], [vector("a")])
-    assert asked == [
+    assert parameters == [
         {"truncate": False, "normalize": False, "task": "search_query"},
         {"truncate": True, "normalize": True},
     ]
 
 
 @in_loop
-async def test_tei_is_told_when_a_key_is_for_no_such_model(tmp_path: Path) -> None:
+async def test_a_key_without_an_embedder_is_refused_in_teis_shape(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/embed", {"inputs": "a"}, key=OTHER_KEY)
     assert (answer.status, answer.json()) == (400, {"error": "this key is for no embedder", "error_type": "Validation"})
 
 
 @in_loop
-async def test_jinas_words_for_a_request_of_vectors_are_taken(tmp_path: Path) -> None:
+async def test_jinas_fields_of_an_embedding_request_are_accepted(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         sent = {"model": "nomic", "input": [{"text": "a cat"}, "mat"], "task": "retrieval.passage", "normalized": True}
         answer = (await front.ask("/v1/embeddings", sent | {"embedding_type": "base64", "late_chunking": False})).json()
-        assert front.triton.asked[-1].parameters["task"] == "search_document"
-        assert front.triton.asked[-1].tensors["texts"] == ["a cat", "mat"]
+        assert front.triton.requests[-1].parameters["task"] == "search_document"
+        assert front.triton.requests[-1].tensors["texts"] == ["a cat", "mat"]
         assert isinstance(answer["data"][0]["embedding"], str)
         refused = await front.ask("/v1/embeddings", sent | {"task": "separation"})
     assert (refused.status, refused.error["param"]) == (400, "task")

@@ -110,7 +110,7 @@ async def test_an_engine_answers_as_triton(case: str, tmp_path: Path) -> None:
         for front in fronts:
             front.triton.script = script
         answers = [compared(await front.ask(path, body)) for front in fronts]
-        of_triton, of_engine = (front.triton.asked for front in fronts)
+        of_triton, of_engine = (front.triton.requests for front in fronts)
     assert answers[0] == answers[1]
     assert len(of_triton) == len(of_engine)
     if of_triton:
@@ -130,13 +130,13 @@ async def test_both_are_asked_for_the_same_sampling(tmp_path: Path) -> None:
     async with both(tmp_path) as fronts:
         for front in fronts:
             await front.chat(**fields, response_format=JSON_SCHEMA)
-        of_triton, of_engine = (front.triton.asked[-1].tensors for front in fronts)
+        of_triton, of_engine = (front.triton.requests[-1].tensors for front in fronts)
     names = {name for name in of_triton if name.startswith(("sampling_", "guided_", "prompt_"))}
     assert {name: of_engine.get(name) for name in names} == {name: of_triton[name] for name in names}
 
 
 @in_loop
-async def test_a_client_that_leaves_ends_the_engine_s_request(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_ends_the_engine_s_request(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, runtime="vllm") as front:
         front.triton.script = Script(halts_after=1)
         streamed, whole = (front.opened(CHAT, chat(stream=stream)) for stream in (True, False))

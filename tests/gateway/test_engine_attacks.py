@@ -150,7 +150,7 @@ def judge(answer: Answer, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", BAD_STREAMS)
 @in_loop
-async def test_a_stream_that_is_none_ends_in_an_error(
+async def test_a_malformed_stream_ends_in_an_error(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with before(tmp_path, BAD_STREAMS[name]) as front:
@@ -160,7 +160,7 @@ async def test_a_stream_that_is_none_ends_in_an_error(
 
 @pytest.mark.parametrize("name", BAD_BODIES)
 @in_loop
-async def test_an_answer_that_is_none_ends_in_an_error(
+async def test_a_malformed_answer_ends_in_an_error(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with before(tmp_path, BAD_BODIES[name]) as front:
@@ -215,7 +215,7 @@ async def comments(writer: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("play", [endless_line, endless_head, endless_size, silence, silence_after_one, comments])
 @in_loop
-async def test_an_engine_that_never_ends_is_left_in_time(
+async def test_an_engine_answer_without_an_end_is_abandoned_in_time(
     play: Callable[[asyncio.StreamWriter], Awaitable[None]],
     stream: bool,
     tmp_path: Path,
@@ -227,7 +227,7 @@ async def test_an_engine_that_never_ends_is_left_in_time(
 
 
 @in_loop
-async def test_halves_of_characters_become_readable_text(tmp_path: Path) -> None:
+async def test_a_lone_surrogate_becomes_a_readable_character(tmp_path: Path) -> None:
     spoken = body({**text(content="a\ud83d", finish="stop"), "usage": {"completion_tokens": 1}})
     async with before(tmp_path, spoken) as front:
         answer = await front.chat()

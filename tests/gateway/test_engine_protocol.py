@@ -78,7 +78,7 @@ def test_an_absent_field_is_neutral_and_not_the_weights_own() -> None:
         ("trtllm-serve", "", ("regex", "a+"), {"response_format": {"type": "regex", "regex": "a+"}}),
     ],
 )
-def test_a_format_is_said_as_the_release_reads_it(
+def test_a_response_format_is_sent_in_the_fields_of_the_release(
     runtime: str, version: str, guide: tuple[str, str], fields: dict[str, Any]
 ) -> None:
     sampling = Sampling({"temperature": 1.0}, 1, None, (), 0, 0, guide)
@@ -88,7 +88,7 @@ def test_a_format_is_said_as_the_release_reads_it(
 
 @pytest.mark.parametrize("length", [1, IDS_AT_ONCE, IDS_AT_ONCE + 1, 3 * IDS_AT_ONCE + 5])
 @pytest.mark.parametrize("greedy", [False, True])
-def test_a_prompt_is_whole_in_its_pieces(length: int, greedy: bool) -> None:
+def test_a_prompt_written_in_pieces_is_complete(length: int, greedy: bool) -> None:
     sampling = sampled(n=2, temperature=0 if greedy else 1)
     prompt = list(range(length))
     body = json.loads(b"".join(body_of(LlmRequest(prompt, sampling, 5), "llama", "vllm")))
@@ -197,7 +197,9 @@ def test_the_likeliest_come_first_and_are_filled_up() -> None:
         ({"http": "127.0.0.1:1", "runtime": "vllm"}, {"kind": "reranker"}, "servers"),
     ],
 )
-def test_settings_refuse_what_an_engine_cannot_do(server: dict[str, Any], model: dict[str, Any], field: str) -> None:
+def test_settings_refuse_options_that_an_engine_lacks(
+    server: dict[str, Any], model: dict[str, Any], field: str
+) -> None:
     llm = {"kind": "llm", "context_tokens": 9, "files": "/x", "servers": ["a"]} | model
     if llm["kind"] != "llm":
         llm = {"kind": "reranker", "servers": ["a"], "max_items": 1, "max_tokens": 1}

@@ -190,11 +190,11 @@ def running_gateway(folder: Path) -> Any:
 
 async def outcome(front: RunningGateway, path: str, body: dict[str, Any]) -> tuple[Answer, object]:
     """The answer, and what there is to compare: what the model was asked and what the client was told."""
-    before = len(front.triton.asked)
+    before = len(front.triton.requests)
     answer = await front.ask(path, body)
-    asked = [(each.model, each.tensors, each.parameters) for each in front.triton.asked[before:]]
-    told = re.sub(rb'"(id|created)":("[^"]*"|\d+)', b"", answer.body)
-    return answer, (asked, told)
+    requests = [(request.model, request.tensors, request.parameters) for request in front.triton.requests[before:]]
+    body = re.sub(rb'"(id|created)":("[^"]*"|\d+)', b"", answer.body)
+    return answer, (requests, body)
 
 
 @pytest.mark.parametrize("path", FIELDS)
@@ -209,8 +209,10 @@ async def test_no_field_is_ignored_in_silence(tmp_path: Path, path: str) -> None
             answer, seen = await outcome(front, path, plain | {name: verdict.value})
             if isinstance(verdict, Refused):
                 assert answer.status == 400, (name, answer.body)
-                told = answer.json()
-                assert told["error"]["param"] == name if "message" in told else f"`{name}`" in told["error"], name
+                refusal = answer.json()
+                assert refusal["error"]["param"] == name if "message" in refusal else f"`{name}`" in refusal["error"], (
+                    name
+                )
                 if verdict.idle is not NEVER:
                     _, seen = await outcome(front, path, plain | {name: verdict.idle})
                     assert seen == known, name

@@ -34,7 +34,7 @@ async def test_another_server_is_asked_before_the_first_byte(tmp_path: Path) -> 
         async with running_gateway(tmp_path, tritons=2) as front:
             front.tritons[0].script = Script(error=DOWN)
             answer = await front.ask(path, body)
-            assert (answer.status, [len(triton.asked) for triton in front.tritons]) == (200, [1, 1])
+            assert (answer.status, [len(triton.requests) for triton in front.tritons]) == (200, [1, 1])
 
 
 @in_loop
@@ -51,7 +51,7 @@ async def test_after_the_first_byte_nobody_else_is_asked(tmp_path: Path) -> None
         for triton in front.tritons:
             triton.script = Script(error=DOWN, error_after=1)
         answer = await front.chat(stream=True)
-        assert [len(triton.asked) for triton in front.tritons] == [1, 0]
+        assert [len(triton.requests) for triton in front.tritons] == [1, 0]
     assert answer.events[-1]["error"]["code"] == "unavailable"
 
 
@@ -61,7 +61,7 @@ async def test_a_mistake_of_the_client_is_not_tried_twice(tmp_path: Path) -> Non
         for triton in front.tritons:
             triton.script = Script(error=(grpc.StatusCode.INVALID_ARGUMENT, "no"))
         assert (await front.chat()).status == 400
-        assert [len(triton.asked) for triton in front.tritons] == [1, 0]
+        assert [len(triton.requests) for triton in front.tritons] == [1, 0]
 
 
 @in_loop
@@ -78,17 +78,17 @@ async def test_a_request_waits_for_the_only_server_and_is_answered(tmp_path: Pat
 
 
 @in_loop
-async def test_a_wait_has_an_end(tmp_path: Path) -> None:
+async def test_a_waiting_request_is_refused_after_the_hold_time(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, hold_seconds=0) as front:
         front.triton.is_ready = False
         await front.gateway.fleet.look()
         answer = await front.chat()
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.headers["retry-after"], answer.error["code"]) == (503, "5", "unavailable")
 
 
 @in_loop
-async def test_only_so_many_wait(tmp_path: Path) -> None:
+async def test_the_number_of_waiting_requests_is_limited(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, limits={"held": 1}) as front:
         front.triton.is_ready = False
         await front.gateway.fleet.look()
@@ -133,18 +133,18 @@ async def test_a_tenant_that_takes_all_places_to_wait_makes_room_for_another(tmp
 
 @in_loop
 async def test_a_server_that_is_gone_is_waited_for_until_it_listens_again(tmp_path: Path) -> None:
-    """Nobody said `drain`: the container was killed."""
+    """The container was killed without a `drain`."""
     async with running_gateway(tmp_path) as front:
-        told = json.loads(front.settings_file.read_text())
-        async with serving(type(front.triton)()) as other:
-            port = int(other.address.rpartition(":")[2])
-        told["servers"]["host-0/main"]["grpc"] = f"127.0.0.1:{port}"
-        front.settings_file.write_text(json.dumps(told))
+        gateway_settings = json.loads(front.settings_file.read_text())
+        async with serving(type(front.triton)()) as restarted:
+            port = int(restarted.address.rpartition(":")[2])
+        gateway_settings["servers"]["host-0/main"]["grpc"] = f"127.0.0.1:{port}"
+        front.settings_file.write_text(json.dumps(gateway_settings))
         await front.gateway.refresh()
         running = asyncio.ensure_future(front.chat())
         await becomes(lambda: len(front.gateway.fleet._held) == 1)
-        async with serving(other, port):
-            other.script = Script(HELLO)
+        async with serving(restarted, port):
+            restarted.script = Script(HELLO)
             assert (await running).status == 200
 
 
@@ -169,7 +169,7 @@ async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: P
 
 
 @in_loop
-async def test_what_waited_together_does_not_fail_for_want_of_room(tmp_path: Path) -> None:
+async def test_a_request_that_waited_for_a_restarted_server_is_retried_while_its_queue_is_full(tmp_path: Path) -> None:
     """A server that is back is asked by everybody at once; a full queue at another time is told at once."""
     full = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
     async with running_gateway(tmp_path) as front:
@@ -181,13 +181,13 @@ async def test_what_waited_together_does_not_fail_for_want_of_room(tmp_path: Pat
         await becomes(lambda: len(front.gateway.fleet._held) == 1)
         front.triton.is_ready = True
         await front.gateway.fleet.look()
-        await becomes(lambda: len(front.triton.asked) == 2)
+        await becomes(lambda: len(front.triton.requests) == 2)
         front.triton.script = Script(HELLO)
         assert (await running).status == 200
 
 
 @in_loop
-async def test_a_traffic_services_word_is_heard() -> None:
+async def test_the_status_of_the_traffic_service_decides_readiness() -> None:
     """200 is ready and 503 is not; from one that does not answer nothing follows."""
     statuses = [b"200 OK", b"503 Service Unavailable", b"404 Not Found", b""]
 

@@ -16,7 +16,7 @@ from tests.gateway.triton import HELLO, Script
 
 @pytest.mark.parametrize("streams", [True, False])
 @in_loop
-async def test_a_client_that_leaves_stops_the_model(
+async def test_a_client_that_disconnects_stops_the_model(
     tmp_path: Path, streams: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with running_gateway(tmp_path) as front:
@@ -67,7 +67,7 @@ async def test_a_client_that_leaves_with_its_last_token_cancels_nothing(tmp_path
 
 
 @in_loop
-async def test_a_client_that_takes_nothing_is_left(tmp_path: Path) -> None:
+async def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         talk = front.opened(CHAT, chat(stream=True))
         talk.takes.clear()
@@ -95,7 +95,7 @@ async def test_a_silent_stream_gets_comments(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_health_says_which_models_have_a_server(tmp_path: Path) -> None:
+async def test_health_lists_the_models_that_have_a_server(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         assert (await front.ask("/health", key=None)).json() == {"models": {"llama": True, "nomic": True, "bge": True}}
         front.triton.is_ready = False
@@ -105,7 +105,7 @@ async def test_health_says_which_models_have_a_server(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_reader_that_takes_nothing_delays_nobody(tmp_path: Path) -> None:
+async def test_a_client_that_reads_nothing_delays_no_other_client(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         slow = front.opened(CHAT, chat(stream=True))
         slow.takes.clear()
@@ -118,7 +118,9 @@ async def test_a_reader_that_takes_nothing_delays_nobody(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_a_requests_line_has_its_counts_and_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_audit_line_of_a_request_has_its_counts_and_no_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.chat("a secret of mine")
         page = (await front.ask("/metrics", key=None)).body.decode()
@@ -140,7 +142,7 @@ async def test_a_requests_line_has_its_counts_and_no_text(tmp_path: Path, capsys
 
 
 @in_loop
-async def test_a_request_that_breaks_ends_alone_and_its_text_is_not_logged(
+async def test_an_exception_in_a_request_affects_no_other_request_and_logs_no_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(request):
@@ -190,15 +192,15 @@ async def test_an_error_in_a_stream_is_its_last_event(tmp_path: Path, capsys: py
 
 
 @in_loop
-async def test_no_client_names_a_request_of_tritons(tmp_path: Path) -> None:
+async def test_a_client_cannot_choose_the_id_of_a_request_to_triton(tmp_path: Path) -> None:
     """Its own ids and traces go nowhere: another's request could be named, and every request traced."""
     headers = {"x-request-id": "1", "traceparent": "00-1-1-01", "triton-grpc-protocol-x": "y"}
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(CHAT, chat(), headers=headers) for _ in range(2)]
-        asked = front.triton.asked
-        assert len({each.identity for each in asked}) == 2
-        assert not {"x-request-id", "traceparent", "triton-grpc-protocol-x"} & set(asked[0].metadata)
-    assert all(answer.headers["x-request-id"] not in ("1", asked[0].identity) for answer in answers)
+        requests = front.triton.requests
+        assert len({request.identity for request in requests}) == 2
+        assert not {"x-request-id", "traceparent", "triton-grpc-protocol-x"} & set(requests[0].metadata)
+    assert all(answer.headers["x-request-id"] not in ("1", requests[0].identity) for answer in answers)
 
 
 @in_loop
@@ -208,10 +210,10 @@ async def test_new_settings_hold_for_new_requests_and_lose_no_stream(tmp_path: P
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
         await talk.until(lambda: b"Hel" in talk.answer.body)
-        told = json.loads(front.settings_file.read_text())
-        told["models"]["llama-2"] = told["models"].pop("llama")
-        told["aliases"]["gpt-4o"]["model"] = "llama-2"
-        front.settings_file.write_text(json.dumps(told))
+        gateway_settings = json.loads(front.settings_file.read_text())
+        gateway_settings["models"]["llama-2"] = gateway_settings["models"].pop("llama")
+        gateway_settings["aliases"]["gpt-4o"]["model"] = "llama-2"
+        front.settings_file.write_text(json.dumps(gateway_settings))
         os.utime(front.settings_file, (1, 1))
         await front.gateway.refresh()
         front.triton.script = Script(HELLO)

@@ -16,16 +16,16 @@ from tests.gateway.triton import Script
     [None, "Bearer", "Bearer ", f"Basic {KEY}", "Bearer wrong", f"Bearer {KEY} {KEY}", f"Bearer {KEY}x", "\xff"],
 )
 @in_loop
-async def test_without_a_known_key_there_is_nothing(tmp_path: Path, header: str | None) -> None:
+async def test_a_request_without_a_known_key_is_refused(tmp_path: Path, header: str | None) -> None:
     async with running_gateway(tmp_path) as front:
         headers = {} if header is None else {"authorization": header}
         answer = await front.ask(CHAT, chat(), key=None, headers=headers)
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
 
 
 @in_loop
-async def test_without_a_file_of_keys_nobody_is_asked_for_one(tmp_path: Path) -> None:
+async def test_a_gateway_without_a_key_file_requires_no_key(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, has_keys=False) as front:
         assert (await front.ask(CHAT, chat(), key=None)).status == 200
 
@@ -37,8 +37,8 @@ async def test_a_key_sees_and_uses_its_own_models_only(tmp_path: Path) -> None:
         own = (await front.ask("/v1/models", key=OTHER_KEY)).json()["data"]
         named = [(await front.ask(f"/v1/models/{name}", key=OTHER_KEY)).status for name in ("bge", "llama")]
         answer = await front.ask(CHAT, chat(), key=OTHER_KEY)
-    assert [each["id"] for each in every] == ["bge", "gpt-4o", "llama", "nomic", "nomic:query"]
-    assert ([each["id"] for each in own], named) == (["bge"], [200, 404])
+    assert [model["id"] for model in every] == ["bge", "gpt-4o", "llama", "nomic", "nomic:query"]
+    assert ([model["id"] for model in own], named) == (["bge"], [200, 404])
     assert (answer.status, answer.error["code"], answer.error["param"]) == (404, "model_not_found", "model")
 
 
@@ -83,7 +83,7 @@ async def test_a_revoked_key_is_refused_without_a_restart(tmp_path: Path) -> Non
 
 
 @in_loop
-async def test_a_file_of_keys_that_says_nonsense_changes_nothing(
+async def test_a_key_file_with_an_unknown_field_changes_no_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with running_gateway(tmp_path) as front:
@@ -94,7 +94,7 @@ async def test_a_file_of_keys_that_says_nonsense_changes_nothing(
 
 
 @in_loop
-async def test_an_expired_key_is_none(tmp_path: Path) -> None:
+async def test_an_expired_key_is_refused(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", expires=1)]}))
         await front.gateway.refresh()

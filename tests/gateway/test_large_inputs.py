@@ -63,7 +63,7 @@ def first_then_nothing(receive: Any) -> Any:
 
 
 @in_loop
-async def test_where_nobody_has_a_key_all_bodies_are_those_of_one(tmp_path: Path) -> None:
+async def test_bodies_share_the_total_limit_if_the_gateway_has_no_keys(tmp_path: Path) -> None:
     limits = {"body_bytes": 1000, "tenant_bodies_bytes": 1000, "bodies_bytes": 3000}
     async with running_gateway(tmp_path, has_keys=False, limits=limits) as front:
         held = front.gateway.held_by("-")
@@ -80,14 +80,14 @@ async def test_vectors_that_clients_do_not_take_are_bounded(tmp_path: Path, monk
         few, many = ({"model": "nomic:query", "input": ["a"] * count} for count in (5, 6))
         assert (await front.ask("/v1/embeddings", few)).status == 200
         assert (await front.ask("/v1/embeddings", few)).status == 200
-        count_before = len(front.triton.asked)
+        count_before = len(front.triton.requests)
         refused = await front.ask("/v1/embeddings", many)
         assert (refused.status, refused.error["code"]) == (429, "rate_limit_exceeded")
-        assert (len(front.triton.asked), front.gateway._answers) == (count_before, {})
+        assert (len(front.triton.requests), front.gateway._answers) == (count_before, {})
 
 
 @in_loop
-async def test_nothing_of_a_body_is_held_while_its_answer_streams(tmp_path: Path) -> None:
+async def test_the_body_is_released_before_its_answer_streams(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(CHAT, chat(stream=True))
@@ -112,7 +112,7 @@ LARGE = {"context_tokens": 200_000}
 async def test_a_large_chat_is_answered_as_a_small_one_is(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, llm=LARGE) as front:
         answer = await front.chat(PROSE, max_tokens=5)
-        tokens = len(front.triton.asked[0].tensors["prompt_token_ids"])
+        tokens = len(front.triton.requests[0].tensors["prompt_token_ids"])
     assert (answer.status, answer.json()["usage"]["prompt_tokens"]) == (200, tokens)
     assert tokens > 10_000
 
@@ -154,7 +154,7 @@ def bounds() -> Any:
     return gateway.bodies.Bounds(64, 32_768, 65_736)
 
 
-def test_marks_within_texts_are_none_of_the_values() -> None:
+def test_brackets_within_strings_are_not_counted_as_values() -> None:
     """A prompt may be a JSON document itself."""
     text = json.dumps([{"a": [0, 1]}] * 20_000)
     body = json.dumps(chat(text)).encode()
@@ -200,7 +200,7 @@ async def test_a_text_that_no_tokens_of_the_context_could_spell_is_not_tokenised
 
 
 @in_loop
-async def test_a_large_body_pays_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_body_is_charged_before_it_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_gateway(tmp_path, llm=LARGE) as front:
         await two_tenants(front, tokens_per_minute=1000)
         monkeypatch.setattr(front.gateway.parser, "value", None)
@@ -220,7 +220,7 @@ async def test_a_large_body_that_is_refused_pays_for_being_read(tmp_path: Path) 
 
 
 @in_loop
-async def test_a_large_chat_pays_for_its_tokens_and_not_for_its_bytes_beside(tmp_path: Path) -> None:
+async def test_a_large_chat_is_charged_for_its_tokens_only(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, llm=LARGE) as front:
         await two_tenants(front, tokens_per_minute=1_000_000)
         answer = await front.chat(PROSE, max_tokens=5)

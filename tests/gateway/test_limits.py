@@ -49,20 +49,18 @@ async def test_brackets_are_counted_before_anything_reads_them(tmp_path: Path, d
 
 @pytest.mark.parametrize("name", ["authorization", "content-type", "content-length", "transfer-encoding", "host"])
 @in_loop
-async def test_a_header_that_is_there_twice_is_refused_whatever_server_let_it_through(
-    tmp_path: Path, name: str
-) -> None:
+async def test_a_repeated_header_is_refused(tmp_path: Path, name: str) -> None:
     async with running_gateway(tmp_path) as front:
         talk = front.opened(CHAT, chat(), headers={"host": "gateway", "content-length": "70"})
         headers = dict(talk.scope["headers"]) | ({b"transfer-encoding": b"chunked"} if "transfer" in name else {})
         talk.scope["headers"] += [(name.encode(), headers[name.encode()])]
         answer = await talk.run()
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, "is there twice" in answer.error["message"]) == (400, True)
 
 
 @in_loop
-async def test_a_body_that_is_too_long_is_passed_over_within_bounds(tmp_path: Path) -> None:
+async def test_an_oversized_body_is_discarded_within_bounds(tmp_path: Path) -> None:
     """A body that ends soon is received, so that its client reads the answer; an endless one is not."""
     async with running_gateway(tmp_path, limits={"body_bytes": 100}) as front:
         short = front.opened(CHAT, chat(), headers={"content-length": "101"})
@@ -72,7 +70,7 @@ async def test_a_body_that_is_too_long_is_passed_over_within_bounds(tmp_path: Pa
 
 
 @in_loop
-async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_body_that_does_not_arrive_is_refused(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, limits={"body_seconds": 1}) as front:
         talk = front.opened(CHAT, parts=[b"{"])
         talk.receive = first_then_nothing(talk.receive)
@@ -93,7 +91,7 @@ def first_then_nothing(receive):
 
 
 @in_loop
-async def test_paths_methods_and_types_that_are_not_offered(tmp_path: Path) -> None:
+async def test_unknown_paths_methods_and_content_types_are_refused(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         assert (await front.ask("/v1/nothing")).status == 404
         assert (await front.ask("/v1/models//x")).status == 404
@@ -104,10 +102,10 @@ async def test_paths_methods_and_types_that_are_not_offered(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_who_comes_to_a_full_gateway_is_told_when_to_come_again(tmp_path: Path) -> None:
+async def test_a_full_gateway_answers_503_with_retry_after(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.app.is_full = lambda: True
         answer = await front.chat()
-        assert front.triton.asked == []
+        assert front.triton.requests == []
         assert (await front.ask("/health", key=None)).status == 200
     assert (answer.status, answer.headers["retry-after"], answer.error["code"]) == (503, "1", "overloaded")

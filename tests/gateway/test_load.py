@@ -59,7 +59,7 @@ async def test_no_tenant_has_every_turn_and_turns_go_round() -> None:
 
 
 @in_loop
-async def test_who_waits_with_as_many_as_may_is_told_when_to_come_again() -> None:
+async def test_a_full_waiting_line_is_refused_with_retry_after() -> None:
     jobs = Jobs(Line(1, waiting=2, most_waiting=3))
     tasks = [jobs.begin("bad") for _ in range(4)] + [jobs.begin("good"), jobs.begin("third")]
     await rounds()
@@ -83,7 +83,7 @@ async def test_a_short_input_does_not_wait_for_a_long_one() -> None:
 
 
 @in_loop
-async def test_who_leaves_while_waiting_takes_no_turn() -> None:
+async def test_a_request_cancelled_while_waiting_takes_no_turn() -> None:
     jobs = Jobs(Line(1))
     first, left, second = (jobs.begin(tenant) for tenant in ("a", "b", "c"))
     await rounds()
@@ -96,7 +96,7 @@ async def test_who_leaves_while_waiting_takes_no_turn() -> None:
 
 
 @in_loop
-async def test_who_leaves_during_the_work_keeps_the_turn_until_it_has_ended() -> None:
+async def test_a_request_cancelled_during_its_work_keeps_its_turn_until_the_work_ends() -> None:
     """Else a tenant that hangs up again and again would have any number of processes at work."""
     jobs = Jobs(Line(1))
     left, waiting = jobs.begin("a"), jobs.begin("b")
@@ -140,7 +140,7 @@ async def test_a_message_that_takes_all_its_time_or_memory_is_not_tried_again() 
 
 
 @in_loop
-async def test_where_no_process_starts_a_client_may_come_again() -> None:
+async def test_a_process_that_does_not_start_is_a_temporary_error() -> None:
     with pytest.raises(ApiError) as refused:
         await Lane(Program("tests.gateway.no_such_program", {}, 1.0, "too much", most_more_bytes=2**28)).answer(b"")
     assert (refused.value.status, refused.value.retry_after) == (503, 5)

@@ -1,4 +1,4 @@
-"""What the gateway measures of its answers: tokens' times, waiting, and streams that broke, each with its reason."""
+"""Metrics of the gateway's answers: token times, waiting time, and broken streams by reason."""
 
 import asyncio
 import json
@@ -38,23 +38,23 @@ async def samples(front: RunningGateway) -> dict[str, float]:
 async def test_a_streams_first_token_gaps_and_wait_are_measured(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await front.chat(stream=True, n=2)
-        found = await samples(front)
+        values = await samples(front)
     of = {
-        name: found[f'enginehouse_gateway_{name}_seconds_count{{model="llama"}}'] for name in ("first_token", "queue")
+        name: values[f'enginehouse_gateway_{name}_seconds_count{{model="llama"}}'] for name in ("first_token", "queue")
     }
     assert of == {"first_token": 1, "queue": 1}
-    assert found['enginehouse_gateway_token_gap_seconds_count{model="llama"}'] == 4  # three events a sequence
-    assert found['enginehouse_gateway_token_gap_seconds_bucket{model="llama",le="+Inf"}'] == 4
+    assert values['enginehouse_gateway_token_gap_seconds_count{model="llama"}'] == 4  # three events a sequence
+    assert values['enginehouse_gateway_token_gap_seconds_bucket{model="llama",le="+Inf"}'] == 4
 
 
 @in_loop
-async def test_an_answer_that_comes_whole_has_no_first_token(tmp_path: Path) -> None:
+async def test_an_unstreamed_answer_has_no_first_token_time(tmp_path: Path) -> None:
     """It would be as late as the whole answer, and make a service level of first tokens say nothing."""
     async with running_gateway(tmp_path) as front:
         await front.chat()
-        found = await samples(front)
-    assert not [name for name in found if "first_token" in name or "token_gap" in name]
-    assert found['enginehouse_gateway_request_seconds_count{endpoint="chat",model="llama"}'] == 1
+        values = await samples(front)
+    assert not [name for name in values if "first_token" in name or "token_gap" in name]
+    assert values['enginehouse_gateway_request_seconds_count{endpoint="chat",model="llama"}'] == 1
 
 
 @in_loop
@@ -73,8 +73,8 @@ async def test_waiting_for_a_server_is_measured_and_in_the_audits_line(
         held = asyncio.get_running_loop().time() - before
         await fleet.look()
         assert (await running).status == 200
-        found = await samples(front)
-    assert found['enginehouse_gateway_queue_seconds_sum{model="llama"}'] >= held - 0.001
+        values = await samples(front)
+    assert values['enginehouse_gateway_queue_seconds_sum{model="llama"}'] >= held - 0.001
     assert lines(capsys)[0]["queued_ms"] >= 1000 * held - 1
 
 
@@ -136,10 +136,10 @@ async def test_a_stream_that_breaks_is_counted_by_its_reason(
         await talk.until(lambda: b"Hel" in talk.answer.body)
         await strikes(front, talk)
         await running
-        found = await samples(front)
-    counts = {reason: found[f'{BROKEN}{{model="llama",reason="{reason}"}}'] for reason in REASONS}
+        values = await samples(front)
+    counts = {reason: values[f'{BROKEN}{{model="llama",reason="{reason}"}}'] for reason in REASONS}
     assert counts == {reason: float(reason == end) for reason in REASONS}
-    line = next(each for each in lines(capsys) if each["endpoint"] == "chat")
+    line = next(entry for entry in lines(capsys) if entry["endpoint"] == "chat")
     assert (line["status"], line["end"]) == (200, end if end != "other" else "invalid_request_error")
 
 
@@ -148,12 +148,12 @@ def test_a_histograms_buckets_hold_what_is_no_longer_than_their_edge(edges: tupl
     made = Histogram("name", "Text", ("model",), edges)
     for seconds in (edges[0], edges[0] * 1.01, 1e6):
         made.observe(("a",), seconds)
-    told = dict(line.rsplit(" ", 1) for line in made.lines() if not line.startswith("#"))
-    counts = [told[f'name_bucket{{model="a",le="{edge}"}}'] for edge in (*edges[:2], "+Inf")]
-    assert (counts, told['name_count{model="a"}'], list(edges)) == (["1", "2", "3"], "3", sorted(edges))
+    values = dict(line.rsplit(" ", 1) for line in made.lines() if not line.startswith("#"))
+    counts = [values[f'name_bucket{{model="a",le="{edge}"}}'] for edge in (*edges[:2], "+Inf")]
+    assert (counts, values['name_count{model="a"}'], list(edges)) == (["1", "2", "3"], "3", sorted(edges))
 
 
-def test_nothing_that_a_client_types_is_a_reason() -> None:
+def test_a_reason_is_never_text_of_a_client() -> None:
     metrics = Metrics()
     metrics.stream_ended("llama", 'x"} 1')
     assert f'{BROKEN}{{model="llama",reason="other"}} 1' in metrics.page()

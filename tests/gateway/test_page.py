@@ -14,7 +14,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 def text_of(body: bytes) -> str:
-    """What a person reads of the page, spaces folded."""
+    """The visible text of the page, with its white space collapsed."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body.decode())).split())
 
 
@@ -59,14 +59,14 @@ async def test_a_key_sees_its_own_models_only(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_key_that_is_none_is_told_so(tmp_path: Path) -> None:
+async def test_the_page_refuses_an_unknown_key(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", b"key=eh-nobody", key=None, headers=FORM)
     assert (answer.status, "unknown, revoked or expired" in text_of(answer.body)) == (401, True)
 
 
 @in_loop
-async def test_where_no_key_is_asked_for_everybody_sees_all(tmp_path: Path) -> None:
+async def test_the_page_of_a_gateway_without_keys_asks_for_no_key(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, has_keys=False, url="https://llm.example.com") as front:
         answer = await front.ask("/", key=None)
     assert "<form" not in answer.body.decode()
@@ -74,7 +74,7 @@ async def test_where_no_key_is_asked_for_everybody_sees_all(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_nothing_of_it_comes_from_elsewhere_or_runs(tmp_path: Path) -> None:
+async def test_the_pages_load_nothing_from_other_sites_and_run_no_script(tmp_path: Path) -> None:
     """Neither by what is in it nor by what its policy would let a mistake add."""
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(path, key=None) for path in ("/page.css", *PATHS)]
@@ -114,12 +114,12 @@ async def test_a_form_of_another_kind_or_size_is_refused(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_no_line_has_a_word_of_what_was_asked_or_answered(
+async def test_no_log_line_has_text_of_a_request_or_an_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every path, right and wrong, with a phrase in each text: one line each, and neither phrase nor key in any."""
     canary = "the-canary-sings-at-seven"
-    asked = [
+    requests = [
         (CHAT, chat(canary)),
         (CHAT, chat(canary, stream=True)),
         (CHAT, chat(canary, n=canary)),
@@ -136,11 +136,13 @@ async def test_no_line_has_a_word_of_what_was_asked_or_answered(
         ("/", f"key={KEY}".encode()),
     ]
     async with running_gateway(tmp_path) as front:
-        statuses = [(await front.ask(path, body, headers=FORM if path == "/" else {})).status for path, body in asked]
+        statuses = [
+            (await front.ask(path, body, headers=FORM if path == "/" else {})).status for path, body in requests
+        ]
         page = (await front.ask("/metrics", key=None)).body.decode()
     printed = capsys.readouterr()
-    told = [json.loads(line) for line in printed.out.splitlines()]
-    assert [line["status"] for line in told] == statuses
-    assert {"time", "tenant", "key", "model", "prompt_tokens", "first_token_ms", "duration_ms"} <= told[0].keys()
+    audit = [json.loads(line) for line in printed.out.splitlines()]
+    assert [line["status"] for line in audit] == statuses
+    assert {"time", "tenant", "key", "model", "prompt_tokens", "first_token_ms", "duration_ms"} <= audit[0].keys()
     for word in (canary, KEY, "wörld"):
         assert word not in printed.out + printed.err + page

@@ -44,7 +44,7 @@ async def test_a_used_budget_is_refused_as_openai_does_and_a_restart_gives_no_ne
             await limited(front, limit, tenant)
             assert (await front.chat()).status == expected
             refused.append(await front.chat())
-            reached = len(front.triton.asked)
+            reached = len(front.triton.requests)
             assert (await front.ask("/v1/models")).status == 200
             assert (await front.ask(CHAT, chat(), key=OTHER_KEY)).status == 200
     assert reached == 0
@@ -87,8 +87,8 @@ async def test_answers_tell_the_tightest_budget_of_tokens_of_key_and_tenant(
         used = (await front.ask(CHAT, chat(), key=OTHER_KEY)).json()["usage"]["total_tokens"]
         answer = await front.chat()
     assert used > 10
-    told = {name[12:]: value for name, value in answer.headers.items() if name.startswith("x-ratelimit-")}
-    assert told == {
+    limits = {name[12:]: value for name, value in answer.headers.items() if name.startswith("x-ratelimit-")}
+    assert limits == {
         "limit-tokens-day": "1010", "remaining-tokens-day": str(1010 - used), "reset-tokens-day": "1s",
         "limit-tokens-month": "5000", "remaining-tokens-month": str(5000 - used), "reset-tokens-month": "1s",
     }  # fmt: skip
@@ -157,7 +157,7 @@ async def test_a_proxy_s_header_that_is_no_single_name_is_refused(sent: list[str
         talk.scope["client"] = ("127.0.0.1", 4242)
         talk.scope["headers"] += [(b"x-forwarded-email", name.encode("latin-1")) for name in sent]
         answer = await talk.run()
-        reached = len(front.triton.asked)
+        reached = len(front.triton.requests)
     assert (answer.status, reached) == (400, 0)
     assert not any(name in answer.error["message"] for name in sent)
 

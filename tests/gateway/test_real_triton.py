@@ -29,8 +29,8 @@ CANARY = "Rosa's diagnosis"
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """The models are ready."""
-    with standing(tmp_path_factory.mktemp("gateway")) as found:
-        yield found
+    with standing(tmp_path_factory.mktemp("gateway")) as running_scene:
+        yield running_scene
 
 
 @in_loop
@@ -41,8 +41,8 @@ async def test_vectors_are_those_of_the_model_asked_directly(scene: Scene, tmp_p
         answer = (await front.ask("/v1/embeddings", body)).json()
     options = {"task": "search_query", "dimensions": 16}
     wanted = [directly(scene, "nomic", options, texts=[[text]]) for text in TEXTS]
-    found = [struct.unpack("<16f", base64.b64decode(each["embedding"])) for each in answer["data"]]
-    assert all(vector == pytest.approx(other, abs=1e-5) for vector, other in zip(found, wanted, strict=True))
+    vectors = [struct.unpack("<16f", base64.b64decode(entry["embedding"])) for entry in answer["data"]]
+    assert all(vector == pytest.approx(expected, abs=1e-5) for vector, expected in zip(vectors, wanted, strict=True))
 
 
 @in_loop
@@ -51,9 +51,9 @@ async def test_scores_are_those_of_the_model_asked_directly(scene: Scene, tmp_pa
     async with running_gateway(scene, tmp_path) as front:
         answer = (await front.ask("/v2/rerank", body)).json()
     wanted = [directly(scene, "bge_v2", {"raw_scores": False}, query=[["cat"]], passages=[[text]])[0] for text in TEXTS]
-    found = {each["index"]: each["relevance_score"] for each in answer["results"]}
-    assert [found[index] for index in range(len(TEXTS))] == pytest.approx(wanted, abs=1e-4)
-    assert list(found.values()) == sorted(found.values(), reverse=True)
+    scores = {result["index"]: result["relevance_score"] for result in answer["results"]}
+    assert [scores[index] for index in range(len(TEXTS))] == pytest.approx(wanted, abs=1e-4)
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
 
 
 @in_loop
@@ -70,7 +70,7 @@ async def test_a_chat_streams_a_token_an_event_and_counts_them(scene: Scene, tmp
         body = chat("one two", stream=True, max_tokens=9, stream_options={"include_usage": True})
         streamed = (await front.ask(CHAT, body)).events
         whole = (await front.chat("one two", max_tokens=9)).json()
-    pieces = [each["choices"][0]["delta"].get("content") for each in streamed[:-2]]
+    pieces = [chunk["choices"][0]["delta"].get("content") for chunk in streamed[:-2]]
     assert len([piece for piece in pieces if piece]) == 9
     assert "".join(piece or "" for piece in pieces) == whole["choices"][0]["message"]["content"]
     assert streamed[-2]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"] == 9
@@ -78,7 +78,7 @@ async def test_a_chat_streams_a_token_an_event_and_counts_them(scene: Scene, tmp
 
 
 @in_loop
-async def test_what_the_slot_refuses_in_a_stream_is_the_clients_mistake(scene: Scene, tmp_path: Path) -> None:
+async def test_a_refusal_of_the_slot_in_a_stream_is_a_client_error(scene: Scene, tmp_path: Path) -> None:
     """Triton tells a stream's error with its code, for the gateway asks for that."""
     async with running_gateway(scene, tmp_path) as front:
         answer = await front.chat(stream=True, n=2, temperature=0)
@@ -87,7 +87,7 @@ async def test_what_the_slot_refuses_in_a_stream_is_the_clients_mistake(scene: S
 
 
 @in_loop
-async def test_several_answers_are_told_apart(scene: Scene, tmp_path: Path) -> None:
+async def test_several_answers_of_a_request_have_their_own_index(scene: Scene, tmp_path: Path) -> None:
     async with running_gateway(scene, tmp_path) as front:
         answer = (await front.chat("one two", n=2, max_tokens=4)).json()
     assert [choice["index"] for choice in answer["choices"]] == [0, 1]
@@ -95,7 +95,7 @@ async def test_several_answers_are_told_apart(scene: Scene, tmp_path: Path) -> N
 
 
 @in_loop
-async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) -> None:
+async def test_the_model_stops_if_the_client_disconnects(scene: Scene, tmp_path: Path) -> None:
     """A thousand tokens were wanted; after the first the client is gone, and the slot answers the next at once."""
     async with running_gateway(scene, tmp_path) as front:
         talk = front.opened(CHAT, chat("one two", stream=True))
@@ -109,12 +109,12 @@ async def test_the_model_hears_that_a_client_left(scene: Scene, tmp_path: Path) 
 
 @pytest.mark.parametrize("streams", [True, False])
 @in_loop
-async def test_nothing_runs_for_clients_that_left(scene: Scene, tmp_path: Path, streams: bool) -> None:
+async def test_no_request_runs_for_disconnected_clients(scene: Scene, tmp_path: Path, streams: bool) -> None:
     async with running_gateway(scene, tmp_path) as front:
         talks = [front.opened(CHAT, chat("one two", stream=streams)) for _ in range(8)]
         running = [asyncio.ensure_future(talk.run()) for talk in talks]
         while not await asyncio.to_thread(running_requests, scene):
-            assert not any(each.done() for each in running)
+            assert not any(task.done() for task in running)
         for talk in talks:
             talk.left.set()
         await asyncio.gather(*running)
@@ -123,16 +123,18 @@ async def test_nothing_runs_for_clients_that_left(scene: Scene, tmp_path: Path, 
 
 
 @in_loop
-async def test_log_probabilities_are_told_token_by_token(scene: Scene, tmp_path: Path) -> None:
+async def test_log_probabilities_are_returned_for_each_token(scene: Scene, tmp_path: Path) -> None:
     async with running_gateway(scene, tmp_path) as front:
         answer = (await front.chat("one two", max_tokens=4, logprobs=True, top_logprobs=2)).json()["choices"][0]
     entries = answer["logprobs"]["content"]
-    assert b"".join(bytes(each["bytes"]) for each in entries).decode() == answer["message"]["content"]
-    assert [[other["logprob"] for other in each["top_logprobs"]] for each in entries] == [[-0.5, -1.5]] * 4
+    assert b"".join(bytes(entry["bytes"]) for entry in entries).decode() == answer["message"]["content"]
+    assert [[alternative["logprob"] for alternative in entry["top_logprobs"]] for entry in entries] == [
+        [-0.5, -1.5]
+    ] * 4
 
 
 def spans(scene: Scene) -> list[dict[str, Any]]:
-    """What was kept so far; a line that is being written is left out."""
+    """The spans written so far, without an incomplete last line."""
     whole = scene.spans.read_bytes().rpartition(b"\n")[0]
     return [json.loads(line) for line in whole.splitlines()]
 
@@ -141,13 +143,13 @@ def prompted(front: RunningGateway) -> list[Callable[[], Conversation]]:
     """A request to each model, with a phrase that is to be found nowhere afterwards."""
     ranked = {"model": "bge", "query": CANARY, "documents": [CANARY, f"more of {CANARY}"]}
     answers = [{"stream": True, "user": CANARY}, {"stop": CANARY}, {"n": 2, "temperature": 0, "stream": True}]
-    asked = [
+    requests = [
         ("/v1/embeddings", {"model": "nomic:query", "input": [CANARY, "river " * 600 + CANARY]}),
         ("/v1/embeddings", {"model": "nomic:query", "input": [CANARY]}),
         ("/v2/rerank", ranked),
         *((CHAT, chat(CANARY, max_tokens=9, **more)) for more in answers),
     ]
-    return [partial(front.opened, *each) for each in asked]
+    return [partial(front.opened, *request) for request in requests]
 
 
 async def followed(scene: Scene, ask: Callable[[], Conversation]) -> Answer:
@@ -159,7 +161,7 @@ async def followed(scene: Scene, ask: Callable[[], Conversation]) -> Answer:
     for _ in range(8):
         answer = await ask().run()
         for _ in range(60):
-            if answer.headers["x-request-id"] in {each["request"] for each in spans(scene) if each["span"] == ROOT}:
+            if answer.headers["x-request-id"] in {span["request"] for span in spans(scene) if span["span"] == ROOT}:
                 return answer
             await asyncio.sleep(0.05)
     raise AssertionError("no span came of eight requests")
@@ -178,14 +180,20 @@ async def test_a_traced_request_is_followed_and_its_text_is_nowhere(
     assert [answer.status for answer in answers] == [400, 200, 200, 200, 200, 400]
     assert {"nomic", "bge_v2", "llama"} <= {span["span"] for span in spans(scene)}
     assert all(span["end_ns"] > span["start_ns"] for span in spans(scene))
-    said = capsys.readouterr()
-    everything = [said.out, said.err, pages, scene.spans.read_text(), scene.triton.log.read_text(errors="replace")]
-    assert all(len(each) > 100 for each in everything if each is not said.err)
-    assert [number for number, each in enumerate(everything) if CANARY in each or "diagnosis" in each] == []
+    printed = capsys.readouterr()
+    everything = [
+        printed.out,
+        printed.err,
+        pages,
+        scene.spans.read_text(),
+        scene.triton.log.read_text(errors="replace"),
+    ]
+    assert all(len(text) > 100 for text in everything if text is not printed.err)
+    assert [number for number, text in enumerate(everything) if CANARY in text or "diagnosis" in text] == []
 
 
 @in_loop
-async def test_what_the_gateway_did_not_choose_is_not_traced(scene: Scene, tmp_path: Path) -> None:
+async def test_a_request_that_the_gateway_did_not_sample_is_not_traced(scene: Scene, tmp_path: Path) -> None:
     async with running_gateway(scene, tmp_path) as front:
         untraced = (await front.ask("/v1/embeddings", {"model": "nomic:query", "input": TEXTS})).headers["x-request-id"]
     async with running_gateway(scene, tmp_path, trace_one_in=1) as front:

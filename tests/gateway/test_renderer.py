@@ -109,7 +109,7 @@ async def test_a_process_that_dies_of_something_else_is_replaced() -> None:
 
 
 @in_loop
-async def test_nobody_gets_the_text_of_a_client_that_left() -> None:
+async def test_the_text_of_a_disconnected_client_reaches_no_other_client() -> None:
     renderer = Renderer(DOUBTFUL, {})
     left = asyncio.ensure_future(renderer.render({"messages": [{"role": "user", "content": "secret"}]}))
     await asyncio.sleep(0)
@@ -182,16 +182,16 @@ async def test_a_doubtful_template_is_rendered_in_its_process(monkeypatch: pytes
         await Renderer(TEMPLATE, {}).render(HELLO)
 
 
-@pytest.mark.parametrize("given", ["x" * HERE_CHARACTERS, [0] * (HERE_TURNS + 1)])
+@pytest.mark.parametrize("value", ["x" * HERE_CHARACTERS, [0] * (HERE_TURNS + 1)])
 @in_loop
-async def test_what_is_long_or_takes_many_turns_is_rendered_in_the_process(
-    given: object, monkeypatch: pytest.MonkeyPatch
+async def test_long_values_and_long_loops_are_rendered_in_the_process(
+    value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    renderer = Renderer("{% for each in given %}{{ each }}{% endfor %}{{ tail }}", {})
+    renderer = Renderer("{% for each in value %}{{ each }}{% endfor %}{{ tail }}", {})
     monkeypatch.setattr(renderer._short, "answer", answers_nothing)
     monkeypatch.setattr(renderer._long, "answer", answers_nothing)
-    assert await renderer.render({"given": given}) == "the process"
-    assert await renderer.render({"given": "short"}) == "short"
+    assert await renderer.render({"value": value}) == "the process"
+    assert await renderer.render({"value": "short"}) == "short"
 
 
 async def answers_nothing(_message: bytes) -> bytes:

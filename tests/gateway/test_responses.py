@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what the model is shown, the items and events of an answer, and what is refused."""
+"""OpenAI's Responses: the model's input, the items and events of an answer, and refused requests."""
 
 import json
 from itertools import groupby
@@ -133,7 +133,7 @@ async def test_an_answer_that_was_cut_is_incomplete(tmp_path: Path) -> None:
         front.triton.script = spoken("Hel", finish="length")
         whole = (await front.ask(PATH, body(max_output_tokens=3))).json()
         streamed = await front.ask(PATH, body(max_output_tokens=3, stream=True))
-        assert front.triton.asked[-1].tensors["sampling_param_max_tokens"] == [3]
+        assert front.triton.requests[-1].tensors["sampling_param_max_tokens"] == [3]
     assert (whole["status"], whole["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
     assert whole["output"][0]["status"] == "incomplete" and whole["max_output_tokens"] == 3
     assert names(streamed)[-1] == "incomplete"
@@ -178,7 +178,7 @@ async def test_an_error_before_the_first_event_has_openais_shape(tmp_path: Path)
     ],
 )
 @in_loop
-async def test_options_that_ask_for_nothing_here_are_taken(tmp_path: Path, more: Any, ignored: str | None) -> None:
+async def test_options_without_an_effect_here_are_accepted(tmp_path: Path, more: Any, ignored: str | None) -> None:
     async with plain_gateway(tmp_path) as front:
         answer = await front.ask(PATH, body(**more))
     assert (answer.status, answer.headers.get("x-enginehouse-ignored")) == (200, ignored), answer.body
@@ -190,7 +190,7 @@ async def test_a_format_holds_the_answer_to_its_schema(tmp_path: Path) -> None:
     form = {"type": "json_schema", "name": "x", "schema": schema, "strict": True}
     async with plain_gateway(tmp_path) as front:
         answer = await front.ask(PATH, body(text={"format": form, "verbosity": "low"}))
-        tensors = front.triton.asked[-1].tensors
+        tensors = front.triton.requests[-1].tensors
     assert json.loads(tensors["guided_decoding_guide"][0]) == schema
     assert answer.json()["text"]["format"] == form
 

@@ -1,4 +1,4 @@
-"""Which server a prompt goes to, and what an alias says besides.
+"""The choice of a server for each prompt, and the engines behind an alias.
 
 More than 300 lines, because properties and running gateways prove the same promises.
 """
@@ -113,7 +113,7 @@ def test_gateways_without_a_memory_choose_one_server_for_a_chat_of_four_blocks(
 def test_no_choice_of_prompts_loads_a_server_beyond_the_bound(
     requests: list[tuple[int, int, bool]], count: int
 ) -> None:
-    """Whatever begins alike, whatever is known of it, whoever asks and however much ends meanwhile."""
+    """The bound holds for any shared prefixes, any memory of chats, any tenant and any number of requests that end."""
     servers, known = fleet(*[0] * count), Known()
     for first, session, ends in requests:
         turn = prefix(first, 320, session=str(session) if session > 4 else "")
@@ -123,7 +123,7 @@ def test_no_choice_of_prompts_loads_a_server_beyond_the_bound(
         known.learn(turn, server.name, {ready.name for ready in servers})
         server.outstanding += 100
         if ends:
-            busiest = max(servers, key=lambda each: each.outstanding)
+            busiest = max(servers, key=lambda server: server.outstanding)
             busiest.outstanding -= 100
 
 
@@ -171,13 +171,13 @@ def test_memory_is_bounded_and_a_tenant_that_fills_it_forgets_its_own(flood: int
 
 async def servers_of(front: RunningGateway, texts: list[str], **more: Any) -> list[int]:
     """The number of the server that each chat went to, one after the other."""
-    found = []
+    numbers = []
     for text in texts:
-        before = [len(triton.asked) for triton in front.tritons]
+        before = [len(triton.requests) for triton in front.tritons]
         assert (await front.chat(text, **more)).status == 200
-        (number,) = [n for n, triton in enumerate(front.tritons) if len(triton.asked) > before[n]]
-        found.append(number)
-    return found
+        (number,) = [n for n, triton in enumerate(front.tritons) if len(triton.requests) > before[n]]
+        numbers.append(number)
+    return numbers
 
 
 @in_loop
@@ -199,9 +199,9 @@ async def test_a_cache_key_and_the_header_of_a_session_keep_short_prompts_togeth
     async with running_gateway(tmp_path, tritons=3) as front:
         by_key = await servers_of(front, ["hi", "ho", "hu"], prompt_cache_key="job-1")
         body, headers = chat("hi"), {"x-session-affinity": "job-1"}
-        before = [len(triton.asked) for triton in front.tritons]
+        before = [len(triton.requests) for triton in front.tritons]
         await front.ask(CHAT, body, headers=headers)
-        by_header = [len(triton.asked) - count for triton, count in zip(front.tritons, before, strict=True)].index(1)
+        by_header = [len(triton.requests) - count for triton, count in zip(front.tritons, before, strict=True)].index(1)
     assert {*by_key, by_header} == {by_header}
 
 
@@ -221,10 +221,10 @@ async def test_a_chat_whose_server_is_away_goes_on_elsewhere_and_stays_there(tmp
 async def test_an_adapter_is_a_model_of_its_own_name(tmp_path: Path) -> None:
     aliases = {"llama:support": {"model": "llama", "adapter": "support"}}
     async with running_gateway(tmp_path, aliases=aliases) as front:
-        assert "llama:support" in [each["id"] for each in (await front.ask("/v1/models")).json()["data"]]
+        assert "llama:support" in [model["id"] for model in (await front.ask("/v1/models")).json()["data"]]
         assert (await front.chat(model="llama:support")).json()["model"] == "llama:support"
         await front.chat()
-    assert [each.tensors.get("lora_name") for each in front.triton.asked] == [["support"], None]
+    assert [request.tensors.get("lora_name") for request in front.triton.requests] == [["support"], None]
 
 
 @in_loop
@@ -247,7 +247,7 @@ async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_n
         front.settings_file.write_text(json.dumps(content | {"fingerprint": "plan-2"}))
         await front.gateway.refresh()
         await front.chat()
-    salts = [salt for request in front.triton.asked for salt in request.tensors["cache_salt"]]
+    salts = [salt for request in front.triton.requests for salt in request.tensors["cache_salt"]]
     acme, same, umbrella, rotated = salts
     assert acme == same
     assert len({acme, umbrella, rotated, sha256(b"acme").hexdigest()[:32]}) == 4
@@ -290,32 +290,32 @@ async def test_the_engine_is_the_shortest_with_room_for_prompt_and_answer(tmp_pa
         for text, more in (("hi", {}), ("hi", {"max_tokens": 100}), (LONG, {}), ("hi", {"max_tokens": 5})):
             answer = await front.chat(text, model="qwen", **more)
             assert (answer.status, answer.json()["model"]) == (200, "qwen")
-    asked = [(each.model, each.tensors["sampling_param_max_tokens"][0]) for each in front.triton.asked]
-    assert [name for name, _ in asked] == ["llama-short", "llama-long", "llama-long", "llama-short"]
-    assert (30 <= asked[0][1] < 60, asked[1][1], asked[3][1]) == (True, 100, 5)
+    requests = [(request.model, request.tensors["sampling_param_max_tokens"][0]) for request in front.triton.requests]
+    assert [name for name, _ in requests] == ["llama-short", "llama-long", "llama-long", "llama-short"]
+    assert (30 <= requests[0][1] < 60, requests[1][1], requests[3][1]) == (True, 100, 5)
 
 
 def test_engines_of_different_weights_are_no_alias(tmp_path: Path) -> None:
-    told = settings(["127.0.0.1:1"], tmp_path, None) | two_engines(tmp_path)
-    assert settings_of(told).aliases["qwen"].shorter == ("llama-short",)
-    told["models"]["llama-short"]["files"] = "/elsewhere"
+    gateway_settings = settings(["127.0.0.1:1"], tmp_path, None) | two_engines(tmp_path)
+    assert settings_of(gateway_settings).aliases["qwen"].shorter == ("llama-short",)
+    gateway_settings["models"]["llama-short"]["files"] = "/elsewhere"
     with pytest.raises(FieldError, match="same `files`"):
-        settings_of(told)
+        settings_of(gateway_settings)
 
 
 @in_loop
-async def test_a_server_that_leaves_the_map_ends_no_stream(tmp_path: Path) -> None:
+async def test_removing_a_server_from_the_settings_ends_no_stream(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, tritons=2) as front:
         for triton in front.tritons:
             triton.script = Script(halts_after=1)
         talks = [front.opened(CHAT, chat("hi", stream=True)) for _ in range(2)]
         running = [asyncio.ensure_future(talk.run()) for talk in talks]
         await becomes(lambda: [triton.running for triton in front.tritons] == [1, 1])
-        told = json.loads(front.settings_file.read_text())
-        del told["servers"]["host-0/main"]
-        for model in told["models"].values():
+        gateway_settings = json.loads(front.settings_file.read_text())
+        del gateway_settings["servers"]["host-0/main"]
+        for model in gateway_settings["models"].values():
             model["servers"] = ["host-1/main"]
-        front.settings_file.write_text(json.dumps(told))
+        front.settings_file.write_text(json.dumps(gateway_settings))
         await front.gateway.refresh()
         assert list(front.gateway.fleet.servers) == ["host-1/main"]
         assert [triton.running for triton in front.tritons] == [1, 1]

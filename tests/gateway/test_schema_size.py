@@ -65,7 +65,7 @@ async def test_a_schema_that_cannot_be_counted_or_names_what_is_elsewhere_is_ref
         for rest in (f'"response_format": {form}}}', f'"tool_choice": "required", "tools": {tools}}}'):
             answer = await front.ask(CHAT, (head + rest).encode())
             assert (answer.status, answer.error["type"]) == (400, "invalid_request_error"), answer.body
-        assert front.triton.asked == []
+        assert front.triton.requests == []
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
@@ -121,4 +121,4 @@ async def test_a_schema_that_explodes_is_refused_by_its_name(tmp_path: Path) -> 
             form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
             answer = await front.ask(CHAT, chat(response_format=form))
             assert (answer.status, answer.error["param"]) == (400, "response_format.json_schema.schema")
-        assert front.triton.asked == []
+        assert front.triton.requests == []

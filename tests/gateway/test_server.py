@@ -1,4 +1,4 @@
-"""The gateway's process: uvicorn around the application, asked over sockets."""
+"""The gateway's process, uvicorn with the application, tested over sockets."""
 
 from __future__ import annotations
 
@@ -41,32 +41,32 @@ class Process:
         return reader, writer
 
     async def sent(self, raw: bytes) -> bytes:
-        """What it answers to these bytes until it closes the connection."""
+        """The answer to these bytes, read until the process closes the connection."""
         reader, writer = await self.connected()
         writer.write(raw)
         return await read_to_end(reader)
 
 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
-    """All bytes until the connection is closed, however that is done."""
-    found = b""
+    """All bytes until the connection is closed or reset."""
+    received = b""
     with contextlib.suppress(ConnectionError):
         while part := await reader.read(65536):
-            found += part
-    return found
+            received += part
+    return received
 
 
 @contextlib.asynccontextmanager
 async def process(folder: Path, prices: object = None, **listen: int) -> AsyncIterator[Process]:
-    """The process listens; at the end it is told to stop."""
+    """Runs a listening process, and stops it at the end."""
     keys = folder / "keys.json"
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
     async with serving(Triton()) as triton:
         (port,) = free_ports(1)
         listening = {"ports": [port], "notice_seconds": 0, **listen}
         more = {"prices": prices} if prices else {}
-        told = settings([triton.address], written(folder / "weights"), keys, listen=listening, **more)
-        (folder / "settings.json").write_text(json.dumps(told))
+        gateway_settings = settings([triton.address], written(folder / "weights"), keys, listen=listening, **more)
+        (folder / "settings.json").write_text(json.dumps(gateway_settings))
         words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
         with (folder / "log").open("wb") as log:
             environment = {**os.environ, "PYTHONPATH": str(FILES)}
@@ -106,7 +106,7 @@ async def test_a_chat_is_answered_over_a_socket(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_headers_that_do_not_come_are_not_waited_for(tmp_path: Path) -> None:
+async def test_a_connection_without_headers_is_closed_in_time(tmp_path: Path) -> None:
     """Not before the first request, not within one, and not within one that follows another on its connection."""
     async with process(tmp_path, header_seconds=1) as running:
         silent, _silent = await running.connected()
@@ -116,7 +116,7 @@ async def test_headers_that_do_not_come_are_not_waited_for(tmp_path: Path) -> No
         again.write(request().replace(b"Connection: close\r\n", b""))
         await second.readuntil(b'"cached_tokens":0}}}')
         again.write(b"POST / HTTP/1.1\r\n")
-        ends = await asyncio.gather(*(read_to_end(each) for each in (silent, begun, second)))
+        ends = await asyncio.gather(*(read_to_end(connection) for connection in (silent, begun, second)))
     assert ends == [b"", b"", b""]
 
 
@@ -140,11 +140,11 @@ async def test_a_request_that_could_be_read_as_two_is_refused(tmp_path: Path) ->
     async with process(tmp_path) as running:
         for raw in AMBIGUOUS:
             assert (await running.sent(raw)).startswith(b"HTTP/1.1 4"), raw
-        assert running.triton.asked == []
+        assert running.triton.requests == []
 
 
 @in_loop
-async def test_a_body_that_nobody_wants_ends_the_connection(tmp_path: Path) -> None:
+async def test_an_unread_body_ends_the_connection(tmp_path: Path) -> None:
     raw = request(None).partition(b"\r\n\r\n")[0].replace(b"Connection: close\r\n", b"")
     head = b"\r\n".join(line for line in raw.split(b"\r\n") if not line.startswith((b"Content-Length", b"Connection")))
     async with process(tmp_path) as running:
@@ -159,7 +159,7 @@ async def test_a_client_that_hangs_up_stops_the_model(tmp_path: Path) -> None:
         for count, body in enumerate((chat(stream=True), chat()), start=1):
             _, writer = await running.connected()
             writer.write(request(body))
-            await becomes(lambda count=count: len(running.triton.asked) == count)
+            await becomes(lambda count=count: len(running.triton.requests) == count)
             writer.close()
             await becomes(lambda: running.triton.running == 0)
     assert running.triton.cancelled == 2
@@ -181,7 +181,7 @@ async def test_a_process_that_stops_lets_streams_finish_within_a_bound(tmp_path:
 
 
 @in_loop
-async def test_a_process_that_will_stop_says_so_and_answers_still(tmp_path: Path) -> None:
+async def test_a_stopping_process_reports_it_and_still_answers(tmp_path: Path) -> None:
     async with process(tmp_path, notice_seconds=30) as running:
         running.process.send_signal(signal.SIGTERM)
         health = b""
@@ -193,7 +193,7 @@ async def test_a_process_that_will_stop_says_so_and_answers_still(tmp_path: Path
 
 
 @in_loop
-async def test_words_and_settings_that_are_not_understood_end_the_process(tmp_path: Path) -> None:
+async def test_unknown_arguments_and_settings_end_the_process(tmp_path: Path) -> None:
     async def status(*words: str) -> int:
         environment = {**os.environ, "PYTHONPATH": str(FILES)}
         begun = await asyncio.create_subprocess_exec(sys.executable, "-m", "gateway", *words, env=environment)

@@ -66,7 +66,7 @@ def test_a_secret_that_is_none_is_refused_and_a_secret_is_never_shown(
         ({"models": {"m": {"kind": "llm", "servers": ["host-0/main"], "files": "/"}}}, "models.m.context_tokens"),
     ],
 )
-def test_settings_that_say_something_else_are_refused_whole(
+def test_malformed_settings_are_refused_as_a_whole(
     content_of_file: dict[str, Any], change: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(FieldError) as caught:
@@ -76,13 +76,13 @@ def test_settings_that_say_something_else_are_refused_whole(
 
 def test_every_tensor_of_a_chat_is_in_the_llms_contract() -> None:
     """Names, types and dimensions; a batch dimension is in none."""
-    asked = {
+    fields = {
         "temperature": 0.5, "top_p": 0.5, "top_k": 5, "min_p": 0.1, "seed": 1, "stop": "x", "n": 2, "min_tokens": 1,
         "frequency_penalty": 1, "presence_penalty": 1, "repetition_penalty": 1.5,
         "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}},
     }  # fmt: skip
     known = {tensor.name: tensor for tensor in llm_contract.INPUTS}
-    for tensor in replace(sampling_of(Fields(asked), {}, 100), logprobs=2).tensors(10):
+    for tensor in replace(sampling_of(Fields(fields), {}, 100), logprobs=2).tensors(10):
         assert tensor.datatype == known[tensor.name].type.replace("STRING", "BYTES")
         assert len(tensor.shape) == len(known[tensor.name].dims)
 
@@ -100,7 +100,7 @@ def bounds(nesting: int = 64, brackets: int = 100, marks: int = 200) -> Bounds:
     return Bounds(nesting, brackets, marks)
 
 
-def test_brackets_in_strings_are_none() -> None:
+def test_brackets_in_strings_are_not_counted() -> None:
     assert parsed(rb'{"a": "[[[[[[[", "b": [[1]]}', bounds(3, 3, 6)) == {"a": "[[[[[[[", "b": [[1]]}
     assert parsed(rb'{"a\\": "[[\"[[[[[\\"}', bounds(2, 2, 2)) == {"a\\": '[["[[[[[\\'}
 

@@ -22,8 +22,8 @@ from gateway.keys import Key, KeyLimits
 
 
 @dataclass
-class Asked:
-    """A request that was taken on."""
+class Reservation:
+    """An admitted request and its reserved tokens."""
 
     lease: Lease
     at: float
@@ -41,7 +41,7 @@ class World:
     processes: int
     key: Key
     now: float = 1000.5
-    asked: list[Asked] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for host in range(self.hosts):
@@ -62,12 +62,12 @@ class World:
         except ApiError as refusal:
             lease.settle(Record("", "", 0, end="rate_limit_exceeded"), False)
             return refusal
-        self.asked.append(Asked(lease, self.now, tokens, number % len(self.running)))
+        self.reservations.append(Reservation(lease, self.now, tokens, number % len(self.running)))
         return None
 
     def ends(self, number: int, share: float) -> None:
-        """One of the requests under way ends, having used a part of what it reserved."""
-        under_way = [each for each in self.asked if each.used is None]
+        """A running request ends; it used this share of the tokens it reserved."""
+        under_way = [reservation for reservation in self.reservations if reservation.used is None]
         if under_way:
             request = under_way[number % len(under_way)]
             request.used = int(request.tokens * share)
@@ -80,9 +80,9 @@ class World:
         if killed:
             killed.abandon()
         self.running[place] = self.started(place)
-        for each in self.asked:
-            if each.process == place and each.used is None:
-                each.used = each.tokens  # nobody settles it
+        for reservation in self.reservations:
+            if reservation.process == place and reservation.used is None:
+                reservation.used = reservation.tokens  # nobody settles it
 
     def close(self) -> None:
         for budgets in self.running:
@@ -125,18 +125,18 @@ def test_no_minute_has_more_than_the_limit_whoever_dies(hosts: int, processes: i
                 made.now += values[0]
             else:
                 getattr(made, word)(*values)
-            under_way = sum(each.used is None for each in made.asked)
+            under_way = sum(reservation.used is None for reservation in made.reservations)
             assert under_way <= LIMITS.concurrent + hosts - 1
-        for first in made.asked:
-            minute = [each for each in made.asked if first.at <= each.at <= first.at + 60]
+        for first in made.reservations:
+            minute = [reservation for reservation in made.reservations if first.at <= reservation.at <= first.at + 60]
             assert len(minute) <= LIMITS.requests_per_minute + hosts - 1
-            used = sum(each.tokens if each.used is None else each.used for each in minute)
+            used = sum(reservation.tokens if reservation.used is None else reservation.used for reservation in minute)
             assert used <= LIMITS.tokens_per_minute + hosts - 1
 
 
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from([0.0, 0.3, 5.0, 20.0]), st.integers(1, 100)), max_size=15))
-def test_who_waits_as_long_as_told_is_let_in(steps: list[tuple[float, int]]) -> None:
+def test_a_client_that_waits_for_retry_after_is_admitted(steps: list[tuple[float, int]]) -> None:
     with world(limits=KeyLimits(requests_per_minute=7, tokens_per_minute=100)) as made:
         for wait, tokens in steps:
             made.now += wait

@@ -1,4 +1,4 @@
-"""Tools through the gateway: what the model is shown, what the client gets, and what is refused."""
+"""Tools: the model's input, the client's answer, and refused requests."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def spoken(*texts: str, finish: str = "stop") -> Script:
 
 def prompt_of(front: Any) -> str:
     """The last prompt as text."""
-    ids = front.triton.asked[-1].tensors["prompt_token_ids"]
+    ids = front.triton.requests[-1].tensors["prompt_token_ids"]
     return str(front.gateway.prompters["llama"]._tokenizer.decode(ids, skip_special_tokens=False))
 
 
@@ -84,18 +84,18 @@ async def test_a_streamed_call_comes_in_deltas(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_reasoning_is_told_apart_from_the_answer(tmp_path: Path) -> None:
+async def test_reasoning_is_separated_from_the_answer(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         front.triton.script = spoken("<thi", "nk>\nhm", "m\n</think>\n\n", "Yes.")
         message = (await front.chat()).json()["choices"][0]["message"]
         streamed = await front.chat(stream=True)
     assert (message["reasoning_content"], message["content"]) == ("hmm", "Yes.")
-    told = [event["choices"][0]["delta"] for event in streamed.events[1:-2]]
-    assert told == [{"reasoning_content": "hm"}, {"reasoning_content": "m"}, {"content": "Yes."}]
+    deltas = [event["choices"][0]["delta"] for event in streamed.events[1:-2]]
+    assert deltas == [{"reasoning_content": "hm"}, {"reasoning_content": "m"}, {"content": "Yes."}]
 
 
 @in_loop
-async def test_a_thought_that_the_template_opened_is_one(tmp_path: Path) -> None:
+async def test_reasoning_that_the_template_opened_is_recognized(tmp_path: Path) -> None:
     opened = TEMPLATE.replace("<think>\n\n</think>\n\n", "<think>\n")
     async with plain_gateway(tmp_path, template=opened, llm=HERMES) as front:
         front.triton.script = spoken("hm</think>Yes.")
@@ -111,7 +111,7 @@ async def test_a_thought_that_the_template_opened_is_one(tmp_path: Path) -> None
     [(["<think>", "hm", "</think>", "Yes"], 2), (["Yes", "</think>"], 0), (["<think>", "hm"], 2)],
 )
 @in_loop
-async def test_usage_tells_the_tokens_of_reasoning(tmp_path: Path, words: list[str], thought: int) -> None:
+async def test_usage_counts_the_tokens_of_reasoning(tmp_path: Path, words: list[str], thought: int) -> None:
     async with running_gateway(tmp_path) as front:
         control = front.gateway.prompters["llama"].control.entries
         events = [Event(word, ids=(control[word]["id"],) if word in control else (40, 41)) for word in words]
@@ -135,7 +135,7 @@ async def test_tools_calls_and_results_reach_the_template(tmp_path: Path) -> Non
     assert f"[{json.dumps(ADD)}]" in text
     assert '(c1 add {"a": 1})' in text
     assert "<|im_start|>tool\n2<|im_end|>" in text
-    assert counted.json()["tokens"] == front.triton.asked[0].tensors["prompt_token_ids"]
+    assert counted.json()["tokens"] == front.triton.requests[0].tensors["prompt_token_ids"]
 
 
 def offered(**function: Any) -> dict[str, Any]:
@@ -163,28 +163,28 @@ def after_call(identity: str, name: str, arguments: str) -> dict[str, Any]:
 @in_loop
 async def test_no_text_of_tools_calls_or_results_forges_a_control_token(tmp_path: Path, forged: dict[str, Any]) -> None:
     async with running_gateway(tmp_path) as front:
-        asked: dict[str, Any] = {"messages": TURN[:1], "tools": [ADD]}
+        turn: dict[str, Any] = {"messages": TURN[:1], "tools": [ADD]}
         prompts = []
-        for body in (asked, asked | {"messages": TURN[:2]}, asked | {"messages": TURN}, asked | forged):
+        for body in (turn, turn | {"messages": TURN[:2]}, turn | {"messages": TURN}, turn | forged):
             assert (await front.ask("/v1/chat/completions", {"model": "llama", **body})).status == 200
             prompter = front.gateway.prompters["llama"]
-            ids = front.triton.asked[-1].tensors["prompt_token_ids"]
-            prompts.append([one for one in ids if one in prompter.control.ids])
+            ids = front.triton.requests[-1].tensors["prompt_token_ids"]
+            prompts.append([token_id for token_id in ids if token_id in prompter.control.ids])
     assert prompts[-1] in prompts[:-1]
 
 
 @in_loop
-async def test_a_demanded_call_is_held_to_the_tools_schema(tmp_path: Path) -> None:
+async def test_a_required_tool_call_is_guided_by_the_tools_schema(tmp_path: Path) -> None:
     named = {"type": "function", "function": {"name": "add"}}
     async with running_gateway(tmp_path) as front:
         front.triton.script = spoken('{"a"', ": 1}")
         whole = await front.chat(tools=[ADD, NOW], tool_choice=named)
         streamed = await front.chat(tools=[ADD, NOW], tool_choice=named, stream=True)
-        guides = [front.triton.asked[0].tensors]
+        guides = [front.triton.requests[0].tensors]
         front.triton.script = spoken('[{"name": "now", "parameters": {}},', '{"name": "add", "parameters": {"a": 2}}]')
         several = await front.chat(tools=[ADD, NOW], tool_choice="required")
-        one = await front.chat(tools=[ADD, NOW], tool_choice="required", parallel_tool_calls=False)
-        guides += [asked.tensors for asked in front.triton.asked[2:]]
+        single = await front.chat(tools=[ADD, NOW], tool_choice="required", parallel_tool_calls=False)
+        guides += [request.tensors for request in front.triton.requests[2:]]
         prompt = prompt_of(front)
     (call,) = whole.json()["choices"][0]["message"]["tool_calls"]
     assert call["function"] == {"name": "add", "arguments": '{"a": 1}'}
@@ -192,10 +192,10 @@ async def test_a_demanded_call_is_held_to_the_tools_schema(tmp_path: Path) -> No
     assert [piece["function"] for (piece,) in pieces] == [{"name": "add", "arguments": '{"a"'}, {"arguments": ": 1}"}]
     assert [list(piece) for (piece,) in pieces] == [["index", "id", "type", "function"], ["index", "function"]]
     assert json.loads(guides[0]["guided_decoding_guide"][0]) == ADD["function"]["parameters"]
-    found = several.json()["choices"][0]
-    assert [each["function"]["name"] for each in found["message"]["tool_calls"]] == ["now", "add"]
-    assert found["finish_reason"] == "tool_calls"
-    assert len(one.json()["choices"][0]["message"]["tool_calls"]) == 1
+    choice = several.json()["choices"][0]
+    assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == ["now", "add"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert len(single.json()["choices"][0]["message"]["tool_calls"]) == 1
     schemas = [json.loads(guide["guided_decoding_guide"][0]) for guide in guides[1:]]
     assert [schema.get("maxItems") for schema in schemas] == [None, 1]
     assert "<think>\n\n</think>" in prompt  # the guide leaves no room for a thought
@@ -230,13 +230,13 @@ async def test_an_answer_that_was_cut_off_in_a_call_is_text(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_mistrals_mark_is_asked_for(tmp_path: Path) -> None:
-    """It is a special token, which the slot leaves out of a text unless it is told."""
+async def test_special_tokens_are_requested_for_mistrals_tool_mark(tmp_path: Path) -> None:
+    """The mark is a special token, which the slot leaves out of the text by default."""
     async with running_gateway(tmp_path, tool_parser="mistral", reasoning_parser="") as front:
         front.triton.script = spoken('[TOOL_CALLS][{"name": "add", "arguments": {"a": 1}}]')
         answer = await front.chat(tools=[ADD])
         await front.chat()
-        with_tools, without = (asked.tensors for asked in front.triton.asked)
+        with_tools, without = (request.tensors for request in front.triton.requests)
     assert len(answer.json()["choices"][0]["message"]["tool_calls"][0]["id"]) == 9
     assert with_tools["sampling_param_skip_special_tokens"] == [False]
     assert "sampling_param_skip_special_tokens" not in without
@@ -278,17 +278,17 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type":
     ],
 )  # fmt: skip
 @in_loop
-async def test_what_cannot_be_done_with_tools_is_refused_by_its_name(
+async def test_an_unsupported_field_of_tools_is_refused_by_its_name(
     tmp_path: Path, llm: dict[str, Any], more: dict[str, Any], param: str
 ) -> None:
     async with running_gateway(tmp_path, **llm) as front:
         answer = await front.chat(**more)
-        assert front.triton.asked == []
+        assert front.triton.requests == []
     assert (answer.status, answer.error["param"], answer.error["type"]) == (400, param, "invalid_request_error")
 
 
 @in_loop
-async def test_a_template_that_shows_no_tools_is_offered_none(tmp_path: Path) -> None:
+async def test_tools_are_refused_if_the_template_shows_none(tmp_path: Path) -> None:
     async with plain_gateway(tmp_path, llm=HERMES) as front:
         answer = await front.chat(tools=[ADD])
     assert (answer.status, answer.error["param"]) == (400, "tools")

@@ -1,4 +1,4 @@
-"""Which requests ask Triton for a trace."""
+"""The requests for which Triton is asked for a trace."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ EMBEDDING = {"model": "nomic", "input": ["a", "b", "c", "d", "e"]}
 
 def traces(front: RunningGateway) -> list[str]:
     """The trace that each request to Triton was a part of; "" of none."""
-    return [asked.metadata.get("traceparent", "") for triton in front.tritons for asked in triton.asked]
+    return [request.metadata.get("traceparent", "") for triton in front.tritons for request in triton.requests]
 
 
 @in_loop
-async def test_nothing_is_traced_unless_the_settings_say_so(tmp_path: Path) -> None:
+async def test_tracing_is_off_by_default(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await front.ask("/v1/embeddings", EMBEDDING)
         await front.chat()
@@ -36,8 +36,8 @@ async def test_nothing_is_traced_unless_the_settings_say_so(tmp_path: Path) -> N
 async def test_a_trace_has_the_id_that_answer_and_audit_have(tmp_path: Path, path: str) -> None:
     async with running_gateway(tmp_path, trace_one_in=1) as front:
         answer = await front.ask(path, chat() if path == CHAT else EMBEDDING)
-        found = {re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-01", each)[1] for each in traces(front)}
-    assert found == {answer.headers["x-request-id"]}
+        trace_ids = {re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-01", header)[1] for header in traces(front)}
+    assert trace_ids == {answer.headers["x-request-id"]}
 
 
 @in_loop
@@ -49,10 +49,10 @@ async def test_a_client_cannot_choose_what_is_traced(tmp_path: Path) -> None:
         assert set(traces(front)) == {""}
     async with running_gateway(tmp_path, trace_one_in=1) as front:
         await front.ask(CHAT, chat(), headers=own)
-        assert "abab" not in traces(front)[0] and "tracestate" not in front.triton.asked[0].metadata
+        assert "abab" not in traces(front)[0] and "tracestate" not in front.triton.requests[0].metadata
 
 
-def test_one_request_of_so_many_is_traced() -> None:
+def test_a_fixed_share_of_requests_is_traced() -> None:
     chosen = [number for number in range(1, 1001) if traceparent(f"{number:032x}", 100)]
     assert chosen == list(range(100, 1001, 100))
 
@@ -67,13 +67,13 @@ async def test_a_second_try_belongs_to_the_same_trace(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_of_one_request_all_parts_are_traced_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_parts_of_a_request_are_traced_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five texts are two parts: the model takes three together."""
     numbers = itertools.count(1)
     made = Exchange.__init__
 
-    def numbered(exchange: Exchange, *given: Any) -> None:
-        made(exchange, *given)
+    def numbered(exchange: Exchange, *arguments: Any) -> None:
+        made(exchange, *arguments)
         exchange.identity = f"{next(numbers):032x}"
 
     monkeypatch.setattr(Exchange, "__init__", numbered)

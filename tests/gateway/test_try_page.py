@@ -77,7 +77,7 @@ async def test_a_form_counts_as_the_request_of_a_client_does(
         front.gateway.usage.count(datetime.now(UTC))
         usage = front.gateway.usage.of_tenant("acme", "")
         spent = front.gateway.budgets.usage(front.gateway.keys.holder(f"Bearer {KEY}".encode())).spent
-        models = [(request.model, request.tensors) for request in front.triton.asked]
+        models = [(request.model, request.tensors) for request in front.triton.requests]
     audit = [tuple(line[name] for name in names) for line in lines(capsys)]
     assert audit[:3] == audit[3:]
     assert models[:3] == models[3:]
@@ -120,7 +120,7 @@ async def test_a_chat_goes_on_from_the_turns_of_its_page(tmp_path: Path) -> None
             {"role": "user", "content": "the cat"},
         ]
         await front.ask("/v1/chat/completions", {**chat(max_tokens=100), "messages": whole})
-        _first, by_page, by_client = front.triton.asked
+        _first, by_page, by_client = front.triton.requests
     assert field_of(first.body, "message") == ""
     assert by_page.tensors == by_client.tensors
     assert "You hello Model Hello wörld You the cat Model Hello wörld" in text_of(second.body)
@@ -131,7 +131,7 @@ async def test_a_chat_goes_on_from_the_turns_of_its_page(tmp_path: Path) -> None
 async def test_turns_that_no_page_wrote_are_refused(tmp_path: Path, earlier: str) -> None:
     async with running_gateway(tmp_path) as front:
         page = await sent(front, "/try", earlier=earlier)
-        assert (page.status, front.triton.asked) == (400, [])
+        assert (page.status, front.triton.requests) == (400, [])
     assert "begin a new one" in text_of(page.body)
 
 
@@ -185,7 +185,7 @@ async def test_a_form_of_another_site_is_refused(
 ) -> None:
     async with running_gateway(tmp_path, url="https://llm.example.com") as front:
         assert (await sent(front, path, headers)).status == status
-        assert bool(front.triton.asked) == (path == "/try" and status == 200)
+        assert bool(front.triton.requests) == (path == "/try" and status == 200)
 
 
 @pytest.mark.parametrize("path", ["/", "/page.css", "/usage", *FORMS])
@@ -194,7 +194,7 @@ async def test_without_pages_there_is_no_such_path(tmp_path: Path, path: str) ->
     async with running_gateway(tmp_path, pages=False) as front:
         assert (await front.ask(path)).status == 404
         assert (await sent(front, path)).status == 404
-        assert front.triton.asked == []
+        assert front.triton.requests == []
 
 
 @in_loop
@@ -224,7 +224,7 @@ async def test_a_key_is_offered_its_own_models_of_the_kind_and_nobody_sees_other
 
 
 @in_loop
-async def test_where_no_key_is_asked_for_the_page_asks_for_none(tmp_path: Path) -> None:
+async def test_the_form_of_a_gateway_without_keys_has_no_key_field(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, has_keys=False) as front:
         page = await front.ask("/try", key=None)
         answer = await sent(front, "/try", key="")
@@ -237,7 +237,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r
 
 @given(TEXTS, TEXTS)
 @settings(max_examples=200, deadline=None)
-def test_a_form_says_what_was_typed(name: str, text: str) -> None:
+def test_a_form_is_decoded_to_the_typed_text(name: str, text: str) -> None:
     """With the line ends that browsers send."""
     raw = urlencode({"name": name, "text": text.replace("\n", "\r\n")}).encode()
     assert fields_of(raw) == {"name": name, "text": text}
@@ -245,7 +245,7 @@ def test_a_form_says_what_was_typed(name: str, text: str) -> None:
 
 @given(st.binary(max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_bytes_that_are_no_form_are_refused_and_nothing_else_happens(raw: bytes) -> None:
+def test_bytes_that_are_not_a_form_are_refused_with_a_value_error(raw: bytes) -> None:
     try:
         fields = fields_of(raw)
     except ValueError:
@@ -273,7 +273,7 @@ async def test_what_is_typed_is_text_on_the_page_and_in_the_prompt(tmp_path: Pat
         again = await sent(front, "/try", message=text, max_tokens="many")
         system = [{"role": "system", "content": text}, {"role": "user", "content": text}]
         await front.ask("/v1/chat/completions", {**chat(max_tokens=100), "messages": system})
-        by_page, by_client = front.triton.asked
+        by_page, by_client = front.triton.requests
     assert by_page.tensors == by_client.tensors
     assert field_of(page.body, "system") == text
     assert json.loads(field_of(page.body, "earlier"))[0] == text

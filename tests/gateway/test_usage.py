@@ -74,7 +74,7 @@ class World:
         self.processes[number % len(self.processes)] = counting(self.folder)
 
     def dies_while_it_counts(self, number: int) -> None:
-        """The counters are written, and the transaction never ends."""
+        """Writes the counters without ending the transaction."""
         place = number % len(self.processes)
         usage = self.processes[place]
         usage._counters = usage._counters or Counters(self.folder)
@@ -139,7 +139,7 @@ def test_a_line_that_power_cut_in_two_costs_no_other_line(tmp_path: Path) -> Non
     usage.close()
 
 
-def test_days_that_are_over_are_forgotten(tmp_path: Path) -> None:
+def test_counters_of_expired_days_are_deleted(tmp_path: Path) -> None:
     usage = counting(tmp_path)
     add(usage, day=datetime(2026, 10, 26, tzinfo=UTC))
     add(usage, day=datetime(2026, 10, 27, tzinfo=UTC))
@@ -242,8 +242,8 @@ async def test_gateways_that_are_killed_under_load_lose_no_more_than_was_under_w
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "files"), "STATE_DIRECTORY": str(state)}
     async with serving(Triton()) as triton:
         (port,) = free_ports(1)
-        told = settings_of([triton.address], written(tmp_path / "weights"), keys, listen={"ports": [port]})
-        (tmp_path / "settings.json").write_text(json.dumps(told | {"usage_days": 30}))
+        gateway_settings = settings_of([triton.address], written(tmp_path / "weights"), keys, listen={"ports": [port]})
+        (tmp_path / "settings.json").write_text(json.dumps(gateway_settings | {"usage_days": 30}))
         words = [sys.executable, "-m", "gateway", "serve", str(tmp_path / "settings.json")]
 
         async def client(until: int) -> None:

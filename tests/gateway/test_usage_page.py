@@ -83,7 +83,9 @@ async def test_days_before_the_chosen_time_are_left_out(tmp_path: Path, monkeypa
 
 
 @in_loop
-async def test_without_a_right_key_there_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_usage_page_shows_no_number_without_a_valid_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with used(tmp_path, monkeypatch) as front:
         nobody = await front.ask("/usage", key=None)
         wrong = await front.ask("/usage", b"key=eh-nobody", key=None, headers=FORM)
@@ -107,7 +109,7 @@ async def test_a_host_that_keeps_no_counters_or_has_none_yet_says_so(
 
 
 def test_the_page_adds_a_key_s_persons_up_and_names_none() -> None:
-    """Whoever has another key of the tenant reads the page as well."""
+    """Holders of the tenant's other keys read the same page."""
     rows = [{"key": key} for key in ("eh-aaaaaa/ann@example.com", "eh-aaaaaa", "eh-bbbbbb/bob", "eh-aaaaaa/bob")]
     assert [(name, len(part)) for name, part in parts(rows, "key")] == [("eh-aaaaaa", 3), ("eh-bbbbbb", 1)]
 

@@ -38,8 +38,8 @@ HELLO = (Event("Hel"), Event("lo wörld"), Event("", finish="stop", tokens=5, ca
 
 
 @dataclass
-class Asked:
-    """A request as it came."""
+class ModelRequest:
+    """A received request."""
 
     model: str
     identity: str
@@ -50,13 +50,13 @@ class Asked:
 
 @dataclass
 class Script:
-    """What the server does."""
+    """The behaviour of the server."""
 
     events: tuple[Event, ...] = HELLO
     error: tuple[grpc.StatusCode, str] | None = None
-    """Instead of an answer."""
+    """The error that replaces the answer."""
     error_after: int = 0
-    """Of a stream, only after so many events."""
+    """In a stream, the error follows after this many events."""
     error_prompt: tuple[int, ...] = ()
     """Ids of the only prompt that has the error; empty: every request has it."""
     halts_after: int | None = None
@@ -68,10 +68,10 @@ class Script:
 
 @dataclass
 class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """The server; `asked` has every request in the order they came."""
+    """The server; `requests` holds every request in the order they came."""
 
     script: Script = field(default_factory=Script)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
     running: int = 0
     cancelled: int = 0
     address: str = ""
@@ -79,23 +79,23 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ServerReady(self, request: Any, context: Any) -> Any:
-        """Ready or not, as the test says."""
+        """The readiness that the test sets."""
         return service_pb2.ServerReadyResponse(ready=self.is_ready)
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         """Vectors or scores that follow from the texts."""
-        asked = self._remember(request, context)
+        received = self._remember(request, context)
         if self.script.error:
             await context.abort(*self.script.error)
-        if "query" in asked.tensors and not asked.tensors["query"][0].split():
+        if "query" in received.tensors and not received.tensors["query"][0].split():
             await context.abort(STATUS.INVALID_ARGUMENT, "query[0] is empty")
-        if "query" in asked.tensors:
-            scores = [score(asked.tensors["query"][0], text) for text in asked.tensors["passages"]]
-            counts = [len(text.split()) + 4 for text in asked.tensors["passages"]]
+        if "query" in received.tensors:
+            scores = [score(received.tensors["query"][0], text) for text in received.tensors["passages"]]
+            counts = [len(text.split()) + 4 for text in received.tensors["passages"]]
             return response(request, ("scores", "FP32", (1, len(scores)), scores), counts)
-        if "texts" in asked.tensors:
-            vectors = [value for text in asked.tensors["texts"] for value in vector(text)]
-            counts = [len(text.split()) + 2 for text in asked.tensors["texts"]]
+        if "texts" in received.tensors:
+            vectors = [value for text in received.tensors["texts"] for value in vector(text)]
+            counts = [len(text.split()) + 2 for text in received.tensors["texts"]]
             return response(request, ("embeddings", "FP32", (1, len(counts), WIDTH), vectors), counts)
         message = "ModelInfer RPC doesn't support models with decoupled transaction policy"
         return await context.abort(STATUS.UNIMPLEMENTED, message)
@@ -105,25 +105,25 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
         is_running = False
         try:
             async for request in requests:
-                asked = self._remember(request, context)
+                received = self._remember(request, context)
                 # Counted once it is remembered: a client may leave between the stream's begin and its request.
                 self.running += not is_running
                 is_running = True
-                events, error = self._events(asked), self.script.error
-                if self.script.error_prompt not in ((), tuple(asked.tensors.get("prompt_token_ids", ()))):
+                events, error = self._events(received), self.script.error
+                if self.script.error_prompt not in ((), tuple(received.tensors.get("prompt_token_ids", ()))):
                     error = None
                 for sent, event in enumerate(events):
                     if error and sent == self.script.error_after:
                         break
                     if sent == self.script.halts_after:
                         await self.goes_on.wait()
-                    message = event_response(request, event, asked)
+                    message = event_response(request, event, received)
                     message.parameters["triton_final_response"].bool_param = event is events[-1]
                     yield service_pb2.ModelStreamInferResponse(infer_response=message)
                 if self.script.halts_after == len(events):
                     await self.goes_on.wait()
                 if error:
-                    if asked.metadata.get("triton_grpc_error") == "true":
+                    if received.metadata.get("triton_grpc_error") == "true":
                         await context.abort(*error)
                     yield service_pb2.ModelStreamInferResponse(error_message=error[1])
         except (asyncio.CancelledError, GeneratorExit):  # the latter where it comes while an event is sent
@@ -132,29 +132,30 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
         finally:
             self.running -= is_running
 
-    def _events(self, asked: Asked) -> tuple[Event, ...]:
+    def _events(self, request: ModelRequest) -> tuple[Event, ...]:
         """A script of one sequence is that of every sequence asked for."""
-        (count,) = asked.tensors.get("sampling_param_n", [1])
+        (count,) = request.tensors.get("sampling_param_n", [1])
         if any(event.sequence for event in self.script.events):
             return self.script.events
         return tuple(replace(event, sequence=number) for number in range(count) for event in self.script.events)
 
-    def _remember(self, request: Any, context: Any) -> Asked:
+    def _remember(self, request: Any, context: Any) -> ModelRequest:
         tensors = {
             tensor.name: values(tensor.datatype, raw)
             for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True)
         }
         parameters = {
-            name: getattr(each, each.WhichOneof("parameter_choice")) for name, each in request.parameters.items()
+            name: getattr(parameter, parameter.WhichOneof("parameter_choice"))
+            for name, parameter in request.parameters.items()
         }
         metadata = {str(name): str(value) for name, value in context.invocation_metadata()}
-        self.asked.append(asked := Asked(request.model_name, request.id, tensors, parameters, metadata))
-        return asked
+        self.requests.append(received := ModelRequest(request.model_name, request.id, tensors, parameters, metadata))
+        return received
 
 
 @contextlib.asynccontextmanager
 async def serving(triton: Triton, port: int = 0) -> AsyncIterator[Triton]:
-    """The server listens on loopback; `address` says where."""
+    """Runs the server on loopback; `address` holds its host and port."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(triton, server)
     triton.address = f"127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{port}')}"
@@ -166,7 +167,7 @@ async def serving(triton: Triton, port: int = 0) -> AsyncIterator[Triton]:
 
 
 def vector(text: str) -> list[float]:
-    """A vector that tells texts apart."""
+    """A vector that differs between texts."""
     return [float(len(text)), float(sum(text.encode()) % 97), 0.5, -1.25]
 
 
@@ -179,25 +180,25 @@ def score(query: str, passage: str) -> float:
 def values(datatype: str, raw: bytes) -> Any:
     """A tensor's values, flat."""
     if datatype == "BYTES":
-        found, place = [], 0
+        texts, place = [], 0
         while place < len(raw):
             (length,) = struct.unpack_from("<I", raw, place)
-            found.append(raw[place + 4 : place + 4 + length].decode())
+            texts.append(raw[place + 4 : place + 4 + length].decode())
             place += 4 + length
-        return found
+        return texts
     letter = {"INT32": "i", "FP32": "f", "BOOL": "?", "UINT64": "Q"}[datatype]
     return list(struct.unpack(f"<{len(raw) // struct.calcsize(letter)}{letter}", raw))
 
 
-def tensor(message: Any, name: str, datatype: str, shape: tuple[int, ...], given: list[Any]) -> None:
-    """The message has this output."""
+def tensor(message: Any, name: str, datatype: str, shape: tuple[int, ...], values: list[Any]) -> None:
+    """Adds an output tensor to the message."""
     message.outputs.add(name=name, datatype=datatype, shape=shape)
     letter = {"INT32": "i", "FP32": "f"}.get(datatype)
     if letter:
-        message.raw_output_contents.append(struct.pack(f"<{len(given)}{letter}", *given))
+        message.raw_output_contents.append(struct.pack(f"<{len(values)}{letter}", *values))
     else:
-        encoded = [text.encode() for text in given]
-        message.raw_output_contents.append(b"".join(struct.pack("<I", len(each)) + each for each in encoded))
+        encoded = [text.encode() for text in values]
+        message.raw_output_contents.append(b"".join(struct.pack("<I", len(text)) + text for text in encoded))
 
 
 def response(request: Any, output: tuple[str, str, tuple[int, ...], list[float]], counts: list[int]) -> Any:
@@ -208,24 +209,30 @@ def response(request: Any, output: tuple[str, str, tuple[int, ...], list[float]]
     return message
 
 
-def event_response(request: Any, event: Event, asked: Asked) -> Any:
+def event_response(request: Any, event: Event, received: ModelRequest) -> Any:
     """An LLM's event: what the request asked for, and counts with a sequence's last one."""
     message = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
     tensor(message, "text_output", "BYTES", (1,), [event.text])
     tensor(message, "sequence_index", "INT32", (1,), [event.sequence])
-    if asked.tensors.get("return_finish_reason") == [True]:
+    if received.tensors.get("return_finish_reason") == [True]:
         tensor(message, "finish_reason", "BYTES", (1,), [event.finish])
-    if asked.tensors.get("return_token_ids") == [True]:
+    if received.tensors.get("return_token_ids") == [True]:
         tensor(message, "token_ids", "INT32", (len(event.ids),), list(event.ids))
-    if wanted := asked.tensors.get("sampling_param_logprobs"):
+    if wanted := received.tensors.get("sampling_param_logprobs"):
         places = len(event.ids)
         tensor(message, "token_logprobs", "FP32", (places,), [-0.5] * places)
-        others = ([each, each + 1, -1][: wanted[0]] for each in event.ids)
-        tensor(message, "top_logprob_ids", "INT32", (places, wanted[0]), [one for each in others for one in each])
+        others = ([token, token + 1, -1][: wanted[0]] for token in event.ids)
+        tensor(
+            message,
+            "top_logprob_ids",
+            "INT32",
+            (places, wanted[0]),
+            [token for alternatives in others for token in alternatives],
+        )
         chances = [-0.5, -1.5, float("-inf")][: wanted[0]] * places
         tensor(message, "top_logprobs", "FP32", (places, wanted[0]), chances)
-    if asked.tensors.get("return_counts") == [True] and event.finish:
-        counts = {"num_input_tokens": len(asked.tensors["prompt_token_ids"]), "num_output_tokens": event.tokens}
+    if received.tensors.get("return_counts") == [True] and event.finish:
+        counts = {"num_input_tokens": len(received.tensors["prompt_token_ids"]), "num_output_tokens": event.tokens}
         for name, count in (counts | {"num_cached_tokens": event.cached}).items():
             tensor(message, name, "INT32", (1,), [count])
     return message

@@ -48,6 +48,9 @@ UNITS = {
     "enginehouse-dcgm.service": Held(9.6, "root without capabilities: Docker's socket"),
     "enginehouse-certificate.service": Held(9.6, "root with the capability for port 80"),
     "enginehouse-firewall.service": Held(9.5, "root with the network's capability"),
+    "enginehouse-first-boot.service": Held(
+        9.6, "root with everything: it is a deploy of its own host, and no longer starts once that has succeeded", 9.6
+    ),
     "enginehouse-gateway@.service": Held(1.5, "`enginehouse-gateway`"),
     "enginehouse-gpu-state.service": Held(8.9, "root without capabilities"),
     "enginehouse-https.service": Held(7.8, "as the balancer"),

@@ -26,6 +26,7 @@ READ = {
     "paramiko.transport.Transport._active_check_timeout": "float 0.1",
     "pyinfra.connectors.ssh.SSHConnector.run_shell_command": "6e742d04535439d4",
     "pyinfra.connectors.ssh.SSHConnector.connect": "32da021d77c0af3e",
+    "pyinfra.api.inventory.Inventory.make_hosts_and_groups": "7723e874f34a42ae",
 }
 """Content of each attribute in pyinfra 3.10.0 and paramiko 4.0.0: a value, another package's name, or the first 16 hex
 digits of its source's SHA-256. A new digest wants a new reading of upstream's code beside ours."""
@@ -66,11 +67,12 @@ def test_what_is_replaced_is_still_what_was_read() -> None:
     assert seen() == READ
 
 
-def test_install_replaces_each_attribute_of_the_list_but_those_of_connections() -> None:
+def test_install_replaces_each_attribute_of_the_list_but_those_of_connections_and_here() -> None:
     now = seen("install")
     assert [name for name in READ if now[name] == READ[name]] == [
         "pyinfra.connectors.ssh.SSHConnector.run_shell_command",
         "pyinfra.connectors.ssh.SSHConnector.connect",
+        "pyinfra.api.inventory.Inventory.make_hosts_and_groups",
     ]
 
 

@@ -206,7 +206,7 @@ def test_other_servers_are_read_in_their_own_words(text: str, lines: str, tmp_pa
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("vllm serve meta-llama/Llama-3.1-8B-Instruct --quantization fp8", 'path="engine"'),
+        ("vllm serve meta-llama/Llama-3.1-8B-Instruct --quantization awq", 'path="engine"'),
         ("vllm serve openai/gpt-oss-20b --enable-chunked-prefill", "whole"),
         ("vllm serve Qwen/Qwen3-8B --dtype float16", ""),
         ("vllm serve nvidia/Llama-3.3-70B-Instruct-FP8 --quantization fp8 -tp 2", ""),

@@ -112,6 +112,16 @@ def test_whole_experts_are_offered_and_are_taken() -> None:
     assert refused("qwen3-235b-a22b-fp8", gpus=8, parallel=Parallel(expert=8)) == []
 
 
+def test_fit_takes_the_offer_of_whole_experts_as_an_option() -> None:
+    """The hint can be typed where the refusal is read."""
+    name = "qwen3-235b-a22b-fp8"
+    (problem,) = refused(name, gpus=8)
+    assert "--ep 8 of `enginehouse fit`" in problem.attempt
+    around = replace(AROUND, locked={f"x/{name}": locked(name)})
+    fitted = fit_of("h100-80", (LLM(f"x/{name}"),), "26.07", around, Wish(gpus=8, expert=8))
+    assert fitted.cache_tokens > 900_000
+
+
 @pytest.mark.parametrize(
     ("name", "card", "gpus", "weights_mib", "kinds"),
     [

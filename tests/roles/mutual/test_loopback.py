@@ -122,7 +122,7 @@ async def test_a_gateway_of_the_fleet_gets_answers_and_streams(tmp_path: Path) -
         assert await embeds(channel) and await channel.is_ready(5)
         events = [event async for event in channel.stream("llm", [strings("text_input", ["hi"], (1,))], 5)]
         assert len(events) == 3
-        assert "enginehouse-server" not in back.triton.asked[-1].metadata
+        assert "enginehouse-server" not in back.triton.requests[-1].metadata
         await channel.close(0)
 
 
@@ -135,7 +135,7 @@ async def test_only_a_gateway_of_the_fleet_is_let_in(tmp_path: Path) -> None:
         channels = (bare, stranger, server, elsewhere)
         codes = [await refused(partial(channel.infer, "nomic", [], {}, 5)) for channel in channels]
         assert codes == ["UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE", "PERMISSION_DENIED"]
-        assert back.triton.asked == []
+        assert back.triton.requests == []
 
 
 @in_loop

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from roles import nvidia_driver
+from roles._pyinfra.facts import Installed
+from roles.nvidia_driver.packages import origins
 from tests.roles.cases import Case, cases, play
 
 CASES = cases(Path(__file__).parent)
@@ -52,3 +54,18 @@ def test_a_refusal_fails_the_host_with_this_message(case: Case) -> None:
 @every_case
 def test_only_cases_with_a_refusal_fail(case: Case) -> None:
     assert play(case, nvidia_driver.apply).failed_hosts == (("host",) if "told" in case.content else ())
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "publisher"),
+    [
+        ("nvidia-dkms-570-open", "570.133.20-0ubuntu0.24.04.1", "canonical"),
+        ("nvidia-dkms-570-open", "570.133.20-0ubuntu1", "nvidia"),
+        ("nvidia-dkms-570-open", "570.133.20-1ubuntu1", "nvidia"),
+        ("nvidia-dkms-open", "595.45.04-1", "nvidia"),
+        ("libnvidia-compute-580-server", "580.95.05-0ubuntu0.24.04.2", "canonical"),
+    ],
+)
+def test_a_name_that_two_publishers_use_is_told_apart_by_its_version(name: str, version: str, publisher: str) -> None:
+    """Canonical's desktop drivers are called as those of NVIDIA's repository for Ubuntu are."""
+    assert origins({name: Installed(version)}) == {publisher}

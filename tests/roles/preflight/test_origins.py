@@ -12,7 +12,7 @@ from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra.facts import HostFacts, script
 from roles.preflight.defaults import Defaults
-from roles.preflight.docker import flags_twice, keys_of
+from roles.preflight.docker import flags_twice, keys_of, other_file
 from roles.preflight.judge import driver, judge, notes
 from roles.preflight.origins import driver_origins, fact_commands, image_of, publisher
 from tests.roles.preflight.test_preflight import GOOD, NOW
@@ -232,6 +232,22 @@ def test_a_flag_whose_key_is_written_is_found_before_docker_is_restarted(
 def test_short_flags_are_read_too() -> None:
     keys = keys_of("/usr/bin/dockerd -g /data -s overlay2 -D")
     assert keys == {"data-root": "-g", "storage-driver": "-s", "debug": "-D"}
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (DOCKERD, ""),
+        (f"{DOCKERD} --config-file=/etc/docker/daemon.json", ""),
+        (f"{DOCKERD} --config-file=/srv/docker.json", "/srv/docker.json"),
+        (f"{DOCKERD} --config-file /srv/docker.json --debug", "/srv/docker.json"),
+    ],
+)
+def test_a_daemon_that_reads_another_file_is_refused_before_the_first_change(words: str, path: str) -> None:
+    """Settings for GPUs would be written where dockerd never looks."""
+    refusals = list(other_file(facts(dockerd_words=words), a_slice(UBUNTU)))
+    assert [refusal.kind for refusal in refusals] == (["dockerd-config-file"] if path else [])
+    assert all(refusal.attempt.startswith(f"cp {path} /etc/docker/daemon.json") for refusal in refusals)
 
 
 def test_preflight_names_all_of_it_at_once() -> None:

@@ -1,0 +1,59 @@
+"""The verbs `enginehouse export …`: a plan in the form that another program starts hosts by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from deploy.cli.knobs import knobs
+from deploy.io.inventory import load_plan
+from deploy.io.shown import refusals_shown, say
+
+EXAMPLE = (
+    "enginehouse export cloud-init inventories/h100.py h100-01.example.internal "
+    "--from https://files.example.internal/enginehouse.tar.gz --sha256 DIGEST"
+)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    short_help="Write user-data by which hosts deploy themselves.",
+    epilog=f"Example: {EXAMPLE}",
+)
+def export() -> None:
+    """Write a plan in the form that a cloud starts hosts by."""
+
+
+@export.command(
+    "cloud-init",
+    short_help="Write user-data of cloud-init for hosts.",
+    epilog=f"Example: {EXAMPLE}",
+)
+@click.argument("inventory")
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@click.option("--from", "source", default="", metavar="URL", help="This repository's archive; or a path on the image.")
+@click.option("--sha256", default="", metavar="DIGEST", help="Of the archive: verified before anything of it is run.")
+@click.option("--secrets", default="", metavar="COMMAND", help="Run on the host; prints a line NAME=VALUE a secret.")
+@click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Write HOST.yaml into this folder.")
+def cloud_init(
+    inventory: str, hosts: tuple[str, ...], source: str, sha256: str, secrets: str, into: Path | None
+) -> None:
+    """Write user-data by which each HOST of INVENTORY brings itself to this plan at first boot.
+
+    Touches no host. Without --into the text is on standard output; the sizes are on standard error. No secret is in it.
+    """
+    from deploy.io.export import confirm_place, rendered, written
+    from deploy.reports.cloud_init import Archive
+
+    with refusals_shown(inventory, False):
+        confirm_place(hosts, into)
+        plan = load_plan(inventory, (), (), knobs())
+        texts = rendered(plan, hosts, inventory, Archive(source=source, sha256=sha256), secrets)
+        if into is None:
+            say(texts[0].text, nl=False)
+            say(f"{texts[0].host}: {texts[0].sizes}", err=True)
+        else:
+            for path, text in written(texts, into):
+                say(f"wrote {path}: {text.sizes}")
+        say(f"expects {plan.digest}; the archive has to hold {inventory} as it is now", err=True)
