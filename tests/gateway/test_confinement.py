@@ -1,4 +1,4 @@
-"""A process that does strangers' work keeps no right to open, make, start, signal or change anything."""
+"""A process that handles clients' input has no right to open, create, start, signal or change anything."""
 
 from __future__ import annotations
 

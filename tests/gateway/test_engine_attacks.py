@@ -1,4 +1,4 @@
-"""An engine that is broken or taken over: requests end in time and in bounds, and none of its words goes further."""
+"""A broken or compromised engine: requests end in time and in bounds, and its text reaches no client or log."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def before(
 
 
 def judge(answer: Answer, capsys: pytest.CaptureFixture[str]) -> None:
-    """The client hears an error, and nobody hears the engine."""
+    """The client gets an error, and the engine's text appears nowhere."""
     error = (answer.json() if answer.status != 200 else answer.events[-1])["error"]
     assert error["code"] in ("upstream_error", "unavailable", "timeout", None)
     written = capsys.readouterr()

@@ -33,7 +33,7 @@ def sampled(**fields: Any) -> Sampling:
 
 @st.composite
 def samplings(draw: st.DrawFn) -> Sampling:
-    """Everything that the gateway takes from a client."""
+    """All values that the gateway accepts from a client."""
     unit, few = st.floats(0, 1, allow_subnormal=False), st.integers(1, 9)
     choices = {
         "temperature": st.floats(0, 2),

@@ -46,7 +46,7 @@ class Harmless:
 
 @dataclass(frozen=True)
 class Noted:
-    """Passed over, and named in a header of the answer; a strict gateway refuses it."""
+    """An ignored field that a header of the answer names; a strict gateway refuses it."""
 
     value: Any
 
@@ -183,13 +183,13 @@ PLAIN: dict[str, dict[str, Any]] = {
 
 
 def running_gateway(folder: Path) -> Any:
-    """A gateway whose LLM can all that a model can."""
+    """A gateway whose LLM has every capability of a model."""
     aliases = {"another": {"model": "llama"}, "vectors": {"model": "nomic"}, "ranks": {"model": "bge"}}
     return plain_gateway(folder, template=EFFORT, llm=HERMES | {"guided_decoding": True}, aliases=aliases)
 
 
 async def outcome(front: RunningGateway, path: str, body: dict[str, Any]) -> tuple[Answer, object]:
-    """The answer, and what there is to compare: what the model was asked and what the client was told."""
+    """The answer, and the values to compare: the requests to the model and the body without ids and times."""
     before = len(front.triton.requests)
     answer = await front.ask(path, body)
     requests = [(request.model, request.tensors, request.parameters) for request in front.triton.requests[before:]]
@@ -225,7 +225,7 @@ async def test_no_field_is_ignored_in_silence(tmp_path: Path, path: str) -> None
 
 @in_loop
 async def test_a_field_that_is_null_is_absent(tmp_path: Path) -> None:
-    """Clients send all that they know, null where nobody said anything."""
+    """Clients send every field they know, with null for unset ones."""
     async with running_gateway(tmp_path) as front:
         for path, fields in FIELDS.items():
             _, known = await outcome(front, path, PLAIN[path])

@@ -1,4 +1,4 @@
-"""Several servers: the one with least to do, another before the first byte, and a wait for one that is away."""
+"""Several servers: the least loaded is chosen, failures are retried, and requests wait for an unready server."""
 
 import asyncio
 import json
@@ -112,7 +112,7 @@ async def test_a_tenant_that_takes_all_places_to_wait_makes_room_for_another(tmp
         await fleet.look()
 
         async def come(key: str, count: int) -> list[asyncio.Task[Answer]]:
-            """So many requests, of which each waits or is refused before the next comes."""
+            """Starts this many requests; each waits or is refused before the next one starts."""
             tasks = []
             for _ in range(count):
                 tasks.append(asyncio.ensure_future(front.ask(CHAT, chat(), key=key)))
@@ -170,7 +170,7 @@ async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: P
 
 @in_loop
 async def test_a_request_that_waited_for_a_restarted_server_is_retried_while_its_queue_is_full(tmp_path: Path) -> None:
-    """A server that is back is asked by everybody at once; a full queue at another time is told at once."""
+    """All waiting requests reach a restarted server at once; at any other time a full queue is refused immediately."""
     full = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
     async with running_gateway(tmp_path) as front:
         front.triton.script = full

@@ -1,4 +1,4 @@
-"""Clients that leave, errors, settings that change, counts, and the audit's lines."""
+"""Disconnecting clients, errors, changed settings, counts, and audit lines."""
 
 import asyncio
 import gc
@@ -193,7 +193,7 @@ async def test_an_error_in_a_stream_is_its_last_event(tmp_path: Path, capsys: py
 
 @in_loop
 async def test_a_client_cannot_choose_the_id_of_a_request_to_triton(tmp_path: Path) -> None:
-    """Its own ids and traces go nowhere: another's request could be named, and every request traced."""
+    """A client's own ids and trace headers are dropped; they could name another request, or trace every request."""
     headers = {"x-request-id": "1", "traceparent": "00-1-1-01", "triton-grpc-protocol-x": "y"}
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(CHAT, chat(), headers=headers) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Bodies made at random: each is answered or refused as the client's mistake, and none breaks the gateway."""
+"""Random bodies: the gateway answers each one or refuses it as a client error, and never fails itself."""
 
 import asyncio
 from pathlib import Path
@@ -182,7 +182,7 @@ DEEP: dict[str, st.SearchStrategy[Any]] = {
         ), min_size=1, max_size=3,
     ),
 }  # fmt: skip
-"""Values that come as far as the readers behind `Fields`: schemas, tools, calls."""
+"""Values that pass `Fields` and reach the readers behind it: schemas, tools, calls."""
 
 
 CALLS_TOOLS = {"tool_parser": "hermes", "reasoning_parser": "qwen3"}
@@ -191,7 +191,7 @@ SHOWS_TOOLS = "{{ tools | tojson if tools }}{% for m in messages if m.tool_calls
 
 @st.composite
 def bodies(draw: st.DrawFn, path: str) -> dict[str, Any]:
-    """A body for the path, most of whose necessary fields are as they should be."""
+    """A body for the path; most of its required fields are valid."""
     body: dict[str, Any] = {"model": MODELS.get(path, "llama")}
     for name in NAMES[path]:
         if name in LIKELY and not (name == "text" and path == "/v1/responses") and draw(st.integers(0, 5)):

@@ -80,7 +80,7 @@ def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def running_gateway(folder: Path, **more: Any) -> Any:
-    """A gateway before a gpt-oss."""
+    """A gateway in front of a gpt-oss."""
     return plain_gateway(folder, llm=HARMONY | more)
 
 
@@ -94,7 +94,7 @@ def ids_of(text: str) -> list[int]:
 
 
 def spoken(text: str, finish: str = "stop", size: int = 3) -> Script:
-    """An answer of these tokens, some of them an event; its text is of no use."""
+    """An answer of these tokens, several in each event; the gateway does not read its text."""
     ids = ids_of(text)
     events = [Event("?", ids=tuple(ids[at : at + size])) for at in range(0, len(ids), size)]
     return Script((*events, Event("", finish=finish, tokens=len(ids))))

@@ -1,4 +1,4 @@
-"""Keys: who is let in, who may use which model, and what becomes of a key that is revoked."""
+"""Keys: authentication, permitted models, and revocation."""
 
 import asyncio
 import json
@@ -71,7 +71,7 @@ async def test_a_revoked_key_ends_its_streams_and_a_new_key_is_accepted(tmp_path
 
 @in_loop
 async def test_a_revoked_key_is_refused_without_a_restart(tmp_path: Path) -> None:
-    """The process looks at the file by itself, twice a second; a file moved into its place counts as well."""
+    """The process checks the file twice a second; replacing the file works as well."""
     async with running_gateway(tmp_path) as front:
         beside = tmp_path / "keys.new"
         beside.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella")]}))

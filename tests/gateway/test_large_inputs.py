@@ -1,4 +1,4 @@
-"""Large inputs of one tenant: what they are refused for, what they cost, and that the loop does none of their work."""
+"""Large inputs of a tenant: refusals, costs, and work that never runs in the event loop."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_bodies_share_the_total_limit_if_the_gateway_has_no_keys(tmp_path:
 
 @in_loop
 async def test_vectors_that_clients_do_not_take_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refused before the model is asked; and free again once they are taken."""
+    """Refused before any request to the model; the memory is free again after the client has read the answer."""
     monkeypatch.setattr("gateway.gateway.TENANT_ANSWER_BYTES", 5 * 4 * 24)
     async with running_gateway(tmp_path) as front:
         few, many = ({"model": "nomic:query", "input": ["a"] * count} for count in (5, 6))
@@ -121,7 +121,7 @@ async def test_a_large_chat_is_answered_as_a_small_chat_is(tmp_path: Path) -> No
 async def test_while_a_large_chat_is_read_the_loop_does_none_of_its_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither parser nor tokenizer runs in this process: either would hold up every stream."""
+    """Neither parser nor tokenizer runs in this process; either would delay every stream."""
     async with running_gateway(tmp_path, llm=LARGE) as front:
         monkeypatch.setattr(gateway.bodies, "parsed", None)
         for name in ("_marked", "_encoded", "raw"):

@@ -1,4 +1,4 @@
-"""Bodies that are too large, too slow, too deep or no JSON; paths and methods that are not offered."""
+"""Refused bodies (too large, too slow, too deep, not JSON), and unknown paths and methods."""
 
 import asyncio
 from pathlib import Path
@@ -61,7 +61,7 @@ async def test_a_repeated_header_is_refused(tmp_path: Path, name: str) -> None:
 
 @in_loop
 async def test_an_oversized_body_is_discarded_within_bounds(tmp_path: Path) -> None:
-    """A body that ends soon is received, so that its client reads the answer; an endless one is not."""
+    """A slightly oversized body is received, so that its client reads the answer; an endless body is not."""
     async with running_gateway(tmp_path, limits={"body_bytes": 100}) as front:
         short = front.opened(CHAT, chat(), headers={"content-length": "101"})
         assert ((await short.run()).status, len(short.parts)) == (413, 0)

@@ -1,4 +1,4 @@
-"""Tenants' shares of a process: turns at large work, bytes of bodies, and the lanes that do the work."""
+"""Tenants' shares of a process: turns for large work, bytes of bodies, and the worker processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gateway.asking import becomes, in_loop
 
 
 class Jobs:
-    """Work that ends when the test says so; `running` are the tenants whose work has begun."""
+    """Work that the test ends; `running` lists the tenants whose work has begun."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -97,7 +97,7 @@ async def test_a_request_cancelled_while_waiting_takes_no_turn() -> None:
 
 @in_loop
 async def test_a_request_cancelled_during_its_work_keeps_its_turn_until_the_work_ends() -> None:
-    """Else a tenant that hangs up again and again would have any number of processes at work."""
+    """Otherwise a tenant that disconnects repeatedly would occupy any number of processes."""
     jobs = Jobs(Line(1))
     left, waiting = jobs.begin("a"), jobs.begin("b")
     await rounds()
@@ -128,7 +128,7 @@ def test_bodies_of_a_tenant_and_of_all_are_bounded_and_free_again() -> None:
 
 @in_loop
 async def test_a_message_that_exceeds_its_time_or_memory_is_not_retried() -> None:
-    """Out of time, the next one has a new process; out of memory, the process goes on."""
+    """After a timeout the next message gets a new process; after a memory error the process continues."""
     program = Program("tests.gateway.counting", {}, 0.2, "too much", most_more_bytes=2**28)
     lane = Lane(program)
     with pytest.raises(Refused, match="too much"):

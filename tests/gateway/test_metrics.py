@@ -49,7 +49,7 @@ async def test_a_streams_first_token_gaps_and_wait_are_measured(tmp_path: Path) 
 
 @in_loop
 async def test_an_unstreamed_answer_has_no_first_token_time(tmp_path: Path) -> None:
-    """It would be as late as the whole answer, and make a service level of first tokens say nothing."""
+    """Its value would be the time of the whole answer, which would make the metric of first tokens useless."""
     async with running_gateway(tmp_path) as front:
         await front.chat()
         values = await samples(front)
@@ -128,7 +128,7 @@ def fault(code: grpc.StatusCode) -> Script:
 async def test_a_stream_that_breaks_is_counted_by_its_reason(
     tmp_path: Path, end: str, script: Script, strikes: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The status went out with the first event, so it is 200 all the same; the line's `end` says what happened."""
+    """The status 200 was sent with the first event; the audit line's `end` has the reason."""
     async with running_gateway(tmp_path) as front:
         front.triton.script = script
         talk = front.opened(CHAT, chat(stream=True))

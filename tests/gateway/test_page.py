@@ -75,7 +75,7 @@ async def test_the_page_of_a_gateway_without_keys_asks_for_no_key(tmp_path: Path
 
 @in_loop
 async def test_the_pages_load_nothing_from_other_sites_and_run_no_script(tmp_path: Path) -> None:
-    """Neither by what is in it nor by what its policy would let a mistake add."""
+    """Neither the content nor the content security policy permits it."""
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(path, key=None) for path in ("/page.css", *PATHS)]
     for answer in answers:
@@ -117,7 +117,7 @@ async def test_a_form_of_another_kind_or_size_is_refused(tmp_path: Path) -> None
 async def test_no_log_line_has_text_of_a_request_or_an_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every path, right and wrong, with a phrase in each text: one line each, and neither phrase nor key in any."""
+    """Valid and invalid requests on every path, with a phrase in each text; no line has the phrase or the key."""
     canary = "the-canary-sings-at-seven"
     requests = [
         (CHAT, chat(canary)),

@@ -27,7 +27,7 @@ OF_KEY, OF_TENANT = Meter("key", "eh-a"), Meter("tenant", "acme")
 
 @dataclass
 class Request:
-    """A request that was taken on; `seen_by` are the processes that know its tokens."""
+    """An admitted request; `seen_by` lists the processes that know its tokens."""
 
     process: int
     tokens: int
@@ -47,7 +47,7 @@ class World:
     now: datetime = FIRST
     requests: list[Request] = field(default_factory=list)
     bounds: dict[str, int] = field(default_factory=dict)
-    """Tokens that each day may have used at most: its budget, and what was under way or not seen yet."""
+    """The upper bound of each day's tokens: its budget, plus tokens of running and not yet seen requests."""
 
     def __post_init__(self) -> None:
         self.usages = [self.started() for _ in range(self.processes)]
@@ -66,7 +66,7 @@ class World:
         return sum(request.tokens for request in requests if f"{request.began:%Y-%m-%d}"[:letters] == period)
 
     def asks(self, number: int, tokens: int) -> None:
-        """A request comes, and is taken on exactly while the process sees less than the budgets."""
+        """A new request; it is admitted exactly if the tokens that the process sees are below the budgets."""
         place = number % self.processes
         budgets = Budgets("")
         budgets.periods, budgets.calendar = self.usages[place].periods, lambda: self.now
@@ -101,7 +101,7 @@ class World:
         self.looked[place] = self.now
 
     def sees(self, place: int, counts_all: bool) -> None:
-        """The process has counted its own log, or all logs, and knows what is counted by then."""
+        """The process counts its own log, or all logs, and reads the counters."""
         since = FIRST if counts_all else min([self.now, *self.unread[place]])
         self.unread[place] = set()
         for request in self.requests:

@@ -55,7 +55,7 @@ def controls(prompter: Prompter, ids: list[int]) -> list[str]:
 
 
 ORDINARY = ["<|bos|>", "<|im_start|>", "<|im_end|>", "<|im_start|>"]
-"""What the template writes around one message."""
+"""The control tokens that the template writes around a message."""
 
 
 @pytest.mark.parametrize(

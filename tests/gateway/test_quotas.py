@@ -16,7 +16,7 @@ from gateway.usage import Counters
 from tests.gateway.asking import CHAT, KEY, OTHER_KEY, RunningGateway, chat, in_loop, key_line, running_gateway
 
 LATE = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
-"""A second before a day and a month end: whatever reads another clock is in the next ones by then."""
+"""A second before the end of a day and a month; code that reads another clock is already in the next ones."""
 
 
 async def limited(front: RunningGateway, limit: str, tenant: bool = False) -> None:
@@ -126,7 +126,7 @@ IDENTITY = {"header": "x-forwarded-email", "proxies": ["127.0.0.1"]}
 async def test_usage_counts_the_person_that_a_declared_proxy_names_and_no_other(
     client: str, sent: list[str], holder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody else can write the header; a budget of the key counts all its persons."""
+    """Other clients can forge the header; a budget of the key counts all its persons."""
     state = tmp_path / "state"
     state.mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(state))
@@ -151,7 +151,7 @@ async def test_usage_counts_the_person_that_a_declared_proxy_names_and_no_other(
 @pytest.mark.parametrize("sent", [["ann", "bob"], ["ann bob"], ["x" * 129], ["\xe4nn"]])
 @in_loop
 async def test_a_proxy_s_header_that_is_no_single_name_is_refused(sent: list[str], tmp_path: Path) -> None:
-    """A proxy that adds its header to a client's own would let the client name anybody."""
+    """If a proxy appended its header to the client's header, the client could name any person."""
     async with running_gateway(tmp_path, identity=IDENTITY) as front:
         talk = front.opened(CHAT, chat())
         talk.scope["client"] = ("127.0.0.1", 4242)

@@ -79,7 +79,7 @@ async def test_a_chat_streams_a_token_an_event_and_counts_them(scene: Scene, tmp
 
 @in_loop
 async def test_a_refusal_of_the_slot_in_a_stream_is_a_client_error(scene: Scene, tmp_path: Path) -> None:
-    """Triton tells a stream's error with its code, for the gateway asks for that."""
+    """Triton sends the status code of a stream's error, because the gateway requests it."""
     async with running_gateway(scene, tmp_path) as front:
         answer = await front.chat(stream=True, n=2, temperature=0)
     assert (answer.status, answer.error["type"]) == (400, "invalid_request_error")
@@ -96,7 +96,7 @@ async def test_several_answers_of_a_request_have_their_own_index(scene: Scene, t
 
 @in_loop
 async def test_the_model_stops_if_the_client_disconnects(scene: Scene, tmp_path: Path) -> None:
-    """A thousand tokens were wanted; after the first the client is gone, and the slot answers the next at once."""
+    """The client disconnects after the first of a thousand tokens, and the slot answers the next request at once."""
     async with running_gateway(scene, tmp_path) as front:
         talk = front.opened(CHAT, chat("one two", stream=True))
         running = asyncio.ensure_future(talk.run())
@@ -140,7 +140,7 @@ def spans(scene: Scene) -> list[dict[str, Any]]:
 
 
 def prompted(front: RunningGateway) -> list[Callable[[], Conversation]]:
-    """A request to each model, with a phrase that is to be found nowhere afterwards."""
+    """Requests to every model, with a phrase that must appear in no log, span or metric."""
     ranked = {"model": "bge", "query": CANARY, "documents": [CANARY, f"more of {CANARY}"]}
     answers = [{"stream": True, "user": CANARY}, {"stop": CANARY}, {"n": 2, "temperature": 0, "stream": True}]
     requests = [

@@ -1,4 +1,4 @@
-"""Templates of a hostile checkpoint: what Jinja's sandbox lets them do ends with their process alone."""
+"""Templates of a hostile checkpoint: damage beyond Jinja's sandbox is confined to their own process."""
 
 import asyncio
 import re
@@ -214,7 +214,7 @@ async def test_an_error_of_a_template_is_the_same_in_both_processes() -> None:
 
 
 def test_a_variable_set_in_a_loop_is_reset_in_its_next_iteration() -> None:
-    """So texts cannot double with every message."""
+    """Texts therefore cannot double with every message."""
     source = "{% set x = 'x' %}{% for m in messages %}{% set x = x ~ x %}{{ x }} {% endfor %}{{ x }}"
     template = Template(source, {}, HERE_TURNS)
     assert template.is_harmless
