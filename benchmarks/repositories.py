@@ -71,6 +71,7 @@ def ours(
         config = json.loads((checkpoints[kind] / "config.json").read_text())
         dimensions = {"dimensions": config["n_embd"]} if kind == "embedder" else {}
         parameters.pop("dimensions")
+        parameters.pop("least_dimensions", None)  # of the published model; a smaller one is cut to fewer
         if kind == "reranker":
             parameters.pop("default_task")
         if device == "cpu":

@@ -25,9 +25,11 @@ PATTERNS = (
 )
 _NOT_CODE = re.compile(r"nvidia-driver-(pinning|assistant|local-repo).*|nvidia-kernel-common.*")
 _VGPU = re.compile(r"nvidia-(linux-grid|vgpu)-.*")
+_APT_CACHE = "apt-cache -oDir::Cache::pkgcache= -oDir::Cache::srcpkgcache="
+"""It keeps no cache of its own on the host: a run with `--dry` writes nothing."""
 _ASKED = (
     "names=$(dpkg-query -W -f='${db:Status-Abbrev} ${Package}\\n' PATTERNS | sed -n 's/^.i *//p');"
-    " [ -z \"$names\" ] || { apt-cache policy; apt-cache policy $names; } | awk 'SCRIPT'"
+    " [ -z \"$names\" ] || { CACHE policy; CACHE policy $names; } | awk 'SCRIPT'"
 )
 _SCRIPT = r"""
 function say() { if (installed) print package, installed, (source == "" ? "local" : source); installed = "" }
@@ -68,7 +70,7 @@ class DriverPackage:
 def fact_commands() -> list[str]:
     """Fact commands for a host that was not deployed to yet: packages with origins, image, holds, upgrades."""
     patterns = " ".join(f"'{pattern}'" for pattern in PATTERNS)
-    packages = _ASKED.replace("PATTERNS", patterns).replace("SCRIPT", _SCRIPT)
+    packages = _ASKED.replace("PATTERNS", patterns).replace("CACHE", _APT_CACHE).replace("SCRIPT", _SCRIPT)
     upgrades = "apt-config dump APT::Periodic::Unattended-Upgrade Unattended-Upgrade::Automatic-Reboot"
     return [
         ask_value("driver-packages", f"{KNOWN} || {{ export LC_ALL=C; {packages}; }}"),

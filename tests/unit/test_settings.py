@@ -91,6 +91,7 @@ def test_the_embedder_is_told_exactly_this() -> None:
         "default_task": "search_query",
         "memory_mib": "1628",
         "dimensions": "768",
+        "least_dimensions": "256",
     }
 
 
