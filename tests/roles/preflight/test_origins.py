@@ -188,7 +188,7 @@ def test_apt_s_own_words_are_read(tmp_path: Path) -> None:
     )
     programs = {
         "dpkg-query": f"cat {tmp_path}/installed",
-        "apt-cache": f"[ $# -gt 1 ] && cat {tmp_path}/packages || cat {tmp_path}/policy",
+        "apt-cache": f"[ $# -gt 3 ] && cat {tmp_path}/packages || cat {tmp_path}/policy",
         "apt-mark": "echo docker-ce",
     }
     seen = answers(tmp_path, fact_commands(), programs)
