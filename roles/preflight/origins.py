@@ -31,6 +31,7 @@ _ASKED = (
     "names=$(dpkg-query -W -f='${db:Status-Abbrev} ${Package}\\n' PATTERNS | sed -n 's/^.i *//p');"
     " [ -z \"$names\" ] || { CACHE policy; CACHE policy $names; } | awk 'SCRIPT'"
 )
+_HELD = "dpkg-query -W -f='${db:Status-Abbrev} ${Package}\\n' | sed -n 's/^h. *//p'"
 _SCRIPT = r"""
 function say() { if (installed) print package, installed, (source == "" ? "local" : source); installed = "" }
 /^[^ ].*:$/ { say(); package = substr($0, 1, length($0) - 1); next }
@@ -76,7 +77,7 @@ def fact_commands() -> list[str]:
         ask_value("driver-packages", f"{KNOWN} || {{ export LC_ALL=C; {packages}; }}"),
         ask_value("vendor", "cat /sys/class/dmi/id/sys_vendor"),
         ask_value("gridd", "ls /etc/nvidia/gridd.conf"),
-        ask_value("held", f"{KNOWN} || apt-mark showhold"),
+        ask_value("held", f"{KNOWN} || {_HELD}"),  # apt-mark would write its cache
         ask_value("upgrades", f"{KNOWN} || {upgrades}"),
     ]
 

@@ -189,14 +189,13 @@ def test_apt_s_own_words_are_read(tmp_path: Path) -> None:
     programs = {
         "dpkg-query": f"cat {tmp_path}/installed",
         "apt-cache": f"[ $# -gt 3 ] && cat {tmp_path}/packages || cat {tmp_path}/policy",
-        "apt-mark": "echo docker-ce",
     }
     seen = answers(tmp_path, fact_commands(), programs)
     assert seen.value("driver-packages").splitlines() == [
         "libnvidia-compute-580 580.95.05-1ubuntu1 NVIDIA",
         "nvidia-utils-580-server 580.65.06-0ubuntu0.24.04.1 local",
     ]
-    assert seen.value("held") == "docker-ce"
+    assert seen.value("held") == "nvidia-utils-580-server"
     assert [finding.kind for finding in driver_origins(seen, a_slice(UBUNTU))] == ["mixed-driver"]
 
 
