@@ -51,7 +51,7 @@ def test_a_driver_from_the_runfile_is_refused(runfile: Refused) -> None:
     run, findings, _ = runfile
     assert run.code == 1
     assert "fault: the driver came from NVIDIA's runfile" in run.output
-    assert "nvidia-uninstall and reboot; or driver = Driver(manage=False) to use it as it is" in run.output
+    assert "nvidia-uninstall on the host, and reboot" in run.output, "no driver is loaded that could stay"
     assert findings == {"nothing-deployed", *named("foreign-driver").finds}
 
 
