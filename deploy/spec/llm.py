@@ -224,9 +224,9 @@ class LLM:
     trust_remote_code: bool = False
     runtime: Literal["triton", "trtllm-serve", "vllm"] = "triton"
     image: str = ""
-    """Of a runtime beside Triton: `name:tag@sha256:…`; the tag names a release whose flags the catalog has."""
+    """Image of a runtime beside Triton, `name:tag@sha256:…`; the tag names a release whose flags the catalog has."""
     port: int = 8010
-    """Of a runtime beside Triton, on loopback of the host; clients come to the gateway."""
+    """Port of a runtime beside Triton, on loopback of the host; clients come to the gateway."""
 
     def __post_init__(self) -> None:
         """Complete a model that was declared by its source alone."""

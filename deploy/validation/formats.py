@@ -91,7 +91,7 @@ def _reader(placed: Placed) -> str:
 
 
 def _attempt(placed: Placed, row: Format) -> str:
-    """Another program or path for the same files if one reads them; else the kind of repository to look for."""
+    """Text of a `try` line: a program or path that reads the same files, or else a kind of repository to look for."""
     architecture, attempts = placed.served.architecture, list[str]()
     if placed.is_engine and row.pytorch_since and at_least(placed.trtllm, row.pytorch_since):
         return 'path="pytorch", which reads these as they are'

@@ -25,7 +25,7 @@ class Network:
     head: Callable[[Any, Packed], Tensor] | None = None
 
     def __call__(self, batch: Packed) -> Tensor:
-        """One float32 logit per sequence, [sequences]; without a head the hidden states, [tokens, hidden]."""
+        """Logits of the sequences, float32 [sequences]; without a head the hidden states, [tokens, hidden]."""
         return self.trunk(batch) if self.head is None else self.head(self.trunk, batch)
 
 

@@ -12,6 +12,7 @@ export HOME LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 . "$SETTINGS/settings"
 CODE=/opt/enginehouse-first-boot/$SHA256
 TIMERS="apt-daily.timer apt-daily-upgrade.timer"
+FETCHED=/run/enginehouse-first-boot.env
 
 state() { # STATE STEP EXIT: one line of JSON, replaced as a whole
     mkdir -p "${STATE%/*}"
@@ -27,6 +28,12 @@ failed() { # EXIT TEXT
     exit "$1"
 }
 begin() { step=$1; state running "$step" null; }
+leave() { # however it ends: no secret stays in /run, and upgrades come back
+    rm -f "$FETCHED"
+    systemctl unmask --runtime $TIMERS unattended-upgrades.service || true
+    systemctl start $TIMERS || true
+}
+trap leave EXIT
 trap 'failed 143 "it was stopped"' TERM INT HUP
 patient() { apt-get -q -y -o DPkg::Lock::Timeout=600 -o Acquire::Retries=5 "$@"; }
 
@@ -72,21 +79,21 @@ python3 -m venv "$CODE/venv" || failed $? "python3 -m venv failed"
     failed $? "a package of locks/requirements.lock could not be had with the hash that the lock names"
 
 begin "read the secrets"
-given=$SETTINGS/secrets.env
+secrets=$SETTINGS/secrets.env
 if [ -s "$SETTINGS/fetch-secrets" ]; then
-    given=/run/enginehouse-first-boot.env
-    (umask 077 && sh "$SETTINGS/fetch-secrets" >"$given") || failed $? "the command that fetches secrets failed"
+    secrets=$FETCHED
+    (umask 077 && sh "$SETTINGS/fetch-secrets" >"$secrets") || failed $? "the command that fetches secrets failed"
 fi
-if [ -e "$given" ]; then
+if [ -e "$secrets" ]; then
     while IFS='=' read -r name value || [ -n "$name" ]; do
         case $name in
             '' | '#'*) ;;
             *[!A-Za-z0-9_]* | [0-9]*) failed 78 "a line of the secrets is not NAME=VALUE" ;;
             *) export "$name=$value" ;;
         esac
-    done <"$given"
+    done <"$secrets"
 fi
-rm -f /run/enginehouse-first-boot.env
+rm -f "$FETCHED"
 for name in $SECRETS; do
     eval "[ -n \"\${$name:-}\" ]" || failed 78 "the secret $name is missing; put $name=VALUE into $SETTINGS/secrets.env, mode 600"
 done
@@ -94,8 +101,6 @@ done
 begin "deploy"
 PYTHONPATH=$CODE/code ENGINEHOUSE_HERE=$NAME "$CODE/venv/bin/pyinfra" "$INVENTORY" deploy.py -y --limit "$NAME" \
     --data "expect=$PLAN" </dev/null || failed $? "the deploy failed; its reason is above"
-systemctl unmask --runtime $TIMERS unattended-upgrades.service || true
-systemctl start $TIMERS || true
 trap - TERM INT HUP
 state serving deploy 0
 touch "${STATE%/*}/served"

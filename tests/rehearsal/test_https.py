@@ -44,8 +44,8 @@ try:
 except AuthenticationError as error:
     print(json.dumps({"status": error.status_code}))
     sys.exit()
-asked = [{"role": "user", "content": "hello"}]
-chunks = list(client.chat.completions.create(model="gpt-oss-tiny", messages=asked, max_tokens=8, stream=True))
+messages = [{"role": "user", "content": "hello"}]
+chunks = list(client.chat.completions.create(model="gpt-oss-tiny", messages=messages, max_tokens=8, stream=True))
 models = sorted(model.id for model in client.models.list())
 print(json.dumps({"status": 200, "vector": len(vector), "chunks": len(chunks), "models": models}))
 """

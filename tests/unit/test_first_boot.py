@@ -105,6 +105,18 @@ def test_upgrades_are_held_before_the_first_package_and_let_go_at_the_end(boot: 
     assert boot.calls[-2].startswith("systemctl unmask --runtime apt-daily.timer")
 
 
+def test_a_first_boot_that_fails_lets_upgrades_go_and_leaves_no_fetched_secret(boot: Boot) -> None:
+    boot.secrets = "HF_TOKEN"
+    boot.settings.mkdir(parents=True)
+    (boot.settings / "fetch-secrets").write_text("echo HF_TOKEN=secret; exit 3\n")
+    assert (boot.run().returncode, boot.state) == (3, ("failed", "read the secrets", 3))
+    assert [call.split()[:3] for call in boot.calls[-2:]] == [
+        ["systemctl", "unmask", "--runtime"],
+        ["systemctl", "start", "apt-daily.timer"],
+    ]
+    assert list((boot.root / "run").iterdir()) == []
+
+
 def test_nothing_of_another_archive_is_run(boot: Boot) -> None:
     """It is removed, and its digest said."""
     seen, boot.sha256 = boot.sha256, "5e" * 32

@@ -19,7 +19,7 @@ RIDDLES = re.compile(r"(What|Whatever|Who|Whom|Where|One|Nothing|Nobody|Those|So
 """First words of docstrings that begin with a clause instead of the thing."""
 BUDGET = {
     "names": 114,
-    "docstrings": 97,
+    "docstrings": 96,
 }
 """Counts that are left. A change that makes a number fall writes the new one here; none may make it rise."""
 
