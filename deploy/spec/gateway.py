@@ -87,8 +87,8 @@ class Gateway:
     address: str = "127.0.0.1"
     protection: Literal["", "balancer"] = ""
     url: str = ""
-    """Address that clients type, such as https://llm.example.com, for the page at /. Without it the page shows the first
-    name of `acme`, or where the gateway listens."""
+    """Address that clients type, such as https://llm.example.com, for the page at /. Without it the page shows the
+    first name of `acme`, or where the gateway listens."""
     ports: tuple[int, ...] = (8080,)
     keys: Literal["file"] | None = "file"
     hold_seconds: int = 120

@@ -34,8 +34,8 @@ Attention = Callable[..., Tensor]
 
 
 Mixing = Callable[..., Tensor]
-"""Attention for grouped heads: [tokens, heads, head] of query [tokens, heads, head], key and value [tokens, fewer heads,
-head], the pass, `causal` and `window`, the tokens attended to on either side, 0 for all."""
+"""Attention for grouped heads: [tokens, heads, head] of query [tokens, heads, head], key and value [tokens, fewer
+heads, head], the pass, `causal` and `window`, the tokens attended to on either side, 0 for all."""
 
 
 def own() -> Attention:
