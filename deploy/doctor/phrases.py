@@ -233,7 +233,7 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
     "cause-disk": ("No space left on device", "[Dd]isk quota exceeded"),
     "cause-permission": (r"PermissionError: \[Errno 13\]", "[Pp]ermission denied: '[A-Za-z0-9_./-]{1,120}'"),
     "cause-crash": (
-        r"Signal \([0-9]{1,2}\) received",
+        r"Signal \(([45678]|11)\) received",
         "Segmentation fault",
         "Stub process '[A-Za-z0-9_]{1,60}' is not healthy",
         "terminate called after throwing an instance",
