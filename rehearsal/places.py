@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-NUMBERS = range(10)
+NUMBERS = range(30)
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -33,7 +33,7 @@ class Places:
         wanted = os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0")
         if wanted not in map(str, NUMBERS):
             raise RehearsalRefused(
-                f"ENGINEHOUSE_REHEARSAL_NUMBER is {wanted!r}\n  wanted  0 to 9\n  state   nothing was started"
+                f"ENGINEHOUSE_REHEARSAL_NUMBER is {wanted!r}\n  wanted  0 to 29\n  state   nothing was started"
             )
         number = int(wanted)
         return cls(REPOSITORY / ".rehearsal" if number == 0 else REPOSITORY / ".rehearsal" / f"number-{number}", number)
