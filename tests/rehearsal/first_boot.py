@@ -35,7 +35,7 @@ PYTHONS = {"12": "3.11", "13": "3.13"}
 """Of each Debian."""
 CARRIED = ("config.py", "deploy.py", "deploy", "files", "inventories", "locks", "roles", "templates")
 STATE = "/var/lib/enginehouse-first-boot/state.json"
-INVENTORY = '''"""Rehearsal machines that deploy themselves: what an operator writes, with the addresses of this rehearsal."""
+INVENTORY = '''"""Rehearsal machines that deploy themselves, with the addresses and pins of this rehearsal."""
 
 from deploy.catalog.holes import HOLES as _HOLES
 from deploy.spec import AcceptedHoles, AptMirror, Embedder, Firewall, Hub, Machine, Mirrors, Registry, Release, Secret

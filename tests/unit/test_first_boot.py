@@ -18,8 +18,10 @@ VENV = """
 [ "$1" = -m ] || exit 9
 mkdir -p "$3/bin"
 for program in pip pyinfra; do
-    printf '#!/bin/sh\\n(echo "%s $ENGINEHOUSE_HERE $*"; env | grep ^HF_) >>"$CALLS"\\neval "$%s_DOES"\\nexit ${%s_EXIT:-0}\\n' \
-        "$program" "$program" "$program" >"$3/bin/$program"
+    {
+        printf '#!/bin/sh\\n(echo "%s $ENGINEHOUSE_HERE $*"; env | grep ^HF_) >>"$CALLS"\\n' "$program"
+        printf 'eval "$%s_DOES"\\nexit ${%s_EXIT:-0}\\n' "$program" "$program"
+    } >"$3/bin/$program"
     chmod +x "$3/bin/$program"
 done
 """
