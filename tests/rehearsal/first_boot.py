@@ -205,8 +205,8 @@ class Cloud:
 def state(machine: Machine) -> dict[str, object]:
     """The state file of a first boot; empty while there is none."""
     with contextlib.suppress(Exception):
-        found: dict[str, object] = json.loads(machine.run(f"cat {STATE}").stdout)
-        return found
+        record: dict[str, object] = json.loads(machine.run(f"cat {STATE}").stdout)
+        return record
     return {}
 
 

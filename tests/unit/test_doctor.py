@@ -33,15 +33,6 @@ def servers(record: str) -> dict[str, str]:
     return {"servers": f"main current 0f63ebc3e7737224\nmain {record}"}
 
 
-AT_WORK = "Id=enginehouse-first-boot.service\nLoadState=loaded\nActiveState=activating"
-
-
-def first_boot(state: str, code: str, step: str = "fetch the archive") -> dict[str, str]:
-    """The answer about a host that deploys itself."""
-    record = f'"state": "{state}", "step": "{step}", "exit": {code}, "since": "2026-11-23T07:58:00Z"'
-    return {"first-boot": f"{{{record}}}"}
-
-
 FIRES = {
     **KERNEL_FIRES,
     **CERTIFICATE_FIRES,
@@ -130,8 +121,6 @@ FIRES = {
     "cause-past": {"causes": "      1 Error opening engine file"},
     "run-at-work": {"lock": '{"who": "ada@desk", "since": "2026-11-23T07:58:00Z", "plan": "plan-77aa", "run": "1"}'},
     "hold": {"holds": f"main {HOLD.format(NOW - 60, NOW + 600)}"},
-    "first-boot-failed": first_boot("failed", "22"),
-    "first-boot-running": first_boot("running", "null") | units("Id=docker", f"{AT_WORK}\n\nId=docker"),
     "undo-waiting": {"undo": "firewall waiting"},
     "undo-taken-back": {"undo": 'firewall {"why": "no new connection confirmed it in time", "when": "today"}'},
     "port-open": {"listening": "00000000:1F40 0A"},
@@ -142,7 +131,7 @@ FIRES = {
 ENDS = {"gpu-lost": "15", "gpus-unseen": "6", "driver-missing": "127", "driver-not-loaded": "9"}
 ENDS |= {"driver-mismatch": "18", "smi-refuses": "255", "nvml-closed": "255", **KERNEL_ENDS}
 ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", *PHRASES}
-ELSEWHERE |= {"hole-strangers", "holes-unread", "xid-beside"}
+ELSEWHERE |= {"first-boot-failed", "first-boot-running", "hole-strangers", "holes-unread", "xid-beside"}
 
 
 def test_a_healthy_host_has_no_finding() -> None:
@@ -168,17 +157,6 @@ def test_every_kind_says_what_it_means_and_what_to_type() -> None:
 def test_a_remedy_to_type_has_no_unfilled_placeholder(kind: str) -> None:
     findings = examined(FIRES[kind], smi=ENDS.get(kind, "0"))
     assert [finding.attempt for finding in findings if "{" in finding.attempt] == []
-
-
-def test_a_first_boot_that_nothing_goes_on_with_has_failed_in_its_step() -> None:
-    """A reboot that the deploy asked for is not its end."""
-    (cut,) = examined(first_boot("running", "null"))
-    assert (cut.id, cut.evidence) == (
-        "first-boot-failed",
-        "it was cut in the step 'fetch the archive', begun 2026-11-23T07:58:00Z",
-    )
-    assert ids(examined(first_boot("running", "null", "reboot"))) == ["first-boot-running"]
-    assert examined(first_boot("serving", "0")) == ()
 
 
 def test_a_port_that_another_program_took_from_a_stopped_server_is_told() -> None:
