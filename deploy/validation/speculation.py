@@ -119,13 +119,8 @@ def _of_family(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
 
 def _first_with(mode: str) -> str:
     rows = (row for row in RELEASES.values() if row.offered and row.trtllm)
-    having = (row.name for row in rows if mode in _modes(row.trtllm))
-    return min(having, default=DEFAULT_RELEASE)
-
-
-def _modes(trtllm: str) -> tuple[str, ...]:
-    flag = build_flags(trtllm).certain.get("--speculative_decoding_mode")
-    return flag.choices if flag else ()
+    flags = ((row.name, build_flags(row.trtllm).certain.get("--speculative_decoding_mode")) for row in rows)
+    return min((name for name, flag in flags if flag and mode in flag.choices), default=DEFAULT_RELEASE)
 
 
 def _numbers(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:

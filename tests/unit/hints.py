@@ -2,6 +2,7 @@
 
 A hint is split into its ways out (`…; or …`). A way is an edit if its beginning is Python, or one of the set phrases
 of this project (`leave … out`, ``did you mean `…`?``); anything else is advice to a person, and is not followed.
+More than 300 lines, because a way out is read and typed by the same few shapes.
 """
 
 from __future__ import annotations
