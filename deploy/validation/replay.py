@@ -8,6 +8,7 @@ from deploy.models.paths import has_pytorch
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Replay
+from deploy.validation.offers import engine_path
 from deploy.validation.placed import Placed
 
 
@@ -26,7 +27,7 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
             "replay",
             seen=f"Replay(…) on path {placed.path}",
             wanted="none",
-            attempt='leave replay out, or path="engine"',
+            attempt=f"leave replay out; or {engine_path(placed)}",
         )
         return
     if not replay.prompts:
