@@ -159,7 +159,7 @@ def watched(words: list[str]) -> int:
         watch.look(asker, model, counts)
         silent += [model["name"]] if counts["misses"] else []
     write(name, "watch.json", memory)
-    return told(silent)
+    return exit_status(silent)
 
 
 def watched_llm(words: list[str]) -> int:
@@ -169,10 +169,10 @@ def watched_llm(words: list[str]) -> int:
     counts = memory.setdefault(server["llm"]["name"], nothing())
     watch_llm.judge(watch_llm.Asker(server, name, settings()["answer_seconds"]), counts)
     write(name, "watch-llm.json", memory)
-    return told([server["llm"]["name"]] if counts["misses"] else [])
+    return exit_status([server["llm"]["name"]] if counts["misses"] else [])
 
 
-def told(silent: list[str]) -> int:
+def exit_status(silent: list[str]) -> int:
     """The exit status of a look, after naming who is silent."""
     if silent:
         print(f"{', '.join(silent)} left a question unanswered and answered nobody else", flush=True)
@@ -244,7 +244,7 @@ def serve(words: list[str]) -> int:
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing: the gateway looks every two seconds."""
+            """Writes no line: the gateway looks every two seconds."""
 
     # of all addresses: the kubelet and the gateway ask from outside the Pod
     with http.server.ThreadingHTTPServer(("", settings()["ready_port"]), Page) as server:

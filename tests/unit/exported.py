@@ -61,7 +61,7 @@ def named(written: dict[str, str], kind: str, name: str) -> dict[str, Any]:
 def container(deployment: dict[str, Any], name: str) -> dict[str, Any]:
     """A container of a Deployment's Pod, sidecars included."""
     pod = deployment["spec"]["template"]["spec"]
-    return next(each for each in [*pod["initContainers"], *pod["containers"]] if each["name"] == name)
+    return next(box for box in [*pod["initContainers"], *pod["containers"]] if box["name"] == name)
 
 
 @dataclass

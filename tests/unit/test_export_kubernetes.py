@@ -105,7 +105,7 @@ def test_probes_have_the_times_of_the_units_and_of_the_watchdog(inventory: str) 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_pod_has_every_byte_of_the_release(inventory: str) -> None:
     """From ConfigMaps at the release's paths, so its id is the host's; the packages that repair the image by hash."""
-    maps = {each["metadata"]["name"]: each["data"] for each in objects(texts(inventory), "ConfigMap")}
+    maps = {item["metadata"]["name"]: item["data"] for item in objects(texts(inventory), "ConfigMap")}
     for host, server, deployment in servers(inventory):
         drain = host.slice.traffic.drain_seconds if host.slice.traffic else 0
         release = release_of(server.slice, Defaults(), drain)
@@ -125,7 +125,7 @@ def test_a_pod_has_every_byte_of_the_release(inventory: str) -> None:
 def test_the_gateway_has_the_hosts_settings_and_start_line(inventory: str) -> None:
     """But for addresses: it listens on all of its Pod's, and servers are names of Services with the plan's ports."""
     labels = host_labels(host.slice.host for host in rendered(inventory).hosts)
-    services = {each["metadata"]["name"]: each for each in objects(texts(inventory), "Service")}
+    services = {item["metadata"]["name"]: item for item in objects(texts(inventory), "Service")}
     for host in rendered(inventory).hosts:
         if not host.slice.gateway:
             continue
@@ -139,9 +139,9 @@ def test_the_gateway_has_the_hosts_settings_and_start_line(inventory: str) -> No
         assert (list(ours["servers"]), ours["listen"]["ports"]) == (list(theirs["servers"]), theirs["listen"]["ports"])
         for server in ours["servers"].values():
             service, _, port = server["grpc"].partition(":")
-            assert int(port) in [each["port"] for each in services[service]["spec"]["ports"]]
+            assert int(port) in [item["port"] for item in services[service]["spec"]["ports"]]
             page = re.fullmatch(r"http://([a-z0-9-]+):(\d+)/ready/\S+", server["ready_url"])
-            assert page and int(page[2]) in [each["port"] for each in services[page[1]]["spec"]["ports"]]
+            assert page and int(page[2]) in [item["port"] for item in services[page[1]]["spec"]["ports"]]
         start = re.search(r"(?m)^ExecStart=(.*) %i$", unit(host.slice.gateway).content)
         pod = named(texts(inventory), "Deployment", name)["spec"]["template"]["spec"]
         assert start
@@ -153,18 +153,18 @@ def test_the_gateway_has_the_hosts_settings_and_start_line(inventory: str) -> No
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_no_object_is_larger_than_kubectl_applies(inventory: str) -> None:
     """As JSON in an annotation, `<`, `>` and `&` as Go escapes them."""
-    for each in objects(texts(inventory)):
-        text = json.dumps(each, ensure_ascii=False)
+    for item in objects(texts(inventory)):
+        text = json.dumps(item, ensure_ascii=False)
         size = len(text.encode()) + 5 * sum(map(text.count, "<>&"))
-        assert size < ANNOTATION_BYTES, each["metadata"]["name"]
+        assert size < ANNOTATION_BYTES, item["metadata"]["name"]
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_every_pod_is_restricted(inventory: str) -> None:
     """By the words of the standard: no root, no capability, no privilege, seccomp, and harmless volumes only."""
     harmless = {"projected", "emptyDir", "persistentVolumeClaim", "secret"}
-    for each in [*objects(texts(inventory), "Deployment"), *objects(texts(inventory), "Job")]:
-        pod = each["spec"]["template"]["spec"]
+    for item in [*objects(texts(inventory), "Deployment"), *objects(texts(inventory), "Job")]:
+        pod = item["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsNonRoot"] and not pod["automountServiceAccountToken"]
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert {key for volume in pod["volumes"] for key in volume} - {"name"} <= harmless
@@ -177,9 +177,9 @@ def test_names_that_are_mounted_and_named_are_there() -> None:
     """Every claim and ConfigMap that a Pod names is in the folder, and every Secret is on its page."""
     for inventory in INVENTORIES:
         written = texts(inventory)
-        names = {(each["kind"], each["metadata"]["name"]) for each in objects(written)}
+        names = {(item["kind"], item["metadata"]["name"]) for item in objects(written)}
         pods = [*objects(written, "Deployment"), *objects(written, "Job")]
-        for volume in (volume for each in pods for volume in each["spec"]["template"]["spec"]["volumes"]):
+        for volume in (volume for item in pods for volume in item["spec"]["template"]["spec"]["volumes"]):
             sources = volume.get("projected", {}).get("sources", [])
             for source in sources:
                 if "configMap" in source:
@@ -209,16 +209,16 @@ def test_secrets_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_mig_instance_is_its_own_resource() -> None:
     """Of the device plugin's mixed strategy."""
     resources = [container(deployment, "triton")["resources"]["limits"] for _, _, deployment in servers("mig")]
-    assert {name for each in resources for name in each} <= {"nvidia.com/mig-3g.40gb", "nvidia.com/mig-1g.10gb"} | {
+    assert {name for item in resources for name in item} <= {"nvidia.com/mig-3g.40gb", "nvidia.com/mig-1g.10gb"} | {
         f"nvidia.com/mig-{profile}" for host in rendered("mig").hosts for profile in host.slice.mig
     }
 
 
 def test_policies_and_page_are_reviewed() -> None:
-    """Who may speak with whom; and the commands in their order."""
+    """The policies, and the commands in their order."""
     same_as_golden("kubernetes/policies.yaml", texts("h100")["stage/policies.yaml"])
     page = re.sub(r"plan-[0-9a-f]{16}|(?<=fetch-h100-01-)[0-9a-f]{10}", "…", texts("h100")["README.md"])
-    same_as_golden("kubernetes/README.md", page)
+    same_as_golden("kubernetes/README.txt", page)
 
 
 def test_a_hub_of_a_private_authority_is_refused() -> None:

@@ -83,7 +83,7 @@ def deployed(
 
 
 def _sources(host: ServedHost, gateway: ServedGateway, name: str) -> list[dict[str, Any]]:
-    """One directory, as on a host: settings beside the files of the Secret that they name."""
+    """The sources of one directory, as on a host: settings beside the files of the Secret that they name."""
     items = [{"key": "keys.json", "path": "keys.json"}] if gateway.slice.keys else []
     items += [{"key": "salt", "path": "salt"}] if any(model.salts for model in gateway.slice.models) else []
     settings = {"configMap": {"name": name, "items": [{"key": "settings.json", "path": "settings.json"}]}}

@@ -32,9 +32,11 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # yaml is not typed: its 
     """Texts of several lines as blocks, lists below their key: as a person writes them."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indents lists below their key."""
         super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:
+        """True: equal values are written out again, and no anchor names them."""
         return True
 
 

@@ -15,7 +15,7 @@ HOST, SERVER = "__meta_kubernetes_pod_annotation_enginehouse_host", "__meta_kube
 
 
 def monitored(served: Served, namespace: str) -> list[Manifest]:
-    """What reads the Pods' metrics, alerts on them and shows them."""
+    """PodMonitors, rules and dashboards."""
     llms = {
         server.slice.beside[1].metrics_path for host in served.hosts for server in host.servers if server.slice.beside
     }

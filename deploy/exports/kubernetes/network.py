@@ -54,7 +54,7 @@ def addresses(host: ServedHost, server: ServedServer, label: str, ready_port: in
 
 
 def gateway_service(gateway: ServedGateway, namespace: str) -> Manifest:
-    """One name for all gateways; what the balancer is to hosts."""
+    """The name of all gateways together, as a balancer is to hosts."""
     marks = {"app.kubernetes.io/name": "gateway", "app.kubernetes.io/part-of": "enginehouse"}
     ports = [
         {"name": f"http-{number}", "port": port, "targetPort": f"http-{number}"}
@@ -83,7 +83,7 @@ def disruption_budgets(names: list[str], has_gateway: bool, namespace: str) -> l
 
 
 def policies(hosts: tuple[ServedHost, ...], namespace: str) -> list[Manifest]:
-    """Nothing goes in or out but what is named; Triton has no way out at all."""
+    """Policies that let in and out only what they name; Triton has no way out at all."""
     servers = [server for host in hosts for server in host.servers]
     llm_ports = sorted({server.llm.ports[0][1] for server in servers if server.llm})
     gateway_ports = sorted({port for host in hosts if host.gateway for port in host.gateway.slice.ports})

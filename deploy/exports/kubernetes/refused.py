@@ -43,7 +43,7 @@ def _of_host(host: ServedHost) -> Iterator[Refusal]:
         )
     gpus = [(device, server.slice.name) for server in host.servers for device in server.slice.devices]
     for device, name in gpus:
-        sharing = [other for held, other in gpus if held == device]
+        sharing = [owner for held, owner in gpus if held == device]
         if len(sharing) > 1 and name == sharing[0]:
             yield refuse(
                 "servers-on-one-gpu",
