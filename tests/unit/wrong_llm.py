@@ -425,7 +425,7 @@ ENGINES = {
         options(gpt_attention_plugin="fp8"), "engine-option", f'{MODEL}.engine.options["gpt_attention_plugin"]'
     ),
     "a switch has no value": Wrong(
-        options(strip_plan="enable"), "engine-option", f'{MODEL}.engine.options["strip_plan"]'
+        options(fast_build="enable"), "engine-option", f'{MODEL}.engine.options["fast_build"]'
     ),
     "what the plan writes is not an option": Wrong(
         options(max_seq_len=4096), "engine-option", f'{MODEL}.engine.options["max_seq_len"]'
