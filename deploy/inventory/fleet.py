@@ -102,8 +102,8 @@ class Fleet:
         only = next(filter(None, parts), "")
         gets_gateway = bool(hosts) and len(places) == 1 + len(monitors) and not says_gateway
         unread += [("", problem) for problem in _part_problems(only)]
-        promoted_hosts, problems = promoted(tuple(hosts), next(filter(None, promotions), ""))
-        unread += [("", problem) for problem in problems]
+        promoted_hosts, unpromoted = promoted(tuple(hosts), next(filter(None, promotions), ""))
+        unread += unpromoted
         return cls(
             promoted_hosts, rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), (), gets_gateway
         )

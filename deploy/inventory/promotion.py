@@ -6,13 +6,15 @@ The plan of a promotion is the plan that the inventory has once the same words a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from deploy.catalog.names import offer
+from deploy.catalog.names import nearest
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM, rows_of
+from deploy.models.runtimes import row_of_image
 from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import LLM, Host
 
 Runtime = Literal["triton", "trtllm-serve", "vllm"]
@@ -45,17 +47,19 @@ class Promotion:
         return replace(model, runtime=self.runtime, image=self.image or rows_of(self.runtime)[0].image)
 
 
-def promoted(hosts: tuple[Host, ...], word: str) -> tuple[tuple[Host, ...], list[Refusal]]:
-    """The hosts with every LLM of the promotion's name on its program, or the reasons why there is no such plan."""
+def promoted(hosts: tuple[Host, ...], word: str) -> tuple[tuple[Host, ...], list[tuple[str, Refusal]]]:
+    """The hosts with every LLM of the promotion's name on its program, or (host, reason) why there is no such plan."""
     if not word:
         return hosts, []
     match = WORD.fullmatch(word)
     if match is None or match["runtime"] not in RUNTIMES:
-        return hosts, [_malformed(word)]
+        return hosts, [("", _malformed(word))]
     promotion = Promotion.to(match["model"], match["runtime"], match["image"] or "")
     llms = [model for host in hosts for server in host.servers for model in server.models if isinstance(model, LLM)]
     if problem := _problem(promotion, llms):
-        return hosts, [problem]
+        return hosts, [("", problem)]
+    if unjudged := [(host.name, problem) for host in hosts for problem in _unjudged(promotion, host)]:
+        return hosts, unjudged
     return tuple(_with(host, promotion) for host in hosts), []
 
 
@@ -74,16 +78,17 @@ def _with(host: Host, promotion: Promotion) -> Host:
 
 
 def _problem(promotion: Promotion, llms: list[LLM]) -> Refusal | None:
-    """The refusal of a promotion of no LLM, to where it is, or without a replay."""
+    """The refusal of a promotion of no LLM, to where it is, or in an image whose flags nobody knows."""
     mine = [model for model in llms if model.name == promotion.model]
     if not mine:
+        known = sorted({model.name for model in llms})
         return refuse(
             "unknown-model",
             f"no host serves an LLM called {promotion.model}",
             where="promote",
             seen=promotion.model,
-            wanted=", ".join(sorted({model.name for model in llms})) or "an LLM in the inventory",
-            attempt=offer(promotion.model, sorted({model.name for model in llms})),
+            wanted=", ".join(known) or "an LLM in the inventory",
+            attempt=f"--data promote={nearest(promotion.model, known) or (*known, 'MODEL')[0]}:{promotion.runtime}",
         )
     if promotion.runtime == TRITON and promotion.image:
         return refuse(
@@ -103,16 +108,32 @@ def _problem(promotion: Promotion, llms: list[LLM]) -> Refusal | None:
             wanted="another program, or another image of it",
             attempt="pyinfra INVENTORY deploy.py, without promote",
         )
-    if any(model.replay is None for model in mine):
+    if promotion.image and row_of_image(promotion.of(mine[0])) is None:
+        rows = rows_of(promotion.runtime)
         return refuse(
-            "unjudged-promotion",
-            f"{promotion.model} would go to {promotion.runtime} without anybody having compared its answers",
-            where=f"{promotion.model}.replay",
-            seen="replay=None",
-            wanted="prompts to compare both programs by, or your reason for trusting the new one as it comes",
-            attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…")',
+            "unknown-runtime-release",
+            f"the catalog has no flags of {promotion.runtime} for the image of the promotion",
+            where="promote",
+            seen=promotion.image,
+            wanted=f"name:tag or name:tag@sha256:…, the tag one of {', '.join(row.version for row in rows)}",
+            attempt=f"--data promote={promotion.model}:{promotion.runtime}:{rows[0].image}",
         )
     return None
+
+
+def _unjudged(promotion: Promotion, host: Host) -> Iterator[Refusal]:
+    """A refusal for each LLM of the promotion that has no replay and no reason for none."""
+    for server in host.servers:
+        for model in server.models:
+            if isinstance(model, LLM) and model.name == promotion.model and model.replay is None:
+                yield refuse(
+                    "unjudged-promotion",
+                    f"{model.name} would go to {promotion.runtime} without anybody having compared its answers",
+                    where=model_at(server.name, model.name, "replay"),
+                    seen="replay=None",
+                    wanted="prompts to compare both programs by, or your reason for trusting the new one as it comes",
+                    attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…")',
+                )
 
 
 def _malformed(word: str) -> Refusal:

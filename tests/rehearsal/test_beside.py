@@ -181,7 +181,7 @@ def test_a_promotion_below_its_threshold_changes_nothing(story: Story) -> None:
     """An 8-bit cache changes a word in five: the candidate is put back before a client has seen it."""
     before = story.says(RELEASE)
     with mock.patch.dict(os.environ, {"CACHE": "fp8"}):
-        refused = story.operator.pyinfra("--data", f"promote={promotion()}", inventory=INVENTORY)
+        refused = story.operator.pyinfra("--data", f"promote={promotion(story)}", inventory=INVENTORY)
     assert refused.code != 0
     assert f"llama-tiny: 86.4 % of {WORDS} words equal (90.0 % wanted)" in refused.output, refused.output[-4000:]
     assert "tokens a second" in refused.output and "GPU seconds a million tokens" in refused.output
@@ -190,10 +190,10 @@ def test_a_promotion_below_its_threshold_changes_nothing(story: Story) -> None:
 
 
 def test_a_promotion_under_load_loses_nothing_and_the_inventory_that_says_it_changes_nothing(story: Story) -> None:
-    plan = story.operator.python("-m", "deploy", "promote", INVENTORY, "llama-tiny", *promotion_words(), "--json")
+    plan = story.operator.python("-m", "deploy", "promote", INVENTORY, "llama-tiny", *promotion_words(story), "--json")
     expected = json.loads(plan.stdout)["plan"]["digest"]
     story.machine.run(CLIENTS.replace("KEY", story.key))
-    promoted = story.deploy("--data", f"promote={promotion()}", "--data", f"expect={expected}")
+    promoted = story.deploy("--data", f"promote={promotion(story)}", "--data", f"expect={expected}")
     story.machine.run("sleep 2; touch /root/enough; while pgrep -f [a]sking-clients; do sleep 1; done")
     statuses = story.says("cat /root/statuses-*").split()
     assert set(statuses) == {"200"}, statuses
@@ -216,13 +216,13 @@ def program(story: Story) -> str:
     return [line for line in lines if line.startswith("rehearsal stand-in of ")][-1].split()[3]
 
 
-def promotion_words() -> tuple[str, ...]:
+def promotion_words(story: Story) -> tuple[str, ...]:
     """The promotion as `enginehouse promote` takes it: the program, and its image of the machine's registry."""
-    with mock.patch.dict(os.environ, {"RUNTIME": "trtllm-serve"}):
+    with mock.patch.dict(os.environ, story.operator.environment | {"RUNTIME": "trtllm-serve"}):
         ((_, data),) = runpy.run_path(INVENTORY)["rehearsal"]
     return "--to", "trtllm-serve", "--image", data["servers"][0].models[-1].image
 
 
-def promotion() -> str:
+def promotion(story: Story) -> str:
     """The promotion as `--data promote=` takes it."""
-    return f"llama-tiny:trtllm-serve:{promotion_words()[-1]}"
+    return f"llama-tiny:trtllm-serve:{promotion_words(story)[-1]}"

@@ -140,10 +140,10 @@ ALL = {
     "an encoder is not promoted": Wrong(promote("bge:vllm"), "unknown-model", "promote"),
     "nobody is promoted to where it is": Wrong(promote("llama:vllm"), "promoted-already", "promote"),
     "nobody is promoted unjudged": Wrong(
-        beside() | {"promote": "llama:trtllm-serve"}, "unjudged-promotion", "llama.replay"
+        beside() | {"promote": "llama:trtllm-serve"}, "unjudged-promotion", f"{MODEL}.replay"
     ),
     "a promotion to triton has no image": Wrong(promote(f"llama:triton:{SERVE}"), "image-of-triton-model", "promote"),
-    "a promoted model is judged as the inventory's": Wrong(
-        promote("llama:trtllm-serve:me/mine:0.1"), "unknown-runtime-release", f"{MODEL}.image"
+    "the flags of a promotion's image are known": Wrong(
+        promote("llama:trtllm-serve:me/mine:0.1"), "unknown-runtime-release", "promote"
     ),
 }
