@@ -11,7 +11,6 @@ import re
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,10 @@ from deploy.slices.runtime import RuntimeSlice
 from rehearsal import gateway
 from rehearsal.places import RehearsalRefused
 from rehearsal.real_gpu import card, happenings
-from rehearsal.real_gpu.gateway_streams import Answer, Body, all_at_once, asked, under_way
+from rehearsal.real_gpu.gateway_streams import Answer, Body, all_at_once, stream_of, under_way
 from rehearsal.real_gpu.generating import Prompts
 from rehearsal.real_gpu.report import StepResults
-from rehearsal.real_gpu.scene import CHECKPOINTS, REPORT, machine, planned, real, settings, tell
+from rehearsal.real_gpu.scene import CHECKPOINTS, REPORT, machine, planned, real, settings
 
 WITHIN_PERCENT = 5
 LEAST_USED = 0.95
@@ -49,14 +48,14 @@ def deploy(results: StepResults) -> None:
     happenings.deploy_as("beside", results, "beside-deploy")
     results["llm_seconds"] = llm_seconds()
     results["containers"] = containers()
-    results["program"] = _says("journalctl -u llm@main -o cat | grep -m 1 -i -E 'version|stand-in'")
+    results["program"] = says("journalctl -u llm@main -o cat | grep -m 1 -i -E 'version|stand-in'")
 
 
 def deploy_again(results: StepResults) -> None:
     """A second run changes nothing, and neither unit starts again."""
-    before = _starts()
+    before = starts()
     happenings.deploy_again(results, "beside-again")
-    results["restarted"] = _starts() != before
+    results["restarted"] = starts() != before
     results["passed"] = not results["restarted"]
 
 
@@ -64,9 +63,9 @@ def doctor(results: StepResults) -> None:
     """The doctor finds nothing but holes of the containerd that the rehearsal's archive has (doctor.json)."""
     with contextlib.suppress(RehearsalRefused):
         happenings.doctor(results)
-    told = json.loads((REPORT / "doctor.json").read_text())
-    results["findings"] = [finding["id"] for findings in told["hosts"].values() for finding in findings]
-    results["passed"] = not told["not_asked"] and set(results["findings"]) <= {"hole-known"}
+    report = json.loads((REPORT / "doctor.json").read_text())
+    results["findings"] = [finding["id"] for findings in report["hosts"].values() for finding in findings]
+    results["passed"] = not report["not_asked"] and set(results["findings"]) <= {"hole-known"}
 
 
 def smoke(results: StepResults) -> None:
@@ -94,10 +93,10 @@ def chat(results: StepResults) -> None:
     passed = True
     for name, (body, wrong) in kinds.items():
         bodies = [
-            body | {"model": _llm()[0].name, "seed": number, "messages": _asks(f"Trip number {number}")}
+            body | {"model": llm()[0].name, "seed": number, "messages": _asks(f"Trip number {number}")}
             for number in range(8)
         ]
-        answers = all_at_once(_gateway(), CHATS, bodies)
+        answers = all_at_once(opened(), CHATS, bodies)
         # Random weights may write white space to the last token that they have; such an answer has no end to judge.
         ended = [answer for answer in answers if answer.is_whole and (name == "plain" or answer.finish != "length")]
         problems = [problem for answer in ended if (problem := wrong(answer))]
@@ -146,16 +145,16 @@ def filled(results: StepResults) -> None:
     from rehearsal.real_gpu.passes import full_passes
     from rehearsal.real_gpu.served import Deployed
 
-    model, runtime = _llm()
-    deployed, before, since = Deployed(_server(), machine(), machine().address), _starts(), _now()
+    model, runtime = llm()
+    deployed, before, since = Deployed(server(), machine(), machine().address), starts(), _now()
     bodies, goal = _filling(model, runtime)
-    tokenizers = {kind: CHECKPOINTS / name / "tokenizer.json" for kind, name in _encoders().items()}
+    tokenizers = {kind: CHECKPOINTS / name / "tokenizer.json" for kind, name in encoders().items()}
     results["tokens"] = {"planned": model.kv_cache_tokens, "asked": goal, "sequences": len(bodies)}
     with (
         tempfile.TemporaryDirectory(prefix="beside-") as work,
         full_passes(tokenizers, Path(work), not real()) as passes,
         card.watched(lambda: _look(runtime, model)) as samples,
-        under_way(_gateway(), COMPLETIONS, bodies, 120) as answers,
+        under_way(opened(), COMPLETIONS, bodies, 120) as answers,
     ):
         readings = passes.drive(deployed, list(passes.workloads), 10.0 if real() else 1.0)
         results["containers"] = containers()
@@ -166,7 +165,7 @@ def filled(results: StepResults) -> None:
     results["answers"] = {"whole": sum(answer.is_whole for answer in answers), "asked": len(answers)}
     results["troubles"] = [answer.trouble for answer in answers if answer.trouble]
     results["complaints"] = deployed.complaints(since) + _complaints(since)
-    results["restarted"] = _starts() != before
+    results["restarted"] = starts() != before
     results["containers_after"] = rows = containers()
     calm = not (results["troubles"] or results["complaints"] or results["restarted"])
     judged = all(row["within"] for row in rows.values()) and most >= LEAST_USED
@@ -186,7 +185,7 @@ def _filling(model: ModelSlice, runtime: RuntimeSlice) -> tuple[list[Body], int]
 
 
 def _look(runtime: RuntimeSlice, model: ModelSlice) -> card.Sample:
-    page = _says(f"curl -s -m 5 http://127.0.0.1:{runtime.port}{runtime.metrics_path}")
+    page = says(f"curl -s -m 5 http://127.0.0.1:{runtime.port}{runtime.metrics_path}")
     shares = re.findall(r"^vllm:kv_cache_usage_perc\{[^}]*\} (\S+)$", page, re.MULTILINE)
     used = float(card.used_mib(machine())) if real() else 0.0
     return {"cache_used": max(map(float, shares), default=0.0), "used_mib": used}
@@ -196,13 +195,13 @@ def containers() -> dict[str, dict[str, Any]]:
     """MiB of the card that each container's processes hold, beside the plan; empty without a card."""
     if not real():
         return {}
-    server, (model, _) = _server(), _llm()
-    encoders = sum(other.memory.total_mib for other in server.in_triton)
-    plans = {"triton-main": server.overhead_mib + encoders, "llm-main": model.memory.total_mib}
+    planned_server, (model, _) = server(), llm()
+    encoders_mib = sum(encoder.memory.total_mib for encoder in planned_server.in_triton)
+    plans = {"triton-main": planned_server.overhead_mib + encoders_mib, "llm-main": model.memory.total_mib}
     processes, rows = card.processes(machine()), dict[str, dict[str, Any]]()
     for name, plan in plans.items():
-        identity = _says(f"docker inspect --format '{{{{.Id}}}}' {name}")
-        mine = [row for row in processes if identity and identity in _says(f"cat /proc/{row['pid']}/cgroup")]
+        identity = says(f"docker inspect --format '{{{{.Id}}}}' {name}")
+        mine = [row for row in processes if identity and identity in says(f"cat /proc/{row['pid']}/cgroup")]
         held = sum(row["mib"] or 0 for row in mine)
         off = 100 * (held - plan) / plan
         rows[name] = {"planned_mib": plan, "measured_mib": held, "off_percent": round(off, 1)}
@@ -210,73 +209,8 @@ def containers() -> dict[str, dict[str, Any]]:
     return rows
 
 
-def kill(results: StepResults) -> None:
-    """The LLM's container is killed: it comes back by itself, and Triton goes on."""
-    triton, llm = _starts()
-    with under_way(_gateway(), COMPLETIONS, [_completion(400)] * 2, 60) as answers:
-        began = time.monotonic()
-        machine().run("docker kill llm-main")
-    results["streams_cut"] = [answer.to_json() for answer in answers]
-    results["while_away"] = asked(_gateway(), COMPLETIONS, _completion(4)).to_json()
-    _wait_for_tokens()
-    results["seconds_until_ready"] = round(time.monotonic() - began, 1)
-    results["llm_seconds"] = llm_seconds()
-    after = _starts()
-    results["triton_went_on"], results["llm_started_anew"] = after[0] == triton, after[1] != llm
-    results["passed"] = results["triton_went_on"] and results["llm_started_anew"]
-
-
-def drain(results: StepResults) -> None:
-    """The LLM's unit is stopped under load: what has begun is answered to its end, what comes then waits for it."""
-    most = 600 if real() else 16
-    with under_way(_gateway(), COMPLETIONS, [_completion(most)] * 8, 60) as answers:
-        began = time.monotonic()
-        machine().run("systemctl stop llm@main")
-        results["seconds_to_stop"] = round(time.monotonic() - began, 1)
-    results["whole"] = sum(answer.is_whole and answer.tokens == most for answer in answers)
-    results["asked"], results["tokens_each"] = len(answers), most
-    results["troubles"] = [answer.trouble for answer in answers if answer.trouble]
-    began = time.monotonic()
-    with ThreadPoolExecutor(1) as pool:
-        late = pool.submit(asked, _gateway(), COMPLETIONS, _completion(4))
-        machine().run("systemctl start llm@main", timeout=SERVES_SECONDS)
-        results["seconds_to_start"] = round(time.monotonic() - began, 1)
-        results["came_while_away"] = late.result().to_json()
-    _wait_for_tokens()
-    results["passed"] = results["whole"] == len(answers) and late.result().is_whole
-
-
-def swap(results: StepResults) -> None:
-    """The LLM's weights are held in FP8 instead of 16 bit."""
-    tell(changed=True)
-    _swapped(results, "deploy.py", "beside-swap")
-    results["passed"] = "--quantization fp8" in results["start_line"]
-
-
-def rollback(results: StepResults) -> None:
-    """The release that served before serves again."""
-    _swapped(results, "rollback.py", "beside-rollback")
-    tell(changed=False)
-    results["containers"] = containers()
-    results["passed"] = "--quantization" not in results["start_line"]
-
-
-def _swapped(results: StepResults, verb: str, name: str) -> None:
-    results["from"] = before = happenings.release()
-    run = happenings.run_pyinfra(verb, name)
-    results["seconds"] = round(run.seconds, 1)
-    results["stages"] = {stage: round(seconds, 1) for stage, seconds in run.stages.items()}
-    results["to"] = happenings.release()
-    happenings.require_good(run)
-    if results["to"] == before:
-        raise RehearsalRefused(f"{before} serves as before")
-    _wait_for_tokens()
-    results["llm_seconds"], results["containers"] = llm_seconds(), containers()
-    results["start_line"] = _says(f"cat /var/lib/enginehouse/releases/{results['to']}/llm/run | sed -n '/^exec/,$p'")
-    results["swap"] = json.loads(_says("tail -n 1 /var/lib/enginehouse/history.jsonl"))
-
-
-def _server() -> ServerSlice:
+def server() -> ServerSlice:
+    """The planned server."""
     return _planned(bool(settings()["changed"])).servers[0]
 
 
@@ -286,29 +220,32 @@ def _planned(changed: bool) -> Slice:
     return planned()
 
 
-def _llm() -> tuple[ModelSlice, RuntimeSlice]:
-    beside = _server().beside
+def llm() -> tuple[ModelSlice, RuntimeSlice]:
+    """The planned LLM beside Triton, and its program."""
+    beside = server().beside
     assert beside, "the plan has no LLM beside Triton"
     return beside
 
 
-def _encoders() -> dict[str, str]:
+def encoders() -> dict[str, str]:
     """The directory of each encoder's files, by its kind."""
-    return {model.kind: model.weights.repository.rsplit("/", 1)[-1] for model in _server().in_triton}
+    return {model.kind: model.weights.repository.rsplit("/", 1)[-1] for model in server().in_triton}
 
 
-def _gateway() -> gateway.Gateway:
+def opened() -> gateway.Gateway:
+    """The machine's gateway, with a key for it."""
     return gateway.opened(machine())
 
 
-def _completion(tokens: int) -> Body:
-    return {"model": _llm()[0].name, "prompt": "The boiler of an engine", "max_tokens": tokens, "ignore_eos": True}
+def completion(tokens: int) -> Body:
+    """A completion of exactly so many tokens."""
+    return {"model": llm()[0].name, "prompt": "The boiler of an engine", "max_tokens": tokens, "ignore_eos": True}
 
 
-def _wait_for_tokens() -> None:
+def wait_for_tokens() -> None:
     """A completion has come through the gateway."""
     end = time.monotonic() + SERVES_SECONDS
-    while not (answer := asked(_gateway(), COMPLETIONS, _completion(4))).is_whole:
+    while not (answer := stream_of(opened(), COMPLETIONS, completion(4))).is_whole:
         if time.monotonic() > end:
             raise RehearsalRefused(f"no token after {SERVES_SECONDS} s\n  said    {answer.trouble}")
         time.sleep(0.5)
@@ -317,24 +254,25 @@ def _wait_for_tokens() -> None:
 def llm_seconds() -> float:
     """Seconds from the start of the LLM's unit to its first token, which makes the unit active."""
     names = "ExecMainStartTimestampMonotonic,ActiveEnterTimestampMonotonic"
-    values = dict(line.split("=") for line in _says(f"systemctl show -p {names} llm@main").splitlines())
+    values = dict(line.split("=") for line in says(f"systemctl show -p {names} llm@main").splitlines())
     return round((int(values[names.split(",")[1]]) - int(values[names.split(",")[0]])) / 1e6, 1)
 
 
-def _starts() -> tuple[str, str]:
+def starts() -> tuple[str, str]:
     """Invocations of both units: another one is another start."""
-    return _says(STARTED.format("triton@main")), _says(STARTED.format("llm@main"))
+    return says(STARTED.format("triton@main")), says(STARTED.format("llm@main"))
 
 
 def _now() -> str:
-    return _says("date '+%Y-%m-%d %H:%M:%S'")
+    return says("date '+%Y-%m-%d %H:%M:%S'")
 
 
 def _complaints(since: str) -> list[str]:
     """Lines of the LLM's journal since then that tell of memory or a CUDA error."""
     query = f"journalctl --quiet --output cat --unit llm@main --since '{since}'"
-    return _says(f"{query} | grep -Ei 'out of memory|OutOfMemory|CUDA error'").splitlines()[:20]
+    return says(f"{query} | grep -Ei 'out of memory|OutOfMemory|CUDA error'").splitlines()[:20]
 
 
-def _says(command: str) -> str:
+def says(command: str) -> str:
+    """Output of a command on the machine."""
     return machine().run(command, check=False).stdout.strip()

@@ -1,5 +1,8 @@
-"""What the gateway costs before the deployed vLLM: vLLM's own benchmark asks the engine, the gateway, and the gateway
-beside encoders under load, in turn and by the same client process on the machine's own loopback."""
+"""Cost of the gateway before the deployed vLLM.
+
+vLLM's own benchmark asks the engine, the gateway, and the gateway beside encoders under load, in turn and by the same
+client process on the machine's own loopback.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def cost(results: StepResults) -> None:
     listen = json.loads(machine().run(f"cat {gateway.SETTINGS}").stdout)["listen"]
     ports = {"engine": runtime.port, "gateway": int(listen["ports"][0])}
     weights = CHECKPOINTS / model.weights.repository.rsplit("/", 1)[-1]
-    encoders = {other.kind: other.weights.repository.rsplit("/", 1)[-1] for other in server.in_triton}
+    encoders = {encoder.kind: encoder.weights.repository.rsplit("/", 1)[-1] for encoder in server.in_triton}
     tokenizers = {kind: CHECKPOINTS / name / "tokenizer.json" for kind, name in encoders.items()}
     deployed = Deployed(server, machine(), machine().address)
     results["prompt_tokens"], results["answer_tokens"], results["rounds"] = PROMPT_TOKENS, ANSWER_TOKENS, ROUNDS
@@ -72,8 +75,8 @@ def cost(results: StepResults) -> None:
         with loaded(deployed, passes) as documents:
             for streams in STREAMS[1:]:
                 seed = 7 + 100_000 * (100 * streams + ROUNDS)
-                told = ask(process, words(ports["gateway"], model.name, weights, streams, seed))
-                rows[str(streams)][LOADED] = medians([told])
+                figures = ask(process, words(ports["gateway"], model.name, weights, streams, seed))
+                rows[str(streams)][LOADED] = medians([figures])
                 results["streams"] = rows
     results["encoders_meanwhile"] = {kind: round(statistics.median(rates), 1) for kind, rates in documents.items()}
     results["passed"] = all(figures["failed"] == 0 for row in rows.values() for figures in row.values())

@@ -1,4 +1,4 @@
-"""Streams of a machine's gateway, event by event: what each brought, and clients that keep the LLM busy through it."""
+"""Streams of a machine's gateway, event by event, and clients that keep the LLM busy through it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Body = dict[str, Any]
 
 @dataclass
 class Answer:
-    """What a stream has brought so far."""
+    """The content of a stream so far."""
 
     status: int = 0
     events: int = 0
@@ -60,7 +60,7 @@ class Answer:
         return asdict(self) | {"text": self.text[:200], "is_whole": self.is_whole}
 
 
-def asked(gateway: Gateway, path: str, body: Body, answer: Answer | None = None) -> Answer:
+def stream_of(gateway: Gateway, path: str, body: Body, answer: Answer | None = None) -> Answer:
     """The streamed answer; `answer` is filled meanwhile, if it is given. A connection that breaks is its trouble."""
     answer, began = answer or Answer(), time.monotonic()
     body = {"stream": True, "stream_options": {"include_usage": True}} | body
@@ -83,9 +83,9 @@ def asked(gateway: Gateway, path: str, body: Body, answer: Answer | None = None)
 
 
 def all_at_once(gateway: Gateway, path: str, bodies: Sequence[Body]) -> list[Answer]:
-    """The answers to all bodies, asked at once."""
+    """The answers to all bodies, stream_of at once."""
     with ThreadPoolExecutor(len(bodies)) as pool:
-        return list(pool.map(lambda body: asked(gateway, path, body), bodies))
+        return list(pool.map(lambda body: stream_of(gateway, path, body), bodies))
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_second
     """
     answers = [Answer() for _ in bodies]
     threads = [
-        threading.Thread(target=asked, args=(gateway, path, body, answer))
+        threading.Thread(target=stream_of, args=(gateway, path, body, answer))
         for body, answer in zip(bodies, answers, strict=True)
     ]
     for thread in threads:

@@ -26,7 +26,7 @@ from typing import Any
 
 from rehearsal import apt_repository, machines, services
 from rehearsal.places import REPOSITORY, RehearsalRefused
-from rehearsal.real_gpu import beside, beside_cost, happenings, image
+from rehearsal.real_gpu import beside, beside_cost, beside_events, happenings, image
 from rehearsal.real_gpu.measured import deployed_as, loaded_as, measured, slot, smoked_as, workspaces
 from rehearsal.real_gpu.report import StepResults, described, step
 from rehearsal.real_gpu.scene import (
@@ -163,11 +163,11 @@ STEPS: dict[str, Step] = {
     "beside-smoke": Step(beside.smoke, ("beside-deploy",), 20),
     "beside-chat": Step(beside.chat, ("beside-deploy",), 20),
     "beside-filled": Step(beside.filled, ("beside-deploy",), 50),
-    "beside-kill": Step(beside.kill, ("beside-deploy",), 70),
-    "beside-swap": Step(beside.swap, ("beside-deploy",), 170),
-    "beside-rollback": Step(beside.rollback, ("beside-swap",), 100),
+    "beside-kill": Step(beside_events.kill, ("beside-deploy",), 70),
+    "beside-swap": Step(beside_events.swap, ("beside-deploy",), 170),
+    "beside-rollback": Step(beside_events.rollback, ("beside-swap",), 100),
     "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 120),
-    "beside-drain": Step(beside.drain, ("beside-deploy",), 70),
+    "beside-drain": Step(beside_events.drain, ("beside-deploy",), 70),
     "untouched": Step(happenings.untouched, (), 5),
 }
 SITTINGS = {

@@ -1,4 +1,4 @@
-"""Streams of a gateway: what an answer has brought, on a server here that says what it is told."""
+"""Streams of a gateway: the content of an answer, on a server here that follows a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from rehearsal.gateway import Gateway
 from rehearsal.real_gpu import beside
-from rehearsal.real_gpu.gateway_streams import Answer, all_at_once, asked, under_way
+from rehearsal.real_gpu.gateway_streams import Answer, all_at_once, stream_of, under_way
 
 USAGE = {"choices": [], "usage": {"completion_tokens": 2}}
 TEXTS = [{"choices": [{"text": "one"}]}, {"choices": [{"text": " two", "finish_reason": "length"}]}, USAGE]
@@ -67,12 +67,12 @@ def test_an_answer_is_whole_with_a_reason_a_usage_and_no_error(gateway: Gateway)
     [({"events": [{"error": {"message": "no"}}]}, "no"), ({"status": 503, "events": [{"error": "away"}]}, "away")],
 )
 def test_an_error_is_an_answers_trouble(gateway: Gateway, body: dict[str, Any], trouble: str) -> None:
-    answer = asked(gateway, "/v1/completions", body)
+    answer = stream_of(gateway, "/v1/completions", body)
     assert trouble in answer.trouble and not answer.is_whole
 
 
 def test_a_server_that_is_not_there_is_an_answers_trouble() -> None:
-    answer = asked(Gateway("http://127.0.0.1:9", "key"), "/v1/completions", {})
+    answer = stream_of(Gateway("http://127.0.0.1:9", "key"), "/v1/completions", {})
     assert (answer.status, answer.is_whole) == (0, False) and "Error" in answer.trouble
 
 

@@ -175,14 +175,15 @@ def test_both_images_are_counted_on_the_disk() -> None:
 
 def test_an_image_of_the_same_digest_under_another_name_takes_no_room_of_its_own() -> None:
     """Docker keeps its layers once."""
-    release = Release(name="mine", derived_from="26.07", image="r.io/triton:1", digest=f"sha256:{'b' * 64}", size_mib=9)
-    same, other = (f"{ON_VLLM.image}@sha256:{letter * 64}" for letter in "bc")
-    data = {image: main(*MINE, replace(ON_VLLM, image=image)) for image in (same, other)}
+    digest = f"sha256:{'b' * 64}"
+    release = Release(name="mine", derived_from="26.07", image="r.io/triton:1", digest=digest, size_mib=9000)
+    same, different = (f"{ON_VLLM.image}@sha256:{letter * 64}" for letter in "bc")
+    data = {image: main(*MINE, replace(ON_VLLM, image=image)) for image in (same, different)}
     room = {
         image: plan(**placed, gateway=Gateway(), release=release).slices[0].disk_needed_mib
         for image, placed in data.items()
     }
-    assert room[other] - room[same] == 3 * rows_of(VLLM)[0].size_mib
+    assert room[different] - room[same] == 3 * rows_of(VLLM)[0].size_mib
 
 
 def test_a_host_without_one_has_the_plan_it_had() -> None:
