@@ -29,7 +29,7 @@ ALONE, LOADED = ("engine", "gateway"), "gateway beside loaded encoders"
 PROMPT_TOKENS, ANSWER_TOKENS = 512, 128
 REQUESTS_OF_A_STREAM = 4
 LOAD_SECONDS = 4.0
-"""Of a spell of full passes; spells follow one another until the benchmark has ended."""
+"""Seconds of a spell of full passes; spells follow one another until the benchmark has ended."""
 FIGURES = {
     "requests_per_second": "request_throughput",
     "tokens_per_second": "output_throughput",
@@ -83,7 +83,7 @@ def cost(results: StepResults) -> None:
 
 
 def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
-    """Of each figure over the rounds."""
+    """The median of each figure over the rounds."""
     return {name: round(statistics.median(figures[name] for figures in rounds), 3) for name in FIGURES}
 
 

@@ -29,7 +29,7 @@ class Answer:
     """Name and arguments of each tool call, by its index."""
     finish: str = ""
     tokens: int = -1
-    """Of the answer, by the usage of its last event."""
+    """Tokens of the answer, by the usage of its last event."""
     first_seconds: float = 0.0
     seconds: float = 0.0
     trouble: str = ""

@@ -38,7 +38,7 @@ class Scripted(BaseHTTPRequestHandler):
         self.wfile.write(b"data: " + json.dumps(last).encode() + b"\n\ndata: [DONE]\n\n")
 
     def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
+        """Prints no log."""
 
 
 @pytest.fixture
