@@ -37,7 +37,7 @@ class Ran:
 
     code: int
     changed: int
-    said: str
+    output: str
 
 
 def run(change: str, serving: Sequence[Machine]) -> Ran:
@@ -45,8 +45,8 @@ def run(change: str, serving: Sequence[Machine]) -> Ran:
 
     Before a change of the driver a program has the GPU of every host open, so that only a reboot brings the new one.
     """
-    for one in serving if change == "driver" else []:
-        one.run("echo exporter >>/run/rehearsal/nvidia-users")  # a reboot forgets it
+    for machine in serving if change == "driver" else []:
+        machine.run("echo exporter >>/run/rehearsal/nvidia-users")  # a reboot forgets it
     ended = fleet.deploy()
     return Ran(ended.code, ended.totals["success"], ended.output)
 

@@ -163,7 +163,7 @@ class Asking:
         self.firsts = {question: answer for (_, question), answer in zip(questions, answers, strict=True)}
 
     async def drive(
-        self, begins: float, part: tuple[int, int], over: Callable[[], bool], count: Callable[[Outcome], None]
+        self, begins: float, part: tuple[int, int], is_finished: Callable[[], bool], count: Callable[[Outcome], None]
     ) -> list[Outcome]:
         """Outcomes of all requests that were due before `over`: each `part[1]`-th one, beginning with `part[0]`."""
         loop, draw = asyncio.get_running_loop(), random.Random(self.load.seed * 1000 + part[0])
@@ -171,7 +171,7 @@ class Asking:
         for number in itertools.count(part[0], part[1]):
             due = begins + number / self.load.rate
             await asyncio.sleep(max(0.0, due - loop.time()))
-            if over():
+            if is_finished():
                 break
             (way,) = draw.choices(WAYS, self.load.shares)
             client = self.clients[number // part[1] % len(self.clients)]

@@ -127,7 +127,7 @@ def minutes_of(share: int) -> float:
 
 
 def words(commit: str) -> str:
-    """What a run says of its draw, and how to draw the same again."""
+    """A run's message about its draw, with the command that repeats the draw."""
     share = share_of(commit)
     names = []
     for module, row in MODULES.items():

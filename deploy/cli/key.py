@@ -97,8 +97,8 @@ def key_new(
             "deploy.py",
             err=True,
         )
-        for other in others:
-            say(f"{other.prefix} of {tenant} goes on; to end it: enginehouse key revoke {other.prefix}", err=True)
+        for old_key in others:
+            say(f"{old_key.prefix} of {tenant} goes on; to end it: enginehouse key revoke {old_key.prefix}", err=True)
 
 
 @key.command(

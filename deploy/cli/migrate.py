@@ -43,6 +43,6 @@ def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     else:
         for finding in migration.findings:
             mark = "here " if finding.place else "none " if finding.is_known else "?    "
-            say(f"{mark} {on_one_line(finding.said)}\n        {on_one_line(finding.place or finding.why)}")
+            say(f"{mark} {on_one_line(finding.words)}\n        {on_one_line(finding.place or finding.why)}")
         say(f"\nwrote {to}" if to else f"\n{migration.inventory}", nl=bool(to))
     sys.exit(0 if migration.is_whole else LEFT_OUT)

@@ -43,7 +43,7 @@ class Timeline:
         self.events: list[Event] = []
         self.now: dict[str, str] = {}
         """The last state of each host, and of the balancer itself where it is silent."""
-        self._began, self._over = time.monotonic(), threading.Event()
+        self._began, self._stopped = time.monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._look_on)
 
     def __enter__(self) -> Timeline:
@@ -52,7 +52,7 @@ class Timeline:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     def note(self, **what: object) -> None:
@@ -96,7 +96,7 @@ class Timeline:
         return out
 
     def _look_on(self) -> None:
-        while not self._over.wait(EVERY_SECONDS):
+        while not self._stopped.wait(EVERY_SECONDS):
             self._look()
 
     def _look(self) -> None:

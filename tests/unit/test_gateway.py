@@ -136,8 +136,8 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
         "sure": Alias(models={"gpt-oss-20b": 1}, fallback="small"),
     }
     made = plan(gateway=Gateway(aliases=aliases), **main(GPT_OSS, small))
-    (told,) = [settings(mine, gateway(made))["aliases"] for mine in made.slices]
-    assert told == {
+    (written,) = [settings(mine, gateway(made))["aliases"] for mine in made.slices]
+    assert written == {
         "chat": {"shares": {"gpt-oss-20b": 95, "small": 5}, "sticky": "key"},
         "sure": {"model": "gpt-oss-20b", "fallback": "small"},
     }

@@ -65,7 +65,7 @@ class Base:
 
     def generate(self, prompt, sampling_params, use_tqdm=True):
         """The whole answer to one prompt."""
-        *_, output = self.stream(prompt, **sampling_params.given())
+        *_, output = self.stream(prompt, **sampling_params.caller_values())
         output.token_ids = self.tokenizer.encode(output.text, add_special_tokens=False).ids
         return RequestOutput(prompt, [output])
 
