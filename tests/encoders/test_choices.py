@@ -134,8 +134,8 @@ def test_a_product_that_is_wrong_in_a_late_tile_is_passed_over(
 
         return run
 
-    then_rotated, activated = spoiled(choices.THEN_TURNED), spoiled(choices.TWO_STEPS)
-    own = SimpleNamespace(turned=then_rotated, activated=activated, product=activated)
+    then_rotated, activated = spoiled(choices.THEN_ROTATED), spoiled(choices.TWO_STEPS)
+    own = SimpleNamespace(rotated=then_rotated, activated=activated, product=activated)
     monkeypatch.setattr(choices, "own_products", lambda: own)
     assert note in taken(choose("cpu:0", HALF, mixture=False))
 
