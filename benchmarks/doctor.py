@@ -150,7 +150,7 @@ def _median(timed: Sequence[tuple[float, float, Any]], place: int) -> float:
 
 def doctor(names: int) -> dict[str, Any]:
     """The counts of one call: commands and connections of all hosts, CPU seconds of the process itself."""
-    argv = [sys.executable, "-m", "benchmarks.counted", INVENTORY, "doctor.py", "-y"]
+    argv = [sys.executable, "-m", "benchmarks.pyinfra_counters", INVENTORY, "doctor.py", "-y"]
     environment = {**os.environ, "CONVERGE_NAMES": str(names)}
     done = subprocess.run(
         argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
+from benchmarks.client_protocols import WAYS, Answer, Client, Fault, Place, Question, differs
 from benchmarks.outcomes import CUT, LOST, RIGHT, Outcome
-from benchmarks.ways import WAYS, Answer, Client, Fault, Place, Question, differs
 
 SLACK_SECONDS = 1.0
 """A drain that begins between a stream's request and its first piece, or with the balancer's next look, is no shorter

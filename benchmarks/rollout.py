@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from benchmarks import changes, fleet, front, in_rotation
+from benchmarks.client_protocols import Place
 from benchmarks.in_rotation import Rotation
 from benchmarks.open_loop import Load, Running, running
 from benchmarks.outcomes import RIGHT, Outcome, Phases, by_phase, figures, losses, merged, percentile_ms
-from benchmarks.ways import Place
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 

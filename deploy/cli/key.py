@@ -12,7 +12,7 @@ import click
 from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
 from deploy.inventory.key_limits import limits_text, money, tenant_limits
 from deploy.io.key_file import content_of, new_key, revoke, set_tenant
-from deploy.io.shown import refusals_shown, say, show
+from deploy.io.printing import refusals_shown, say, show
 
 SENDS = "pyinfra INVENTORY deploy.py --data only=gateway"
 

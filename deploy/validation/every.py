@@ -23,7 +23,6 @@ from deploy.validation.disk import disk_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems
 from deploy.validation.gateway import gateway_notice, gateway_problems, past_the_gateway, smaller_fallbacks
-from deploy.validation.gateway_others import gateway_others_problems
 from deploy.validation.holes import hole_notices, hole_problems
 from deploy.validation.https import https_problems
 from deploy.validation.machine import machine_problems
@@ -38,6 +37,7 @@ from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
 from deploy.validation.release import ending_soon, release_problems
+from deploy.validation.remote_models import remote_models_problems
 from deploy.validation.repositories import repository_notices, repository_problems
 from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.validation.runtimes import runtime_notices
@@ -65,7 +65,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
         strange = list(number_problems(host))
         numbers += [(host.name, problem) for problem in strange]
         refusals += [(host.name, problem) for problem in host_problems(host, fleet, surroundings, strange)]
-    refusals += [*balancer_problems(fleet, surroundings), *gateway_others_problems(fleet), *monitor_problems(fleet)]
+    refusals += [*balancer_problems(fleet, surroundings), *remote_models_problems(fleet), *monitor_problems(fleet)]
     refusals += [*sharing_problems(fleet), *address_problems(fleet)]
     return together([*refusals, *_unrefused(numbers, refusals)])
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.answer_parts import Call, Reasoning
 from gateway.dialects import Block, Blocks, NamedEvent, Step
 from gateway.errors import ApiError
 from gateway.generation import Generation
-from gateway.said import Call, Reasoning
 
 ERRORS = {
     401: "authentication_error",

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from host import disk, places
-from host.loose import superseded
+from host.superseded_programs import superseded
 from host.systemd import active_states
 
 MOUNTED = re.compile(r"source=([^,\s]+),")

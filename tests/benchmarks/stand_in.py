@@ -16,7 +16,7 @@ import grpc
 from aiohttp import web
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from benchmarks.ways import Place
+from benchmarks.client_protocols import Place
 
 EMBEDDER, LLM = "embedder", "llm"
 RIGHT, WRONG, REFUSED, BROKEN, SILENT = "right", "wrong", "refused", "broken", "silent"

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import fleet, front
+from benchmarks.client_protocols import Place
 from benchmarks.open_loop import Load, Running, running
 from benchmarks.outcomes import losses
 from benchmarks.rollout import EMBEDDER, LLM, PATIENCE_SECONDS
-from benchmarks.ways import Place
 from rehearsal.machine import Machine
 from rehearsal.pyinfra_run import Run
 from tests.faults.scene import until

@@ -19,8 +19,8 @@ from testinfra.host import Host
 
 from deploy.inventory.ssh_config import address_of, in_brackets, ssh_config, ssh_words
 from deploy.io.ask_models import requests
-from deploy.io.asked import Request
 from deploy.io.inventory import host_data, load_plan
+from deploy.io.model_requests import Request
 from deploy.io.reach import Endpoint, reach
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal

@@ -15,7 +15,7 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
-from deploy.io.asked import Request
+from deploy.io.model_requests import Request
 from deploy.io.reach import Endpoint
 from deploy.models.answers import answer
 from deploy.models.questions import HARMONY, SAMPLES

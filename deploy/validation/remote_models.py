@@ -18,7 +18,7 @@ from deploy.topology.mutual import reached
 from deploy.validation.gateway import seen_from_outside, spoken_to, taken_ports
 
 
-def gateway_others_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
+def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
     """(host, refusal) for each mistake in what a gateway names beside its own host, and in what it reaches there."""
     reached_hosts: dict[str, Host] = {}
     for host in fleet.hosts:
