@@ -33,7 +33,7 @@ HANDS: Mapping[str, Callable[[Machine], object]] = {
 
 @dataclass(frozen=True)
 class Ran:
-    """How a change ended: exit code, how many operations changed something, and what was said."""
+    """The end of a change: its exit code, the number of operations that changed something, and the output."""
 
     code: int
     changed: int

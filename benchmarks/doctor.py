@@ -190,7 +190,7 @@ def summary(runs: Sequence[dict[str, Any]], idle: float, count: int, questions: 
 
 
 def asked_of_a_host() -> int:
-    """How many questions a host with a server is asked in its one command."""
+    """Number of questions in the one command that a host with a server is sent."""
     done = subprocess.run([sys.executable, "-c", COUNT, INVENTORY], cwd=REPOSITORY, capture_output=True, text=True)
     if done.returncode:
         raise RehearsalRefused(done.stderr[-3000:])

@@ -69,7 +69,7 @@ class Running:
     """Of every request, once `end` was called."""
 
     def so_far(self) -> dict[str, int]:
-        """How many requests have an outcome by now, by verdict."""
+        """Number of requests that have an outcome by now, by verdict."""
         return {verdict: sum(self.counts[place::3]) for place, verdict in enumerate((RIGHT, LOST, CUT))}
 
     def end(self, patience_seconds: float) -> list[Outcome]:

@@ -1,4 +1,4 @@
-"""Which share of the faults a CI run tries: drawn from the commit's hash, so that many commits together try them all.
+"""The share of the faults that a CI run tries: the commit's hash draws it, so that many commits try all of them.
 
 All faults take longer than a CI run may. They are dealt into SHARES hands of nearly equal length, each with a part of
 every long lane, so that what is dear to set up (a host deployed, a machine with a kernel of its own) is set up once.

@@ -132,7 +132,7 @@ def gateway_key(
 
 
 def concurrency(word: str) -> int | None:
-    """How many requests of a key may be under way: `8`; None for `unlimited`.
+    """Number of a key's requests that may be under way: `8`; None for `unlimited`.
 
     Raises: Refusal for another word.
     """
@@ -144,7 +144,7 @@ def concurrency(word: str) -> int | None:
 
 
 def expiry(word: str, now: datetime) -> int:
-    """When a key ends: after `90d`, `12h` or `2w`, with the day `2027-03-01` (UTC), or never.
+    """The end of a key: after `90d`, `12h` or `2w`, with the day `2027-03-01` (UTC), or never.
 
     Raises: Refusal for another word, and for a time that is over.
     """
@@ -232,7 +232,7 @@ def rows(keys: Iterable[GatewayKey], now: datetime) -> list[tuple[str, str, str,
 
 
 def expiry_text(key: GatewayKey, now: datetime) -> str:
-    """When the key ends, in UTC."""
+    """The end of the key, in UTC."""
     if not key.expires:
         return "never"
     ends = datetime.fromtimestamp(key.expires, UTC)

@@ -289,7 +289,7 @@ class Slice:
 
     @property
     def drain_seconds(self) -> int:
-        """How long a server's stop may wait for balancers; 0 where none sends to this host."""
+        """Seconds that a server's stop may wait for balancers; 0 if none sends to this host."""
         return self.traffic.drain_seconds if self.traffic and self.traffic.balancers else 0
 
     def data_disk(self) -> DataDisk | None:

@@ -1,4 +1,4 @@
-"""Which implementation of each step runs on this device, chosen once at start by trying them, best first.
+"""Chooses the implementation of each step for this device, once at start, by trying them, best first.
 
 A candidate is taken if it can be found and agrees with the plain computation on a small random input. A name that
 another torch release lacks, a missing package, a compiler that is not there: each only means the next candidate, and

@@ -64,7 +64,7 @@ class MessageWriter:
         return events
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """Why it ended, the usage, and the stop."""
+        """The events of the end: reason, usage, and stop."""
         delta = {"stop_reason": self._stop(blocks, finish), "stop_sequence": None}
         return [_event("message_delta", delta=delta, usage=self._usage()), _event("message_stop")]
 

@@ -158,7 +158,7 @@ class ChatWriter:
         return [_event(name, index=block.number, delta={"message": message})]
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """Why it ended, and the usage."""
+        """The events of the end: reason and usage."""
         delta = {"finish_reason": _finish(blocks, finish), "usage": self._usage()}
         return [_event("message-end", id=self._identity, delta=delta)]
 

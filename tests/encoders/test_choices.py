@@ -1,4 +1,4 @@
-"""Which kernels are chosen where a name is missing, and that every choice computes the same.
+"""The choice of kernels if a name is missing; every choice computes the same.
 
 The device is `cpu:0`: to torch the same as `cpu`, to `choose` one where everything is worth a try.
 """

@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 def states(exposition: str, pool: str) -> dict[str, str]:
-    """How a balancer has each host of the pool, from its exporter's text; the worse of the two protocols."""
+    """State of each host of the pool at a balancer, from its exporter's text; the worse of the two protocols."""
     states_of: dict[str, str] = {}
     for match in STATE.finditer(exposition):
         labels = dict(LABEL.findall(match[0]))
@@ -83,7 +83,7 @@ class Timeline:
         return least
 
     def seconds_out(self) -> dict[str, float]:
-        """How long the balancer sent nothing to each host that was out and is back, all times together."""
+        """Seconds in which the balancer sent nothing to each host that was out and is back, all times together."""
         out, since = dict[str, float](), dict[str, float]()
         for event in self.events:
             host, state = event.get("host", "balancer"), event.get("state")

@@ -65,7 +65,7 @@ class Looker:
         self.seen |= {(path, name) for text, name in self.names.items() if text in texts}
 
     def _is_worth_reading(self, path: str) -> bool:
-        """Whether it is a file with something in it, changed since; what is packed is searched here and now."""
+        """True if it is a file with something in it, changed since; what is packed is searched here and now."""
         try:
             known = os.lstat(path)
             if not stat.S_ISREG(known.st_mode) or not known.st_size:
@@ -179,7 +179,7 @@ def walk(roots: list[str], without: set[str]) -> Iterator[str]:
 
 
 def is_on(path: str, device: int) -> bool:
-    """Whether a directory is on that device; one that went meanwhile is on none."""
+    """True if a directory is on that device; one that went meanwhile is on none."""
     try:
         return os.lstat(path).st_dev == device
     except OSError:

@@ -41,7 +41,7 @@ def for_kind(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def cosine(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
-    """Of two vectors."""
+    """Cosine of the angle between two vectors."""
     return float(left @ right / (np.linalg.norm(left) * np.linalg.norm(right)))
 
 

@@ -224,7 +224,7 @@ def test_what_mypy_is_told_to_pass_over_is_told_with_its_reason() -> None:
 
 @pytest.mark.parametrize("package", ["deploy", "roles", "inventories"])
 def test_every_module_has_a_docstring(package: str) -> None:
-    """Why it exists, and what it leaves to others."""
+    """A module says why it exists, and what it leaves to others."""
     files = [file for file in python_files() if file.parts[0] == package]
     assert [str(file) for file in files if not ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8")))] == []
 

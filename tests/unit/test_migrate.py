@@ -43,7 +43,7 @@ def planned(migration: Migration, folder: Path) -> Plan:
 
 
 def why(text: str, option: str) -> str:
-    """Why an option has no place."""
+    """The reason why an option has no place."""
     return next(finding.why for finding in migrate(text).findings if finding.words.split()[0] == option)
 
 
@@ -136,7 +136,7 @@ def test_an_unknown_option_is_not_guessed() -> None:
 
 
 def test_a_key_is_never_repeated() -> None:
-    """Neither from an option nor from a variable."""
+    """Keys of options and of variables are left out."""
     text = "VLLM_API_KEY=sk-secret-1 vllm serve Qwen/Qwen3-8B --api-key sk-secret-2 --hf-token hf_secret3"
     for words in (["migrate", text], ["migrate", text, "--json"]):
         assert "secret" not in CliRunner().invoke(enginehouse, words).output.replace("a secret stands", "")

@@ -138,7 +138,7 @@ def judge(files: dict[str, int], offer: Offer) -> None:
 
 
 class Pace:
-    """Whether peers send fast enough, looked at once in every `patience_seconds`."""
+    """Judges once in every `patience_seconds` if peers send fast enough."""
 
     def __init__(self, settings: Settings) -> None:
         self.seconds, self.least = settings.patience_seconds, settings.least_bytes_per_second

@@ -157,7 +157,7 @@ class TorrentSession:
         return any(not peer.flags & lt.peer_info.seed for peer in seen)
 
     def progress(self) -> Progress:
-        """How far this host is."""
+        """The progress of this host."""
         status = self.torrent.status()
         return Progress(
             status.total_wanted_done,

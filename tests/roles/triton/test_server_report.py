@@ -1,4 +1,4 @@
-"""How a server stands, told by its host: what a gate asks before and after a wave."""
+"""A host's report of its servers' state, which a gate reads before and after a wave."""
 
 from __future__ import annotations
 

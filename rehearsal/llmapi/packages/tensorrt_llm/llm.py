@@ -118,7 +118,7 @@ class Base:
             yield token
 
     def shutdown(self):
-        """Does nothing: the stand-in has no process."""
+        """Empty: the stand-in has no process."""
 
     def stream(self, prompt, stopped=lambda: False, **sampling):
         """An Output after every token, the last one with its finish reason: length, stop or cancelled."""

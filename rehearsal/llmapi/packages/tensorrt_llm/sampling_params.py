@@ -1,4 +1,4 @@
-"""How an answer is sampled (rehearsal stand-in): the real names, every other name refused."""
+"""Sampling parameters of an answer (rehearsal stand-in): the real names, every other name refused."""
 
 from dataclasses import dataclass, fields
 
