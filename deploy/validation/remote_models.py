@@ -33,6 +33,9 @@ def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
     for remote in reached_hosts.values():
         for problem in _of_reached(remote, bool(fleet.monitors)):
             yield remote.name, problem
+        for server in remote.servers:
+            for model in server.models:
+                yield from ((remote.name, problem) for problem in spoken_to(server.name, model))
 
 
 def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
@@ -55,7 +58,6 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
     for remote in others:
         for server in remote.servers:
             for model in server.models:
-                yield from spoken_to(server.name, model)
                 if model in server.beside:
                     yield _beside_elsewhere(model, remote, server.name)
                     continue
@@ -110,7 +112,7 @@ def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
         where="gateway.others",
         seen=f"other weights, adapters or another length in {model_at(server, model.name)} of {remote.name}",
         wanted="the same model: the gateway sends a request to either host",
-        attempt=f'name="{model.name}-2" for one of them; or take {remote.name} and its pool out of others',
+        attempt=f'another name for one of them, "{model.name}-2"; or take {remote.name} and its pool out of others',
     )
 
 
