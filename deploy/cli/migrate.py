@@ -25,8 +25,8 @@ LEFT_OUT = 2
 def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     """Say which words of another server's command have a place in an inventory, and print the inventory.
 
-    Takes a line, a script, docker run, a compose file or a Kubernetes manifest with vLLM, SGLang, TGI, TEI or NIM in
-    it. Ends with 0 if every word has a place, and with 2 if a word has none. Nothing is run.
+    Takes a line, a script, docker run, a compose file or a Kubernetes manifest with vLLM, SGLang, TGI, TEI, NIM or
+    trtllm-serve in it. Ends with 0 if every word has a place, and with 2 if a word has none. Nothing is run.
     """
     from deploy.io.given_text import text_of
     from deploy.migrate.migration import migrate as migrated

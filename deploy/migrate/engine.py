@@ -20,6 +20,7 @@ class Engine:
     modules: frozenset[str] = frozenset()
     verbs: frozenset[str] = frozenset()
     """Words that have to follow a program: `vllm serve`."""
+    needs_verb: bool = True
     renamed: Mapping[str, str] = field(default_factory=dict)
     no_place: Mapping[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()

@@ -181,7 +181,9 @@ def test_a_directory_stays_a_directory(tmp_path: Path) -> None:
     assert migration.is_whole and f'LLM(\n    "{tmp_path}/weights"' in migration.inventory
 
 
-@pytest.mark.parametrize("text", ["", "trtllm-serve Qwen/Qwen3-8B", "vllm serve --max-model-len 8192", "vllm bench"])
+@pytest.mark.parametrize(
+    "text", ["", "infinity_emb v2 --model-id BAAI/bge-m3", "vllm serve --max-model-len 8192", "vllm bench"]
+)
 def test_text_without_a_server_or_a_model_is_refused(text: str) -> None:
     with pytest.raises(Refusal):
         migrate(text)
