@@ -47,6 +47,7 @@ from deploy.validation.shapes import shape_problems
 from deploy.validation.sharing import sharing_problems
 from deploy.validation.sources import source_problems
 from deploy.validation.tenants import shared_prefixes, tenant_problems
+from deploy.validation.tool_calls import tool_notices
 from deploy.validation.traffic import traffic_problems
 from deploy.validation.weights import weights_problems
 
@@ -184,6 +185,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))
+    yield from tool_notices(host)
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

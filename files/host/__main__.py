@@ -26,6 +26,7 @@ PROGRAMS = {
     "metrics": "host.metrics",
     "mig": "host.mig",
     "peers": "host.peers.main",
+    "pod": "host.pod",
     "prove": "host.prove",
     "prove-llm": "host.prove_llm",
     "publish": "host.publish",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from deploy.catalog import RELEASES
+from deploy.catalog import CHECKPOINTS, RELEASES
 from deploy.catalog.versions import at_least
 from deploy.inventory.fleet import Fleet
 from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.gateway import GatewaySlice
-from deploy.spec import Adapter, Alias, EngineTrust, Gateway, KVCache, LoRA, Machine
+from deploy.spec import LLM, Adapter, Alias, EngineTrust, Gateway, KVCache, LoRA, Machine, Weights
 from deploy.validation.default_gateway import with_default_gateway
 from roles.gateway.settings import settings
 from tests.unit.given import (
@@ -118,6 +118,23 @@ def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -
     ).models
     assert (of_row.tool_parser, of_row.guided_decoding) == ("llama3_json", False)
     assert (declared.tool_parser, declared.guided_decoding) == ("", True)
+
+
+def test_the_plan_says_which_parsers_of_tool_calls_there_are_where_none_is_known() -> None:
+    """Before the first client is refused; not for a model of the catalog, nor where the operator chose."""
+    weights = Weights.hub("acme/own", "0" * 40)
+    unknown = replace(LLAMA, name="own", checkpoint=CHECKPOINTS["qwen3-8b"].shape, weights=weights)
+
+    def notes(*models: LLM) -> list[str]:
+        warnings = plan(gateway=Gateway(), **main(*models)).warnings
+        return [note for note in warnings if "tool_parser" in note]
+
+    for known in (LLAMA, replace(unknown, tool_parser="none"), replace(unknown, tool_parser="hermes")):
+        assert notes(known) == []
+    (note,) = notes(unknown)
+    assert note.startswith("own: the gateway refuses chats with tools")
+    assert "tool_parser= takes hermes, llama3_json, mistral or harmony, and none without" in note
+    assert not [note for note in plan(gateway=None, **main(unknown)).warnings if "tool_parser" in note]
 
 
 def test_tasks_have_names_of_their_own_and_so_has_what_the_operator_names() -> None:
