@@ -186,6 +186,8 @@ class ModelSlice:
     adapters: tuple[WeightsSlice, ...] = ()
     drafts_with: WeightsSlice | None = None
     """Files of the draft model or EAGLE head that this one reads while it is served; an engine holds its own."""
+    replay: ReplaySlice | None = None
+    """The prompts by which a swap compares it with the LLM before; an engine's own replay is not here."""
     runtime: RuntimeSlice | None = None
     """The program beside Triton that serves this LLM; None for a model of Triton."""
 
@@ -289,7 +291,7 @@ class Slice:
 
     @property
     def drain_seconds(self) -> int:
-        """How long a server's stop may wait for balancers; 0 where none sends to this host."""
+        """Seconds that a server's stop may wait for balancers; 0 if none sends to this host."""
         return self.traffic.drain_seconds if self.traffic and self.traffic.balancers else 0
 
     def data_disk(self) -> DataDisk | None:
