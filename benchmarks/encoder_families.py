@@ -190,7 +190,7 @@ def _sorted_logits(scene: Scene) -> Callable[[int], object]:
 
 
 def naive(scene: Scene) -> Run:
-    """One request of ITEMS texts after the other, padded, each answer copied at once."""
+    """Requests of ITEMS texts, each after the one before, padded, each answer copied at once."""
     model, tokenizer = _loaded(scene)
     rows = [(QUERY, text) if scene.case.scores else (text, None) for text in scene.texts]
     more = {"logits_to_keep": 1} if scene.case.kind == "Qwen3ForCausalLM" else {}

@@ -162,8 +162,8 @@ class Layer:
         """The states after attention: [tokens, hidden] to [tokens, heads x head]."""
         s = self.shape
         qkv = F.linear(x, self.qkv).view(len(x), -1, s.head)
-        turned = self.kernels.gated.turn(qkv, batch.positions, self.turns, s.heads, self.heads)
-        query, key, value = turned.split((s.heads, s.kv_heads, s.kv_heads), dim=1)
+        rotated = self.kernels.gated.turn(qkv, batch.positions, self.turns, s.heads, self.heads)
+        query, key, value = rotated.split((s.heads, s.kv_heads, s.kv_heads), dim=1)
         return self.kernels.mix(query, key, value, batch, s.causal, self.window).flatten(1)
 
 

@@ -63,11 +63,11 @@ def turn(qkv: Tensor, positions: Tensor, turns: Tensor, queries: int, norms: tup
     pairs = (qkv.shape[1] - queries) // 2
     parts = qkv.split((queries, pairs, pairs), dim=1)
     cosine, sine = turns[positions][:, None, :].chunk(2, dim=-1)
-    turned = []
+    rotated = []
     for index, part in enumerate(parts[:2]):
         left, right = (norms[index](part) if norms else part.float()).chunk(2, dim=-1)
-        turned.append(torch.cat((left * cosine - right * sine, right * cosine + left * sine), dim=-1).to(qkv.dtype))
-    return torch.cat((*turned, parts[2]), dim=1)
+        rotated.append(torch.cat((left * cosine - right * sine, right * cosine + left * sine), dim=-1).to(qkv.dtype))
+    return torch.cat((*rotated, parts[2]), dim=1)
 
 
 def gate(x: Tensor, activation: str) -> Tensor:
