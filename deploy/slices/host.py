@@ -271,6 +271,8 @@ class Slice:
     """None: nobody watches this host."""
     mutual: MutualSlice | None = None
     """None: no gateway of another host sends to this one, and none of its own to another."""
+    bundle: str = ""
+    """Directory of the control machine that has every part of a host without a network; empty for a connected host."""
     sharing: SharingSlice | None = None
     """None: this host shares no files with peers."""
 
