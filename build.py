@@ -3,16 +3,16 @@
 from pyinfra import host, inventory
 
 from deploy.io.inventory import planned
-from roles import bundled, engines, foundation, ground, preflight, rollout, stage
+from roles import engines, foundation, ground, preflight, rollout, stage
 from roles._pyinfra import connections, lock
 from roles._pyinfra.settings import known_settings
+from roles.bundled import reach
 
 connections.install(host)
 plan = planned(inventory, host, known_settings())  # the plan that deploy.py has, so the engines it will look for
 mine, edge = plan.parts(host.name)
 
-bundled.reach(mine)
-preflight.confirm(mine or edge)
+preflight.confirm(reach(mine) or edge)
 lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 

@@ -26,16 +26,17 @@ from roles.nvidia_driver.operations import WantedDriver
 CLOCK = "systemd-timesyncd"
 
 
-def reach(mine: Slice | None) -> None:
-    """A host without a network reaches its bundle, which has every part that it wants, until this run ends."""
+def reach(mine: Slice | None) -> Slice | None:
+    """The same slice; a host without a network reaches its bundle from here on, until the run ends."""
     if mine and mine.bundle:
         bundle.opened_for(state.inventory.get_host(host.name), mine, wanted_words(mine, host.data.dict()))
+    return mine
 
 
 def needs(
     slices: Iterable[Slice], data: Mapping[str, Mapping[str, Any]], kernels: Mapping[str, Iterable[str]]
 ) -> tuple[Need, ...]:
-    """What to fetch for these hosts, alike ones once. `kernels`: by OS, the kernels that headers are wanted for."""
+    """Packages to fetch for these hosts, alike ones once. `kernels`: by OS, the kernels that headers are wanted for."""
     wanted = dict[Need, None]()
     for mine in slices:
         for kernel in kernels.get(mine.machine.os) or ("",):
@@ -44,7 +45,7 @@ def needs(
 
 
 def need(mine: Slice, data: Mapping[str, Any], kernel: str = "") -> Need:
-    """What to fetch for one host, with headers for `kernel`, or for the newest kernel of its OS."""
+    """Packages to fetch for one host, with headers for `kernel`, or for the newest kernel of its OS."""
     names = packages(mine, data) | headers(mine, kernel)
     words = tuple(sorted(f"{name}={version}" if version else name for name, version in names.items()))
     branch = mine.driver.version or mine.driver.branch
@@ -99,7 +100,7 @@ def repositories(mine: Slice, data: Mapping[str, Any]) -> tuple[Repository, ...]
     driver = WantedDriver.of(mine, _settings(data, "nvidia_driver", DriverDefaults)).repository
     toolkit = toolkit_repository(mine, _settings(data, "container_toolkit", toolkit_defaults.Defaults))
     others = {"nvidia": driver if mine.driver.manage else None, "docker": docker, "toolkit": toolkit}
-    return (system, *(_plain(name, found) for name, found in others.items() if found))
+    return (system, *(_plain(name, repository) for name, repository in others.items() if repository))
 
 
 def _plain(name: str, repository: apt.Repository) -> Repository:

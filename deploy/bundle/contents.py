@@ -74,8 +74,8 @@ class Contents:
     def kernels(self, os: str) -> list[str]:
         """The kernels of an OS for which the bundle has headers or modules, as `uname -r` says them."""
         names = (PurePosixPath(part.path).name.partition("_")[0] for part in self.below(f"apt/{os}"))
-        found = (re.fullmatch(r"linux-headers-(\d\S*)", name) for name in names)
-        return sorted({match[1] for match in found if match})
+        matches = (re.fullmatch(r"linux-headers-(\d\S*)", name) for name in names)
+        return sorted({match[1] for match in matches if match})
 
     def to_text(self) -> str:
         """The text that is signed."""

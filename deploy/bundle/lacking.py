@@ -1,4 +1,4 @@
-"""What a host's plan wants and its bundle has not, told before any host is touched. Pure."""
+"""Parts that a host's plan wants and its bundle lacks, named before any host is touched. Pure."""
 
 from __future__ import annotations
 

@@ -51,11 +51,10 @@ def bundle(
             if unpack:
                 unpacked(directory, contents, unpack, say)
         else:
-            from roles import bundled
+            from roles.bundled import needs, wheels
 
-            needs = bundled.needs(plan.slices, host_data(inventory, data), _by_system(kernels))
-            wheels = bundled.wheels(plan.slices)
-            made(plan, needs, wheels, directory, base, split, say)
+            wanted = needs(plan.slices, host_data(inventory, data), _by_system(kernels))
+            made(plan, wanted, wheels(plan.slices), directory, base, split, say)
 
 
 def _by_system(words: tuple[str, ...]) -> dict[str, list[str]]:

@@ -103,13 +103,13 @@ class Apt:
         yield from self._indexes()
 
     def archive_of(self, name: str) -> Path:
-        """Where apt keeps a package."""
+        """The path at which apt keeps a package."""
         return self.work / "cache/archives" / name.replace(":", "%3a")
 
     def path_of(self, uri: str) -> str:
         """The path in the bundle of a file that apt names by its URI."""
         plain = urllib.parse.unquote(uri).replace("/./", "/")
-        owners = [one for one in self.need.repositories if plain.startswith(f"{one.url}/")]
+        owners = [candidate for candidate in self.need.repositories if plain.startswith(f"{candidate.url}/")]
         owner = max(owners, key=lambda repository: len(repository.url))
         return f"apt/{self.need.os}/{owner.name}/{plain.removeprefix(owner.url).strip('/')}"
 
@@ -205,13 +205,13 @@ def listed(uri: str) -> str:
 
 def checksums(release: str) -> dict[str, str]:
     """sha256 of each file that a Release file lists."""
-    found, is_inside = dict[str, str](), False
+    sums, is_inside = dict[str, str](), False
     for line in release.splitlines():
         if not line.startswith(" "):
             is_inside = line.startswith("SHA256:")
         elif is_inside and len(words := line.split()) == 3:
-            found[words[2]] = words[0]
-    return found
+            sums[words[2]] = words[0]
+    return sums
 
 
 def system_repository(os: str, url: str, key_file: str) -> Repository:

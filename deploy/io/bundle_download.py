@@ -35,11 +35,11 @@ def image(request: dict[str, Any]) -> dict[str, int]:
     target, digest = Path(request["target"]), request["digest"]
     texts = dict[str, bytes]()
 
-    def read(name: str) -> bytes:
+    def _read(name: str) -> bytes:
         texts[name] = fetch.patiently(name, lambda: origin.manifest(name))
         return texts[name]
 
-    _, layers = blobs.parts(digest, read)
+    _, layers = blobs.parts(digest, _read)
     if not request["sizes_only"]:
         blobs.keep(origin, digest, target)
     return {name: len(text) for name, text in texts.items()} | {blob.path: blob.size for blob in layers}

@@ -16,7 +16,8 @@ from typing import Any
 from deploy.bundle.armour import armour
 from deploy.bundle.contents import Contents, Part
 from deploy.io.bundle_apt import Apt, Need, united
-from deploy.io.bundle_store import MIB, Store, opened, sha256_of, write_list, write_verified
+from deploy.io.bundle_store import MIB, Store, sha256_of, write_list
+from deploy.io.bundle_verify import opened, write_verified
 from deploy.io.secrets import read
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice, WeightsSlice
@@ -29,7 +30,7 @@ STATE = "no bundle was made; what was fetched before is kept"
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is to be bundled, and how."""
+    """Parts to bundle, and the manner."""
 
     slices: tuple[Slice, ...]
     needs: tuple[Need, ...]
@@ -45,7 +46,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Download:
-    """One image or one model: the request to the program that fetches it, and the folder of the bundle it fills."""
+    """An image or a model: the request to the program that fetches it, and the folder of the bundle it fills."""
 
     folder: str
     source: str
@@ -72,7 +73,7 @@ class Download:
         return dict(answer["files"])
 
     def files(self) -> dict[str, Path]:
-        """Where each file lies once it is fetched, by its name."""
+        """The path of each fetched file, by its name."""
         target = Path(self.request["target"])
         if self.request["kind"] == "weights":
             target = target.with_name(f".{target.name}.partial")

@@ -157,7 +157,7 @@ class Sockets(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     request_queue_size = 64
 
 
-def server(directory: Path, place: str) -> socketserver.BaseServer:
+def server(directory: Path, place: str) -> socketserver.TCPServer:
     """The server, bound and not yet serving."""
     contents = Contents.of_text((directory / LIST).read_text("utf-8"))
     blobs = {part.sha256: part.size for part in contents.below("images")}

@@ -12,7 +12,8 @@ from pathlib import Path
 from deploy.bundle.contents import Contents
 from deploy.io.bundle_apt import Need
 from deploy.io.bundle_make import STATE, Order, confirm_pinned, make, totals
-from deploy.io.bundle_store import MIB, confirm_whole, opened, unpack
+from deploy.io.bundle_store import MIB
+from deploy.io.bundle_verify import confirm_whole, opened, unpack
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
@@ -75,7 +76,7 @@ def unpacked(directory: Path, contents: Contents, target: Path, tell: Tell) -> N
 
 
 def trust_of(plan: Plan) -> EngineTrust:
-    """Who signs bundles of this inventory. Raises: a Refusal if nobody does."""
+    """The signer of bundles of this inventory. Raises: a Refusal if there is none."""
     trusts = [slice_.engine_trust for slice_ in plan.slices if slice_.engine_trust]
     if not trusts:
         raise Refusal(
@@ -133,6 +134,6 @@ def engines(plan: Plan, tell: Tell) -> dict[str, Path]:
             if place is None or not place.is_dir():
                 tell(f"  the engine {engine.name} is in no directory here: its host builds it")
                 continue
-            found = (path for path in sorted(place.rglob("*")) if path.is_file())
-            files |= {f"engines/{engine.name}/{path.relative_to(place)}": path for path in found}
+            paths = (path for path in sorted(place.rglob("*")) if path.is_file())
+            files |= {f"engines/{engine.name}/{path.relative_to(place)}": path for path in paths}
     return files

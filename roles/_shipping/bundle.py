@@ -22,7 +22,7 @@ from pyinfra.api import Host
 
 from deploy.bundle.contents import Contents
 from deploy.bundle.lacking import kernel_problem, lacking
-from deploy.io.bundle_store import confirm_whole, opened
+from deploy.io.bundle_verify import confirm_whole, opened
 from deploy.planning.bundled import PLACE, PORT
 from deploy.refusals.errors import PREFLIGHT, Refusal, refuse_all
 from deploy.slices.host import Slice
@@ -46,7 +46,7 @@ def contents_of(mine: Slice) -> Contents:
         if mine.bundle not in _contents:
             directory = Path(mine.bundle).expanduser()
             contents = opened(directory, mine.engine_trust)
-            confirm_whole(directory, contents, remember=True, over=ThreadPool(2).map)
+            confirm_whole(directory, contents, remember=True, mapping=ThreadPool(2).map)
             _contents[mine.bundle] = contents
         return _contents[mine.bundle]
 
@@ -85,7 +85,7 @@ class Line:
         self.turn = BoundedSemaphore()
 
     def open(self) -> None:
-        """The port is there; a greenlet sees to it that it stays. Raises: a Refusal with what ssh said."""
+        """The port is there; a greenlet sees to it that it stays. Raises: a Refusal with the error of ssh."""
         if self.host.connector_cls.__name__ == "LocalConnector":
             _server(self.mine.bundle, f"tcp:{PORT}")
             return
@@ -98,17 +98,17 @@ class Line:
         if self.process is None and self.host.connector_cls.__name__ == "LocalConnector":
             return None
         with self.turn:
-            before, said = self.process, ""
+            before, problem_text = self.process, ""
             if before:
                 before.kill()
             for _ in range(TRIES):
-                said = self._started()
-                if not said:
+                problem_text = self._started()
+                if not problem_text:
                     return None
                 gevent.sleep(PAUSE_SECONDS)
         return Refusal(
             f"{self.host.name}: no way from this host to its bundle",
-            facts={"seen": said, "wanted": f"port {PORT} of its loopback, forwarded by ssh"},
+            facts={"seen": problem_text, "wanted": f"port {PORT} of its loopback, forwarded by ssh"},
             attempt="AllowTcpForwarding remote (or yes) in /etc/ssh/sshd_config on the host, and nothing else on"
             f" that port (ss -ltnp | grep :{PORT})",
             state=PREFLIGHT,

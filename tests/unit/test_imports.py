@@ -84,8 +84,10 @@ def crossings(pattern: str, forbidden: str, *except_in: str) -> list[str]:
 
 
 def test_deploy_imports_nothing_that_acts() -> None:
-    """No role, no rehearsal, no test; the command line alone hands the roles' knobs in, as deploy.py does."""
-    assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b", "deploy/cli/knobs.py") == []
+    """No role, no rehearsal, no test; the command line alone hands in what roles want, as deploy.py does."""
+    handing_in = ("deploy/cli/knobs.py", "deploy/cli/bundle.py")
+    assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b", *handing_in) == []
+    assert crossings(r"deploy/cli/bundle\.py", r"(roles\b(?!\.bundled$)|rehearsal|tests|inventories)") == []
     assert crossings(r"deploy/cli/knobs\.py", r"(roles\.(?!_pyinfra\.settings)|rehearsal|tests|inventories)") == []
 
 
@@ -134,7 +136,7 @@ FLOORS = (
     ("planning",),
     ("rollout",),
     ("doctor", "monitoring"),  # a finding of the doctor is the remedy of an alert
-    ("linter", "reports"),
+    ("linter", "reports", "bundle"),
     ("migrate", "cost", "bench"),
     ("io",),
     ("cli",),
