@@ -19,6 +19,7 @@ from deploy.cli.migrate import migrate
 from deploy.cli.monitoring import monitoring
 from deploy.cli.pin import pin
 from deploy.cli.plan import plan
+from deploy.cli.promote import promote
 from deploy.cli.size import size
 from deploy.cli.top import top
 from deploy.cli.usage import usage
@@ -35,6 +36,7 @@ def main() -> None:
 VERBS = (
     plan,
     fit,
+    promote,
     check,
     pin,
     init,

@@ -66,6 +66,9 @@ FORMS: Mapping[str, str] = {
     "certificates": rf"{_PATH} notAfter=[\w :]{{1,40}}",
     "undo": rf"{_NAME} waiting",
     "servers": rf"{_NAME} (?:current [\da-f]{{16}}|cut yes|(?:verdict|watch) \{{.*\}})",
+    "first-boot": (
+        r'\{"state": "[a-z]{1,9}", "step": "[A-Za-z ]{1,40}", "exit": (?:null|\d{1,3}), "since": "[\dTZ:-]{1,20}"\}'
+    ),
     "holds": rf"{_NAME} \{{.*\}}",
     "causes": rf"{_COUNT} (?:{PATTERN})",
     "metrics": rf'{_NAME} (?:nv_trt_llm|enginehouse_llm)_\w{{1,60}}\{{[\w=",.-]{{1,200}}\}} [\d.e+-]{{1,20}}',

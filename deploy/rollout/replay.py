@@ -129,6 +129,11 @@ def answers(text: str) -> list[Answer]:
     ]  # fmt: skip
 
 
+def prompts(text: str) -> list[str]:
+    """The prompts in JSON lines. Raises ValueError, KeyError or TypeError where a line is none."""
+    return [str(json.loads(line)["prompt"]) for line in text.splitlines() if line.strip()]
+
+
 def tasks(text: str) -> list[tuple[str, str]]:
     """(prompt, expected) of every line. Raises like `answers`, and re.error for a pattern that is none."""
     records = [json.loads(line) for line in text.splitlines() if line.strip()]

@@ -186,6 +186,8 @@ class ModelSlice:
     adapters: tuple[WeightsSlice, ...] = ()
     drafts_with: WeightsSlice | None = None
     """Files of the draft model or EAGLE head that this one reads while it is served; an engine holds its own."""
+    replay: ReplaySlice | None = None
+    """The prompts by which a swap compares it with the LLM before; an engine's own replay is not here."""
     runtime: RuntimeSlice | None = None
     """The program beside Triton that serves this LLM; None for a model of Triton."""
 

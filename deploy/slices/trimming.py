@@ -40,7 +40,7 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             del server["traces"]
     models = [model for server in plain["servers"] for model in server["models"]]
     for model in models:
-        for name in ("drafts_with", "runtime"):
+        for name in ("drafts_with", "replay", "runtime"):
             if model[name] is None:
                 del model[name]
     for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):

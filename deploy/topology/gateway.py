@@ -105,8 +105,9 @@ def fingerprint(servers: Iterable[ServerSlice]) -> str:
 
 
 def _answering(model: ModelSlice) -> dict[str, object]:
-    """A model's values; a program beside Triton without its port, which changes no answer."""
+    """A model's values without its replay; a program beside Triton without its port, which changes no answer."""
     values = asdict(model)
+    del values["replay"]
     if model.runtime is None:
         del values["runtime"]
     else:

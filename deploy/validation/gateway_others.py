@@ -33,6 +33,9 @@ def gateway_others_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
     for other in asked.values():
         for problem in _of_reached(other, bool(fleet.monitors)):
             yield other.name, problem
+        for server in other.servers:
+            for model in server.models:
+                yield from ((other.name, problem) for problem in spoken_to(server.name, model))
 
 
 def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
@@ -55,7 +58,6 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
     for other in others:
         for server in other.servers:
             for model in server.models:
-                yield from spoken_to(server.name, model)
                 if model in server.beside:
                     yield _beside_elsewhere(model, other, server.name)
                     continue
@@ -110,7 +112,7 @@ def _two_models(model: Model, place: str, other: Host, server: str) -> Refusal:
         where="gateway.others",
         seen=f"other weights, adapters or another length in {model_at(server, model.name)} of {other.name}",
         wanted="the same model: the gateway sends a request to either host",
-        attempt=f'name="{model.name}-2" for one of them; or take {other.name} and its pool out of others',
+        attempt=f'another name for one of them, "{model.name}-2"; or take {other.name} and its pool out of others',
     )
 
 

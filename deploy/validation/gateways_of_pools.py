@@ -58,7 +58,8 @@ def _of_host(host: Host, gateway: Gateway, fleet: Fleet) -> Iterator[Refusal]:
             where="gateway.protection",
             seen="no Route with a gateway_port",
             wanted="a Balancer of the inventory with a gateway_port for the host's pool",
-            attempt=f'Route(pool="{host.pool or "chat"}", …, gateway_port=443); or Gateway(address="127.0.0.1")',
+            attempt=f'Route(pool="{host.pool or "chat"}", …, gateway_port=443); or '
+            'Gateway(address="127.0.0.1", protection="")',
         )
     elif is_loopback(gateway.address):
         yield refuse(

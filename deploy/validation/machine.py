@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
+from deploy.catalog.believable import RANGES
 from deploy.catalog.gpus import card_called
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
@@ -152,7 +153,7 @@ def _sizes(host: Host) -> Iterator[Refusal]:
                 where=f"machine.{field}",
                 seen=str(size),
                 wanted="MiB of the machine; 0 where nobody knows, and preflight does not compare",
-                attempt=f"Machine({field}={-size})",
+                attempt=f"{field}={-size}" if RANGES["Machine"][field].takes(-size) else f"leave {field} out",
             )
 
 
@@ -209,5 +210,5 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
             where="machine.data_disk.mount",
             seen=repr(disk.mount),
             wanted=ROOT,
-            attempt="DataDisk(device=…), without a mount",
+            attempt="leave mount out",
         )

@@ -40,8 +40,9 @@ generation_config.json where they were published. With `"salts": true` the LLM's
 share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
 room for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas
 without `guided_decoding`. Without `ready_url` a server is itself asked whether it is ready. A server with `http` is an
-LLM's engine, and `runtime` its program (runtimes.py). A server with `mutual`
-is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the text says which is meant.
+LLM's engine, and `runtime` its program (runtimes.py); a file `release` says another one once a swap has brought it. A
+server with `mutual` is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the text
+says which is meant.
 """
 
 from __future__ import annotations

@@ -145,6 +145,15 @@ class Server:
                 seconds |= proof["answers"] if proof["release"] == release and proof["ok"] else {}
         return seconds
 
+    def compared(self, release: str) -> dict[str, Any]:
+        """The verdict on the LLM of a release that was compared with the one before; empty where nobody compared."""
+        for file in ("proof-llm.json", "proof.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                proof = json.loads((self.place / file).read_text())
+                if proof["release"] == release and proof["compared"]:
+                    return {"compared": proof["compared"]}
+        return {}
+
     def why(self, release: str, invocation: str, file: str = "proof.json") -> str:
         """The message of the proof, and the last lines of the container."""
         reason = ""
