@@ -1,4 +1,4 @@
-"""Which files of the control machine an inventory names, and which of them are not there.
+"""The files of the control machine that an inventory names, and those that are missing.
 
 A plan can be read without them, so each missing one is a note of the plan. A deploy refuses what it needs itself
 (`engine_inputs`); a missing file of anything else would be learnt in the middle of a run.

@@ -16,18 +16,7 @@ from deploy.slices.runtime import RuntimeSlice
 from deploy.slices.sharing import SharingSlice
 from deploy.slices.traffic import TrafficSlice
 from deploy.slices.trimming import trimmed
-from deploy.spec import (
-    DataDisk,
-    Docker,
-    EngineStore,
-    EngineTrust,
-    Firewall,
-    Https,
-    Hub,
-    Machine,
-    Mirrors,
-    Registry,
-)
+from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Https, Hub, Machine, Mirrors, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +282,7 @@ class Slice:
 
     @property
     def drain_seconds(self) -> int:
-        """How long a server's stop may wait for balancers; 0 where none sends to this host."""
+        """Seconds that a server's stop may wait for balancers; 0 if none sends to this host."""
         return self.traffic.drain_seconds if self.traffic and self.traffic.balancers else 0
 
     def data_disk(self) -> DataDisk | None:

@@ -88,7 +88,7 @@ class Mirrors:
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """How to log in to the registry of the release's image; no key pulls anonymously. `ca_file` trusts a private CA."""
+    """The login to the registry of the release's image; no key pulls anonymously. `ca_file` trusts a private CA."""
 
     key: Secret | None = None
     username: str = "$oauthtoken"
@@ -123,7 +123,7 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """How a fleet is brought over: canaries first, then shares of the rest, a gate after each wave.
+    """The order in which a fleet is brought over: canaries first, then shares of the rest, a gate after each wave.
 
     Hosts are counted by pool (`Host.pool`); those without one are a pool together.
     """

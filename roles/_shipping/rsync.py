@@ -30,7 +30,7 @@ TELLING = ["--timeout=120", "--info=progress2", "--outbuf=L"]
 
 
 class Patience(Protocol):
-    """How long a transfer may take, and how often it is tried; a role's `Defaults` has both."""
+    """Seconds that a transfer may take, and the number of attempts; a role's `Defaults` has both."""
 
     @property
     def rsync_seconds(self) -> int:

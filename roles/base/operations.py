@@ -173,7 +173,7 @@ def _names(line: str, row: dict[str, str], wanted: DataDisk) -> bool:
 
 
 def _problem(rows: list[dict[str, str]], facts: HostFacts, wanted: DataDisk) -> Refusal | None:
-    """Why this disk may not be formatted, or None. Only a whole blank disk, or one this role formatted, is taken."""
+    """The reason why this disk may not be formatted, or None. It takes a whole blank disk, or one that it formatted."""
     evidence = {"found": "; ".join(facts.value("disk").splitlines()) or "nothing", "wanted": "a blank disk"}
     if not rows:
         return _refusal(wanted, "is not on this host", evidence, "`lsblk` lists what is there")

@@ -1,4 +1,4 @@
-"""Is every host the machine the plan believes in? Asked once, before the first change, all findings at once.
+"""Checks that every host is the machine of the plan: once, before the first change, all findings at once.
 
 A host with findings fails here, alone, and the gate after it stops the others: raising instead would end the run for
 every host with the first one's findings. Only a host on which nothing can run as root stops the run at once.

@@ -73,7 +73,7 @@ def test_every_step_that_writes_8_bits_writes_what_the_plain_one_does(dtype: tor
         near(got.wide, wanted.wide, torch.float32 if dtype == torch.bfloat16 else dtype)
     near8(fused.to_float8(x, 0.1, gelu=True), plain.to_float8(x, 0.1, gelu=True), 0.1, dtype)
     texts = [np.zeros(n, np.int32) for n in (200, 1, 64, 7)]
-    batch = Packed.over(torch.from_numpy(pack(texts, form(texts), 0)).to(DEVICE), form(texts))
+    batch = Packed.of_row(torch.from_numpy(pack(texts, form(texts), 0)).to(DEVICE), form(texts))
     qkv = random(272, 2304, dtype=dtype)
     near8(*(attend(qkv, 12, batch, 0.01) for attend in (attention.own(), choices.SEQUENCES)), 0.01, dtype)
 
@@ -97,7 +97,7 @@ def test_every_product_with_what_follows_equals_one_step_after_the_other(
     if columns % 192 == 0:
         positions, turns = torch.arange(rows, device=DEVICE) % 50, random(50, 64, dtype=torch.float32)
         positions = positions.to(torch.int32)
-        near(own.turned(x, layer, positions, turns), choices.THEN_TURNED(x, layer, positions, turns), dtype)
+        near(own.rotated(x, layer, positions, turns), choices.THEN_ROTATED(x, layer, positions, turns), dtype)
     got = own.product(x, layer.weight, layer.bias, gelu=True, output_scale=0.02)
     near8(got, plain.to_float8(layer(x), 0.02, gelu=True), 0.02, dtype)
 
@@ -116,11 +116,11 @@ def test_a_product_of_8_bits_equals_the_librarys() -> None:
 def test_every_attention_there_is_equals_one_sequence_at_a_time(dtype: torch.dtype, longest: int) -> None:
     texts = [np.zeros(n, np.int32) for n in (longest, 1, longest // 2 + 1, 7)]
     room = form(texts, 64)
-    batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(DEVICE), room)
+    batch = Packed.of_row(torch.from_numpy(pack(texts, room, 0)).to(DEVICE), room)
     qkv = random(room.tokens, 2304, dtype=dtype)
     wanted = choices.SEQUENCES(qkv, 12, batch)
     tried = 0
-    for find in attention.ways(choices.fused()).values():
+    for find in attention.implementations(choices.fused()).values():
         try:
             attend = find()
         except (ImportError, AttributeError):
@@ -137,7 +137,7 @@ def test_every_way_through_the_experts_equals_one_expert_at_a_time(dtype: torch.
     up, down = (random(8, 3072, 768, dtype=dtype) * 0.03 for _ in range(2))
     routed = routing.route(x, router, 2)
     wanted = routing.one_by_one(x, routed, up, down)
-    for find in choices.expert_ways(dtype).values():
+    for find in choices.expert_implementations(dtype).values():
         route, experts = find()
         mine = route(x, router, 2)
         torch.testing.assert_close(mine.experts.long(), routed.experts)

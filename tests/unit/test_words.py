@@ -18,8 +18,8 @@ BANNED = frozenset(
 RIDDLES = re.compile(r"(What|Whatever|Who|Whom|Where|One|Nothing|Nobody|Those|So long|Keys that|Nobody's)\b")
 """First words of docstrings that begin with a clause instead of the thing."""
 BUDGET = {
-    "names": 114,
-    "docstrings": 96,
+    "names": 0,
+    "docstrings": 0,
 }
 """Counts that are left. A change that makes a number fall writes the new one here; none may make it rise."""
 

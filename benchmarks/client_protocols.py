@@ -142,7 +142,7 @@ class Client:
 
 
 def differs(first: Answer, answer: Answer) -> str:
-    """How an answer differs from the first one of its question; empty where it is the same."""
+    """The difference between an answer and the first one to its question; empty if there is none."""
     if isinstance(first, str) and isinstance(answer, str):
         at = next(
             (n for n, (a, b) in enumerate(zip(first, answer, strict=False)) if a != b), min(len(first), len(answer))
