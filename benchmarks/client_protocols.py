@@ -31,7 +31,7 @@ Answer = np.ndarray | str
 
 
 class Fault(Exception):
-    """Why a request is lost, in words. `pieces`: of a stream, those that came before, the first at `first` by the
+    """The reason why a request is lost. `pieces`: of a stream, those that came before, the first at `first` by the
     monotonic clock. `is_end`: the stream ended under it, so no model said anything wrong."""
 
     def __init__(self, reason: str, pieces: int = 0, first: float = 0.0, is_end: bool = False) -> None:

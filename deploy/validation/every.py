@@ -16,6 +16,7 @@ from deploy.spec.surroundings import Surroundings
 from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
+from deploy.validation.bundled import bundled_problems
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
 from deploy.validation.daemon import daemon_problems
 from deploy.validation.default_gateway import with_default_gateway
@@ -114,6 +115,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from hole_problems(host)
     yield from secret_problems(host)
     yield from source_problems(host)
+    yield from bundled_problems(host)
     yield from authority_problems(host, surroundings)
     yield from daemon_problems(host)
     yield from pair_problems(host)
