@@ -1,4 +1,4 @@
-"""How hosts are logged in to: names and SSH settings, which are words of ssh and lines of ssh_config."""
+"""Logins to hosts: names and SSH settings, which are words of ssh and lines of ssh_config."""
 
 from __future__ import annotations
 

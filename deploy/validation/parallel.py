@@ -1,4 +1,4 @@
-"""How a model is split over the GPUs of its server, and what may stand beside it there."""
+"""Checks a model's split over the GPUs of its server, and its neighbours there."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ PROMPT = "The boiler of a steam engine"
 
 
 class NotServing(Exception):
-    """Why this release is not taken into service."""
+    """The release does not serve, with the reason."""
 
 
 class NoRoom(NotServing):

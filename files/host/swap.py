@@ -149,7 +149,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
 
 
 def serves_again(server: Server, release: str) -> bool:
-    """Whether what served before serves; where it does not, it is said why."""
+    """True if what served before serves; where it does not, it is said why."""
     say(f"putting back {release}")
     try:
         server.start(release)

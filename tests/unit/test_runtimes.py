@@ -1,4 +1,4 @@
-"""Which program serves an LLM, and the plan of one beside Triton: flags, memory, notes, digests."""
+"""The choice of the program that serves an LLM, and the plan of one beside Triton: flags, memory, notes, digests."""
 
 from __future__ import annotations
 

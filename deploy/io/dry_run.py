@@ -1,6 +1,6 @@
 """Prepares a verb as `pyinfra --dry` does, and prints as JSON what each host would see; nothing is changed on any host.
 
-A process of its own (`python -m deploy.io.looking VERB INVENTORY WORDS`; deploy/io/drift.py starts it): pyinfra_cli
+A process of its own (`python -m deploy.io.dry_run VERB INVENTORY WORDS`; deploy/io/drift.py starts it): pyinfra_cli
 replaces the sockets and threads of the process that imports it, and has to be imported first.
 """
 
