@@ -1,4 +1,4 @@
-"""How the outer machine reaches the machines: keys made here, host keys known before first contact, one ssh_config."""
+"""SSH from the outer machine to the machines: keys made here, host keys known before first contact, one ssh_config."""
 
 from __future__ import annotations
 

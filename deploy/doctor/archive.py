@@ -66,6 +66,9 @@ FORMS: Mapping[str, str] = {
     "certificates": rf"{_PATH} notAfter=[\w :]{{1,40}}",
     "undo": rf"{_NAME} waiting",
     "servers": rf"{_NAME} (?:current [\da-f]{{16}}|cut yes|(?:verdict|watch) \{{.*\}})",
+    "first-boot": (
+        r'\{"state": "[a-z]{1,9}", "step": "[A-Za-z ]{1,40}", "exit": (?:null|\d{1,3}), "since": "[\dTZ:-]{1,20}"\}'
+    ),
     "holds": rf"{_NAME} \{{.*\}}",
     "causes": rf"{_COUNT} (?:{PATTERN})",
     "metrics": rf'{_NAME} (?:nv_trt_llm|enginehouse_llm)_\w{{1,60}}\{{[\w=",.-]{{1,200}}\}} [\d.e+-]{{1,20}}',
@@ -87,7 +90,7 @@ class Archive:
 
     @property
     def summary(self) -> str:
-        """How large it is, and what is in it, on one line."""
+        """The archive's size and content, on one line."""
         whole = sum(map(len, self.files.values()))
         hosts = len({name.split("/")[1] for name in self.files if name.startswith("hosts/")})
         return f"{len(self.packed):,} bytes, {whole:,} unpacked: {len(self.files)} files of {hosts} hosts"
@@ -111,7 +114,7 @@ def archive_of(hosts: Mapping[str, tuple[Readings, Wanted]], when: float) -> Arc
 
 
 def let_in(readings: Readings) -> Readings:
-    """Of these answers what FORMS admits."""
+    """The parts of these answers that FORMS admits."""
     texts = {name: "\n".join(_lines(name, readings.text(name), form)) for name, form in FORMS.items()}
     ended = {name: how for name, how in readings.ended.items() if name in FORMS and re.fullmatch(r"[a-z\d]{1,5}", how)}
     return Readings(texts, ended)

@@ -20,6 +20,7 @@ NEW_AUTHORITY = "move ~/.config/enginehouse/authority/authority.key away on the 
 MENDED = "python3 -B /usr/local/lib/enginehouse/host gpu-state mended"
 RESET = "systemctl stop triton@SERVER && nvidia-smi --gpu-reset -i {gpu} && " + MENDED + ", then " + DEPLOY
 RENEW = "journalctl -u enginehouse-certificate on the host says why; then systemctl start enginehouse-certificate"
+FIRST_BOOT = "journalctl -u enginehouse-first-boot on the host says why; then systemctl start enginehouse-first-boot"
 CLOCKS = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; ask the provider about cooling and power of this host"
 
 _ROWS = (
@@ -320,6 +321,13 @@ _ROWS = (
     ),
     # Servers
     Kind("nothing-deployed", "warning", "the plan was never deployed to this host", DEPLOY, True),
+    Kind("first-boot-failed", "broken", "the host could not deploy itself at its first boot", FIRST_BOOT, True),
+    Kind(
+        "first-boot-running",
+        "note",
+        "the host is deploying itself, as its user-data says",
+        "journalctl -fu enginehouse-first-boot on the host shows it; wait, then run the doctor again",
+    ),
     Kind(
         "release-differs",
         "warning",

@@ -12,6 +12,7 @@ from deploy.doctor.ours import (
     answer_findings,
     cache_findings,
     certificate_findings,
+    first_boot_findings,
     lease_findings,
     places_of,
     port_findings,
@@ -49,6 +50,7 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     yield from clock_findings(readings, wanted)
     yield from package_findings(readings)
     yield from unit_findings(readings, wanted, placed)
+    yield from first_boot_findings(readings)
     yield from release_findings(readings, wanted, places)
     yield from answer_findings(readings, wanted)
     yield from cache_findings(readings)

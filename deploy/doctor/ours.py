@@ -162,6 +162,21 @@ def lease_findings(readings: Readings) -> Iterator[Finding]:
             )
 
 
+def first_boot_findings(readings: Readings) -> Iterator[Finding]:
+    """The step in which a host that deploys itself is, or ended, from the state file of its first boot."""
+    record = fields(readings.text("first-boot"))
+    step, since = f"in the step '{record.get('step', '(unknown)')}'", record.get("since", "(unknown)")
+    if record.get("state") == "failed":
+        yield finding_of("first-boot-failed", f"it ended {step} with exit code {record.get('exit')}, {since}")
+    elif record.get("state") == "running":
+        unit = parse_units(readings.text("units")).get("enginehouse-first-boot.service", {})
+        is_at_work = unit.get("ActiveState") == "activating" or record.get("step") == "reboot"
+        if is_at_work or readings.ended.get("units") != "0":
+            yield finding_of("first-boot-running", f"{step} since {since}")
+        else:
+            yield finding_of("first-boot-failed", f"it was cut {step}, begun {since}")
+
+
 def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     """Ports of servers that do not run, and ports that the plan keeps on loopback and that others reach.
 

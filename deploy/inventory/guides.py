@@ -89,7 +89,7 @@ def _encoder_share(name: str, value: Any) -> Refusal:
         where=name,
         seen=f"{name}={value}",
         wanted=f"{owner}(…, max_batch_tokens=…), from which the plan computes MiB and caps the process there",
-        attempt=f"remove {name}; {owner}(max_batch_tokens=16384) is the default",
+        attempt=f"remove {name}: {owner}(max_batch_tokens=16384) is the default",
     )
 
 
@@ -99,8 +99,8 @@ def _unknown(name: str) -> Refusal:
         f"nothing reads the data key `{name}`",
         where=name,
         seen=f"`{name}`",
-        wanted="no environment variables: everything is a typed setting in deploy/spec.py",
-        attempt=f"remove it; names of the guides that are translated: {', '.join(sorted(NAMES))}",
+        wanted="no environment variables: everything is a typed setting in deploy/spec/",
+        attempt=f"leave it out; names of the guides that are translated: {', '.join(sorted(NAMES))}",
     )
 
 

@@ -80,6 +80,8 @@ def _union(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
         yield from _object(value, matching[0], where)
     elif not plain and isinstance(value, float) and where.endswith("tokens"):
         yield fraction_of_tokens(value, where)
+    elif not plain and get_origin(options[0]) is Literal:
+        yield from _choice(value, get_args(options[0]), where)
     elif not plain:
         names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
         yield _kind(value, names, where)

@@ -1,4 +1,4 @@
-"""Which files of a checkpoint reach a host, where they lie there, and how much disk that takes.
+"""A checkpoint's files on a host: their names, places and disk space.
 
 Fetching is a role's work.
 """
@@ -103,7 +103,7 @@ def calibration_path(digest: str) -> str:
 
 
 def image_copies(image: ImageSlice) -> int:
-    """How often an image's download is on the disk while it is pulled; of one that hosts share, its blobs as well."""
+    """Copies of an image's download on the disk while it is pulled; of one that hosts share, its blobs as well."""
     return IMAGE_UNPACK_FACTOR + bool(image.shared_port)
 
 

@@ -1,4 +1,4 @@
-"""Which program serves an LLM, why another one cannot, and the start line of the one beside Triton.
+"""The program that serves an LLM, the reasons against others, and the start line of one beside Triton.
 
 A runtime beside Triton is a container of its own on the GPUs of its server. Its key/value cache has an absolute size:
 memory that Triton's encoders take or free meanwhile changes nothing. `RuntimeRow.knows` guards every flag.
@@ -60,14 +60,13 @@ def suggested(architecture: Architecture, trtllm: str) -> str:
     return next((verdict.runtime for verdict in verdicts(architecture, trtllm) if verdict.serves), "")
 
 
-def beside_instead(model: Model, architecture: Architecture, trtllm: str) -> str:
-    """The program beside Triton that serves an LLM which Triton lacks, as something to type; "" for none.
+def runtime_instead(model: Model, architecture: Architecture, trtllm: str) -> str:
+    """The program beside Triton that serves an LLM which Triton lacks; "" for none.
 
     Nothing is offered where the inventory asks for a path: Triton may have the model on another one.
     """
     serving = (verdict.runtime for verdict in verdicts(architecture, trtllm)[1:] if verdict.serves)
-    runtime = next(serving, "") if isinstance(model, LLM) and model.path == "auto" else ""
-    return f'; or runtime="{runtime}", image="{image_for(runtime, architecture)}"' if runtime else ""
+    return next(serving, "") if isinstance(model, LLM) and model.path == "auto" else ""
 
 
 def image_for(runtime: str, architecture: Architecture) -> str:

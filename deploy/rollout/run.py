@@ -154,7 +154,7 @@ class Run:
         return (self._room(wave) or Begin(self._current)) if wave else Done()
 
     def hindrance(self, host: str) -> Hold | None:
-        """Why the host may not be drained now; None where it may."""
+        """The reason why the host may not be drained now; None if it may."""
         if self._waiting:
             return UNSTAGED
         group = self.next_back if self.is_going_back else self._wave()
@@ -177,7 +177,7 @@ class Run:
         return next(self._groups_back(), ()) if self.is_going_back else ()
 
     def end(self) -> Stop:
-        """How the run ends where no further host goes back."""
+        """The end of a run in which no further host goes back."""
         stays = tuple(sorted(host for group in self._wanted_back() for host in group if host in self.changed))
         return Stop(self.lost, dict(self.failed), tuple(sorted(self.back)), stays)
 

@@ -26,6 +26,10 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
+    if not plain["bundle"]:
+        del plain["bundle"]
+    if plain["mirrors"]["system"] is None:
+        del plain["mirrors"]["system"]
     if not plain["pool"]:
         del plain["pool"], plain["traffic"]
     for image in (plain["image"], *(server["image"] for server in plain["servers"])):
@@ -36,7 +40,7 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             del server["traces"]
     models = [model for server in plain["servers"] for model in server["models"]]
     for model in models:
-        for name in ("drafts_with", "runtime"):
+        for name in ("drafts_with", "replay", "runtime"):
             if model[name] is None:
                 del model[name]
     for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):

@@ -169,13 +169,14 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
     place = at("balancer", "routes", f'"{route.pool}"')
     if pool is None or not pool.name:
         known = sorted({host.pool for host in fleet.hosts} - {""})
+        free = [name for name in known if name not in {routed.pool for routed in declared.routes}]
         yield refuse(
             "route-without-hosts",
             f"nobody is in pool {route.pool}, so its route leads nowhere",
             where=place,
             seen=f"pools {', '.join(known)}" if known else "no host with a pool",
             wanted="a pool that a host names",
-            attempt=offer(route.pool, known) if known else f'"pool": "{route.pool}" in the data of the hosts',
+            attempt=offer(route.pool, free) if free else f'"pool": "{route.pool}" in the data of the hosts',
         )
     elif pool.wave >= len(pool.units) and not route.hold_seconds and not fleet.rollout.interrupt:
         whole = "one host" if len(pool.units) == 1 else f"{len(pool.units)} hosts that may all be out at once"
@@ -245,7 +246,7 @@ def _out_of_reach(host: Host) -> Iterator[Refusal]:
             seen=f"peer_address={host.peer_address!r}, servers at "
             f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
             wanted="an IP address of the host in the network of the balancers",
-            attempt='("h100-01.example.internal", {"peer_address": "10.0.0.11"})',
+            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
         )
 
 

@@ -30,11 +30,11 @@ def building_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> I
             served = serve(model, surroundings)
             if served and gpu and server.gpus and trtllm and isinstance(model, LLM) and is_compiled(served, trtllm):
                 for recipe in recipes_of(served, server, trtllm):
-                    yield from _on_gpu(recipe, served, server, gpu)
+                    yield from _on_gpu(recipe, served, server, gpu, host)
                     yield from _on_host(recipe, served, server, host, fleet)
 
 
-def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU) -> Iterator[Refusal]:
+def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU, host: Host) -> Iterator[Refusal]:
     if not (PRECISIONS[recipe.precision].calibrated or recipe.kv_dtype in ("fp8", "int8")):
         return  # converted on the CPU; what the builder wants then is less than what is served
     wanted, world = build_gpu_mib(recipe, served), recipe.layout.world
@@ -46,8 +46,13 @@ def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU) -> Iterato
         where=model_at(server.name, served.model.name, "path"),
         seen=f"{recipe.precision} from 16-bit weights on {world} GPU{'s' if world > 1 else ''}",
         wanted=f"GPUs that hold {wanted:,} MiB each while it is converted; it has to be built on the card it serves on",
-        attempt=f"Parallel(tensor={2 * world}) with as many GPUs, or a checkpoint that is published in this precision",
+        attempt=f"{_more_gpus(2 * world, host)}, or a checkpoint that is published in this precision",
     )
+
+
+def _more_gpus(count: int, host: Host) -> str:
+    """The server on as many GPUs, if the machine has them."""
+    return f"gpus={tuple(range(count))}" if count <= host.machine.gpus else f"a machine with {count} of these GPUs"
 
 
 def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: Fleet) -> Iterator[Refusal]:

@@ -13,6 +13,8 @@ from deploy.catalog.versions import at_least
 from deploy.models.budget import pages_context
 from deploy.refusals.errors import Refusal
 from deploy.spec import Engine
+from deploy.validation.engine_flags import USELESS
+from deploy.validation.offers import engine_path
 from deploy.validation.placed import Placed
 from deploy.validation.replay import replay_problems
 
@@ -95,7 +97,7 @@ def _not_compiled(placed: Placed) -> Iterator[Refusal]:
             "engine",
             seen=f"Engine({', '.join(f'{name}=…' for name in changed)}) on path {placed.path}",
             wanted="no engine=… on this path",
-            attempt='path="engine", or leave engine out',
+            attempt=f"leave engine out; or {engine_path(placed)}",
         )
 
 
@@ -113,7 +115,7 @@ def _scripts(placed: Placed) -> Iterator[Refusal]:
 
 
 def _lengths(placed: Placed) -> Iterator[Refusal]:
-    model = placed.model
+    model, longer = placed.model, placed.model.engine.max_input_len + 1024
     if not 0 <= model.engine.max_input_len <= model.max_seq_len:
         yield placed.no(
             "input-beyond-sequence",
@@ -121,7 +123,7 @@ def _lengths(placed: Placed) -> Iterator[Refusal]:
             "engine.max_input_len",
             seen=f"max_input_len={model.engine.max_input_len}, max_seq_len={model.max_seq_len}",
             wanted=f"at most {model.max_seq_len}, prompt and answer together; 0 for as long as that allows",
-            attempt=f"max_input_len=0, or max_seq_len={model.engine.max_input_len + 1024}",
+            attempt=f"max_input_len=0, or max_seq_len={longer}, max_num_tokens={longer}",
         )
 
 
@@ -155,7 +157,9 @@ def _options(placed: Placed) -> Iterator[Refusal]:
     for name, value in sorted(placed.model.engine.options.items()):
         flag, bare = table.certain.get(f"--{name.removeprefix('--')}"), name.removeprefix("--")
         if bare in SAID_ELSEWHERE:
-            yield _option(placed, bare, f"{bare} is written by the plan", SAID_ELSEWHERE[bare], SAID_ELSEWHERE[bare])
+            meant = SAID_ELSEWHERE[bare]
+            instead = "" if meant.startswith("nothing") else f", and set {meant}"
+            yield _option(placed, bare, f"{bare} is written by the plan", meant, f"leave {bare} out{instead}")
         elif name.startswith("-"):
             yield _option(placed, name, "an option's name comes without dashes", "the bare name", f'"{bare}"')
         elif flag is None:
@@ -165,7 +169,7 @@ def _options(placed: Placed) -> Iterator[Refusal]:
             yield _option(
                 placed, bare, f"{bare} has no choice {value!r}", f"one of {choices}", _meant(flag, str(value))
             )
-        elif flag.is_switch and value is not True:
+        elif flag.is_switch and value is not True and bare not in USELESS:
             yield _option(
                 placed, bare, f"{bare} is a switch without a value", "True, or nothing", f'{{"{bare}": True}}'
             )

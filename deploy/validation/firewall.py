@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
-from deploy.spec import BalancerHost, Firewall, Host, Server
+from deploy.spec import BalancerHost, Firewall, Host, Opening, Server
 from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
 
 CONFIRM_SECONDS = (10, 600)
@@ -213,6 +213,14 @@ def _parsed(written: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | Non
         return None
 
 
+def _ssh_alone(firewall: Firewall, opening: Opening) -> str:
+    """The firewall with the opening's networks in `ssh`, and without the opening."""
+    networks = tuple(dict.fromkeys((*firewall.ssh, *opening.sources)))
+    written = ", ".join(f'"{network}"' for network in networks) + ("," if len(networks) == 1 else "")
+    kept = "" if len(firewall.open) > 1 else "open=(), "
+    return f"Firewall(…, {kept}ssh=({written}))" + (" without this Opening" if len(firewall.open) > 1 else "")
+
+
 def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
     for number, opening in enumerate(firewall.open):
         where = f"firewall.open[{number}].port"
@@ -226,15 +234,13 @@ def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal
                 attempt="Opening(port=9100, sources=(…,))",
             )
         elif opening.port == SSH_PORT and opening.protocol == "tcp":
-            sources = ", ".join(f'"{source}"' for source in opening.sources)
-            comma = "," if len(opening.sources) == 1 else ""
             yield refuse(
                 "opening-of-ssh",
                 "SSH is opened by firewall.ssh, and an Opening of its port closes it to nobody",
                 where=where,
                 seen=f"port 22, sources={opening.sources}, firewall.ssh={firewall.ssh}",
                 wanted="the networks that log in, in firewall.ssh; without any, everybody reaches SSH",
-                attempt=f"Firewall(…, ssh=({sources}{comma}))" if sources else "leave the Opening out",
+                attempt=_ssh_alone(firewall, opening),
             )
         elif opening.port in served and opening.protocol == "tcp":
             yield refuse(

@@ -11,9 +11,10 @@ from deploy.catalog.versions import at_least
 from deploy.models.formats import format_by_name, format_of
 from deploy.models.names import shape_published
 from deploy.models.paths import has_engine
-from deploy.models.runtimes import image_for, row_of_image
+from deploy.models.runtimes import row_of_image
 from deploy.refusals.errors import Refusal
 from deploy.spec import Checkpoint
+from deploy.validation.offers import beside_triton, engine_path
 from deploy.validation.placed import Placed
 
 OF_OLD_WORDS = {"gptq": "gptq"}
@@ -96,9 +97,9 @@ def _attempt(placed: Placed, row: Format) -> str:
     if placed.is_engine and row.pytorch_since and at_least(placed.trtllm, row.pytorch_since):
         return 'path="pytorch", which reads these as they are'
     if row.vllm and placed.model.runtime != VLLM and architecture.name in VLLM_ARCHITECTURES:
-        attempts.append(f'runtime="{VLLM}", image="{image_for(VLLM, architecture)}", which reads these as they are')
+        attempts.append(f"{beside_triton(VLLM, architecture, placed.host)}: vLLM reads these as they are")
     if row.engine and has_engine(architecture, placed.trtllm):
-        attempts.append(f'path="engine", precision="auto": trtllm-build reads {row.title} of this family')
+        attempts.append(f"{engine_path(placed, precision='auto')}: trtllm-build reads {row.title} of this family")
     return "; or ".join(attempts) or (
         "the same model in FP8 by NVIDIA (nvidia/…-FP8) or by its maker (…-FP8), or its 16-bit repository"
     )

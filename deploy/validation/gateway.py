@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -107,8 +107,9 @@ def _address(gateway: Gateway) -> Iterator[Refusal]:
             seen=repr(gateway.address),
             wanted="a loopback address, with `https` or TLS of your own before it where others are to come in; or a "
             "balancer's TLS before it, and a private network between the two",
-            attempt='Gateway(https=Https(acme=Acme(names=("llm.example.com",)))), for TLS on the host itself; or '
-            'Gateway(address="0.0.0.0", protection="balancer") and a Route(…, gateway_port=443)',
+            attempt='Gateway(address="127.0.0.1", https=Https(acme=Acme(names=("llm.example.com",)))), '
+            '"firewall": Firewall(rest="closed"), for TLS on the host itself; or, behind a balancer, '
+            'protection="balancer" and a Route(…, gateway_port=443)',
         )
 
 
@@ -165,9 +166,9 @@ def taken_ports(host: Host) -> dict[int, str]:
     return traffic | servers
 
 
-def _ranges(place: str, given: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
+def _ranges(place: str, limits_of: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
     for name, (low, high) in limits.items():
-        value = getattr(given, name)
+        value = getattr(limits_of, name)
         if not low <= value <= high:
             yield refuse(
                 "out-of-range",
@@ -230,18 +231,26 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 attempt=f"the model of {loops[0]}: {offer(loops[0], sorted(models))}",
             )
         elif unknown := [word for word in wanted if word not in models]:
+            fit = _of_one_kind(wanted, models)
             yield refuse(
                 "alias-of-nothing",
                 f"the alias {name} names {unknown[0]}, which this host does not serve",
                 where=place,
                 seen=repr(unknown[0]),
                 wanted=", ".join(sorted(models)) or "a model",
-                attempt=offer(unknown[0], sorted(models)),
+                attempt=offer(unknown[0], fit) if fit else f"take {unknown[0]} out of the alias",
             )
         elif isinstance(value, Alias):
             yield from _split(place, name, value, models)
         elif len(wanted) > 1:
             yield from _one_llm(place, name, [models[word] for word in wanted])
+
+
+def _of_one_kind(wanted: Sequence[str], models: Mapping[str, Model]) -> list[str]:
+    """The models of the kind of those that are known, which an alias may name together; all if none is known."""
+    kinds = {type(models[word]) for word in wanted if word in models}
+    same = [name for name, model in models.items() if type(model) in kinds and name not in wanted]
+    return sorted(same if kinds else models)
 
 
 def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
@@ -371,8 +380,8 @@ def _models(host: Host) -> Iterator[Refusal]:
     for server in host.servers:
         for model in server.models:
             yield from spoken_to(server.name, model)
-            owner, other = first.setdefault(model.name, (server.name, model))
-            if seen_from_outside(model) != seen_from_outside(other):
+            owner, first_model = first.setdefault(model.name, (server.name, model))
+            if seen_from_outside(model) != seen_from_outside(first_model):
                 yield refuse(
                     "one-name-two-models",
                     f"{model.name} is one model in server {owner} and another in server {server.name}",

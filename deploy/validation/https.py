@@ -10,7 +10,7 @@ from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
 from deploy.catalog.versions import at_least
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Acme, Gateway, Host, Https
+from deploy.spec import Acme, Firewall, Gateway, Host, Https
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import ACME_PORT
@@ -34,7 +34,7 @@ def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     gateway = host.gateway
     if gateway is None or gateway.https is None:
         return
-    yield from _before_gateway(gateway)
+    yield from _before_gateway(gateway, host.firewall)
     yield from _system(host)
     yield from _certificate(gateway.https, surroundings)
     yield from _port(gateway.https, host)
@@ -52,7 +52,12 @@ def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
         )
 
 
-def _before_gateway(gateway: Gateway) -> Iterator[Refusal]:
+def _without_https(firewall: Firewall | None) -> str:
+    """The gateway without HTTPS; a firewall that lets nobody but SSH in goes with it."""
+    return "https=None" + (", leave firewall out" if firewall and not firewall.allow and not firewall.open else "")
+
+
+def _before_gateway(gateway: Gateway, firewall: Firewall | None) -> Iterator[Refusal]:
     if gateway.protection or not is_loopback(gateway.address):
         yield refuse(
             "https-behind-balancer",
@@ -60,7 +65,7 @@ def _before_gateway(gateway: Gateway) -> Iterator[Refusal]:
             where="gateway.https",
             seen=f"an Https, and address={gateway.address!r}, protection={gateway.protection!r}",
             wanted="TLS on the host, with the gateway on loopback; or TLS at a balancer",
-            attempt='Gateway(address="127.0.0.1", https=Https(…)); or https=None',
+            attempt=f'Gateway(address="127.0.0.1", protection=""); or {_without_https(firewall)}',
         )
     if gateway.identity is not None:
         yield refuse(
@@ -69,7 +74,7 @@ def _before_gateway(gateway: Gateway) -> Iterator[Refusal]:
             where="gateway.https",
             seen="an Https, and identity=…",
             wanted="TLS at the OIDC proxy of the host; or clients whom keys alone tell apart",
-            attempt="https=None with that proxy before the gateway; or identity=None",
+            attempt=f"identity=None; or {_without_https(firewall)}, and that proxy before the gateway",
         )
     if gateway.keys is None:
         yield refuse(
@@ -92,7 +97,7 @@ def _system(host: Host) -> Iterator[Refusal]:
             where="machine.os",
             seen=host.machine.os,
             wanted=f"HAProxy {HAPROXY_FLOOR} or newer: {', '.join(sorted(fit))}",
-            attempt="another OS for this host; or https=None, and TLS of your own before 127.0.0.1:8080",
+            attempt=f"another OS for this host; or {_without_https(host.firewall)}, and TLS of your own before it",
         )
 
 

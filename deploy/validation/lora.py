@@ -11,9 +11,11 @@ from deploy.catalog.names import offer
 from deploy.catalog.releases import first_offered
 from deploy.catalog.versions import at_least
 from deploy.engine.recipe import ADAPTERS_ARE
+from deploy.models.paths import has_engine
 from deploy.models.resolve import precision_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import LoRA
+from deploy.validation.offers import engine_path
 from deploy.validation.placed import Placed
 from deploy.validation.speculation import KEYS_SINCE
 
@@ -48,13 +50,19 @@ def lora_problems(placed: Placed) -> Iterator[Refusal]:
             "lora",
             seen=f"LoRA(…) on path {placed.path}, {placed.release}",
             wanted="the engine path, where a request gives lora_task_id",
-            attempt='path="engine", or a checkpoint with the adapter merged in',
+            attempt=f"{_on_an_engine(placed)}a checkpoint with the adapter merged in",
         )
     if placed.is_engine:
         yield from _served(placed)
         yield from _type(placed)
     yield from adapter_problems(placed, lora)
     yield from _modules(placed, lora)
+
+
+def _on_an_engine(placed: Placed) -> str:
+    if not has_engine(placed.served.architecture, placed.trtllm):
+        return ""
+    return f"{engine_path(placed, precision=ADAPTERS_ARE)}; or "
 
 
 def adapter_problems(placed: Placed, lora: LoRA) -> Iterator[Refusal]:

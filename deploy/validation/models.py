@@ -141,7 +141,8 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
         yield from files
         return
     if KINDS[architecture.kind] != type(model).__name__:
-        model_words = _shown(model) if model.source else f"name={model.name!r}, …"
+        model_words = _shown(model) if model.source else f'name="{model.name}", …'
+        model_words += "" if isinstance(model, Encoder) or architecture.halves else ', dtype="bfloat16"'
         yield refuse(
             "wrong-kind",
             f"{model.name}: {architecture.name} is no {type(model).__name__.lower()}",

@@ -99,7 +99,7 @@ def _of_host(host: Host) -> Iterator[Refusal]:
             seen=f"peer_address={host.peer_address!r}, servers at "
             f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
             wanted="an IP address of the host in the network of the monitor",
-            attempt='("h100-01.example.internal", {"peer_address": "10.0.0.11"})',
+            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
         )
     taken = {
         getattr(server, f"{kind}_port"): server_at(server.name, f"{kind}_port")

@@ -141,7 +141,7 @@ def _switches(host: Host) -> Iterator[Refusal]:
             where="machine.nvswitch",
             seen=f"nvswitch=True, gpu={row.name!r}",
             wanted="nvswitch=True for eight GPUs on a board of SXM modules alone",
-            attempt=f'Machine(gpu="{row.name}", …) without nvswitch',
+            attempt="leave nvswitch out",
         )
 
 

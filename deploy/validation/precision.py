@@ -1,14 +1,16 @@
-"""How weights and key/value cache are held: what this SM and this path can do, and what making it takes."""
+"""Checks the formats of weights and key/value cache: support by SM and path, and the needs of the conversion."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.catalog import ENGINE_ENDS_WITH, KV_FIRST_SM, PRECISIONS, STORED
-from deploy.catalog.versions import at_least
+from deploy.catalog import KV_FIRST_SM, PRECISIONS, STORED
+from deploy.catalog.runtimes import TRITON
 from deploy.models.budget import pages_context
+from deploy.models.paths import has_engine
 from deploy.models.resolve import precision_of
 from deploy.refusals.errors import Refusal
+from deploy.validation.offers import engine_path, or_else
 from deploy.validation.placed import Placed
 
 PLAIN = ("float16", "bfloat16")
@@ -51,7 +53,8 @@ def _stored(placed: Placed) -> Iterator[Refusal]:
             "precision",
             seen=f'precision="{row.name}", weights stored as {STORED[stored]}',
             wanted=f'a checkpoint published so, declared with Checkpoint(…, quantisation="{row.stored}")',
-            attempt='leave precision out; or path="engine", precision="int4_awq", which is made from plain weights',
+            attempt="leave precision out"
+            + ("" if stored else f"; or {engine_path(placed, precision='int4_awq')}: it is made from these weights"),
         )
     elif placed.is_engine and stored not in ("", "gptq") and model.engine.checkpoint == "hub":
         yield placed.no(
@@ -68,7 +71,6 @@ def _stored(placed: Placed) -> Iterator[Refusal]:
 
 def _pytorch_quantises_nothing(placed: Placed) -> Refusal:
     precision = placed.model.precision
-    engine = placed.served.architecture.engine and placed.trtllm and at_least(ENGINE_ENDS_WITH, placed.trtllm)
     published = f'a checkpoint published in {precision} (Checkpoint(…, quantisation="…")) and precision left out'
     return placed.no(
         "pytorch-quantises-nothing",
@@ -76,10 +78,16 @@ def _pytorch_quantises_nothing(placed: Placed) -> Refusal:
         "precision",
         seen=f'precision="{precision}", weights stored as {STORED[placed.served.shape.quantisation]}',
         wanted=published,
-        attempt=f'path="engine" with precision="{precision}", or precision left out'
-        if engine
-        else "leave precision out",
+        attempt="leave precision out"
+        + (f"; or {engine_path(placed, precision=precision)}" if _quantises(placed) else ""),
     )
+
+
+def _quantises(placed: Placed) -> bool:
+    """True if an engine of this release could be made from the model's weights, which are plain."""
+    if placed.is_engine or placed.model.runtime != TRITON or placed.served.shape.quantisation:
+        return False
+    return has_engine(placed.served.architecture, placed.trtllm)
 
 
 def needs_calibration(placed: Placed) -> bool:
@@ -108,7 +116,8 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
             "calibration",
             seen=f"Calibration for path {placed.path}, precision={precision_of(placed.served)!r}",
             wanted="none",
-            attempt='leave calibration out; or path="engine", precision="fp8" if it is to be quantised',
+            attempt="leave calibration out"
+            + (f"; or {engine_path(placed, precision='fp8')} to quantise it" if _quantises(placed) else ""),
         )
     elif model.calibration and not FEWEST_SAMPLES <= model.calibration.samples <= MOST_SAMPLES:
         yield placed.no(
@@ -150,7 +159,10 @@ def _cache_path(placed: Placed) -> Iterator[Refusal]:
             "kv_cache.dtype",
             seen=f'"int8" on path {placed.path}',
             wanted='"auto" or "fp8"; int8 is of the engine path',
-            attempt='KVCache(dtype="fp8") from SM 89 on, or path="engine"',
+            attempt=or_else(
+                'KVCache(dtype="fp8")' if placed.gpu and int(placed.gpu.sm) >= KV_FIRST_SM["fp8"] else "KVCache()",
+                engine_path(placed) if _quantises(placed) else "",
+            ),
         )
     elif placed.is_engine and not pages_context(placed.served):
         settings = [
@@ -163,5 +175,5 @@ def _cache_path(placed: Placed) -> Iterator[Refusal]:
                 "kv_cache.dtype",
                 seen=f"{dtype!r} with precision={precision_of(placed.served)!r}, {', '.join(settings)}",
                 wanted="a 16-bit cache, or an fp8 cache with per-tensor fp8 weights",
-                attempt='KVCache(dtype="fp8") with precision="fp8", or leave out ' + " and ".join(settings),
+                attempt=f'KVCache(dtype="fp8") with precision="fp8", or leave {" and ".join(settings)} out',
             )

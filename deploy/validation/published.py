@@ -44,7 +44,9 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
     marks = [name for name in files if name in ("modules.json", "config_sentence_transformers.json")]
     if served.architecture.kind != "llm" or (not named and not marks):
         return
-    encodes = architecture_as(served.architecture.name, "embedder") is not served.architecture
+    encoder = architecture_as(served.architecture.name, "embedder")
+    encodes = encoder is not served.architecture
+    dtype = "" if encoder is None or encoder.halves else ', dtype="bfloat16"'
     yield _no(
         server,
         served,
@@ -52,7 +54,7 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
         f"{source} is a decoder that embeds or reranks, and no chat model",
         seen=marks[0] if marks else f"its name, {source}",
         wanted="a decoder that generates text, or an encoder",
-        attempt=f'Embedder("{source}"), or Reranker("{source}")' if encodes else ALTERNATIVES,
+        attempt=f'Embedder("{source}"{dtype}), or Reranker("{source}"{dtype})' if encodes else ALTERNATIVES,
     )
 
 

@@ -6,19 +6,29 @@ import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from deploy.catalog import BRANCH_WARNING_DAYS, DEFAULT_RELEASE, DRIVER_BRANCHES, RELEASES, TOOLKIT_FLOOR
+from deploy.catalog import (
+    ARCHITECTURES,
+    BRANCH_WARNING_DAYS,
+    CHECKPOINTS,
+    DEFAULT_RELEASE,
+    DRIVER_BRANCHES,
+    RELEASES,
+    TOOLKIT_FLOOR,
+)
 from deploy.catalog.names import offer
 from deploy.catalog.releases import FLOOR_CUDA_12, LAST_WITH_CUDA_12
 from deploy.catalog.versions import at_least, version
+from deploy.models.paths import choose_path
 from deploy.models.resolve import release_row
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Driver, Host, Release
+from deploy.spec import LLM, Driver, Host, Release
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 VERSION = re.compile(r"[0-9][\w.+~:-]*", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}", re.ASCII)
 IMAGE = re.compile(r"[A-Za-z0-9][\w.-]*(:[0-9]+)?(/[\w.-]+)+(:[\w.-]+)?", re.ASCII)
+STANDS = "Driver(manage=False), without a branch: preflight reads the driver that stands there"
 OFFERED = [row.name for row in RELEASES.values() if row.offered]
 
 
@@ -157,7 +167,7 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
             where="driver.branch",
             seen=f"{branch.name!r}, {branch.kind}: no security fixes for {(today - branch.ends).days} days",
             wanted=f"a living branch: {', '.join(_living(today))}",
-            attempt='Driver(branch="580"), long-term support until 2028-08-31',
+            attempt='Driver(branch="580"), long-term support until 2028-08-31' if driver.manage else STANDS,
         )
     if driver.version and version(driver.version)[:1] != version(driver.branch)[:1]:
         yield refuse(
@@ -175,8 +185,22 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
             where="driver.version" if driver.version else "driver.branch",
             seen=driver.version or f"branch {driver.branch}",
             wanted=f"{row.floor} or newer, the floor of CUDA {row.cuda}",
-            attempt=f'Driver(branch="580"), or release="{LAST_WITH_CUDA_12}", whose floor is {FLOOR_CUDA_12}',
+            attempt=('Driver(branch="580")' if driver.manage else STANDS) + _older(host),
         )
+
+
+def _older(host: Host) -> str:
+    """A release with a lower floor, if every model of the host is served by its TensorRT-LLM; else ""."""
+    trtllm = RELEASES[LAST_WITH_CUDA_12].trtllm
+    known = [
+        ARCHITECTURES[CHECKPOINTS[model.checkpoint].shape.architecture]
+        for server in host.servers
+        for model in server.models
+        if isinstance(model, LLM) and isinstance(model.checkpoint, str) and model.checkpoint in CHECKPOINTS
+    ]
+    if not all(choose_path("auto", architecture, trtllm).path for architecture in known):
+        return ""
+    return f', or release="{LAST_WITH_CUDA_12}", whose floor is {FLOOR_CUDA_12}'
 
 
 def ending_soon(host: Host, today: date) -> str:

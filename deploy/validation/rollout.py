@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import source
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host, Rollout
 from deploy.topology.waves import Pool, pools_of
@@ -37,7 +38,7 @@ def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusa
     members = [(host.name, host.pool) for host in hosts if not host.farm]
     yield from _too_many_canaries(rollout, members)
     if isinstance(limit, str) and not (SHARE.fullmatch(limit) and int(limit.rstrip("%") or 0) <= 100):
-        yield _no_share(limit)
+        yield _no_share(limit, members)
     elif rollout.may_be_lost >= 0:
         yield from (_nobody(pool, rollout) for pool in pools_of(members, rollout) if pool.wave < 1)
 
@@ -68,14 +69,15 @@ def _negative(field: str, seen: int, unit: str, example: int) -> Refusal:
     )
 
 
-def _no_share(limit: str) -> Refusal:
+def _no_share(limit: str, members: Sequence[tuple[str, str]]) -> Refusal:
+    smallest = min(Counter(pool for _, pool in members).values(), default=1)
     return refuse(
         "out-of-range",
         f"`max_unavailable` is a number of hosts or a share of a pool, and {limit!r} is neither",
         where="rollout.max_unavailable",
         seen=repr(limit),
         wanted='a whole number, or one with % behind it: "25%"',
-        attempt='Rollout(max_unavailable="25%")',
+        attempt=f"Rollout(max_unavailable={source('25%' if smallest > 3 else 1)})",
     )
 
 

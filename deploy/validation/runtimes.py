@@ -10,18 +10,20 @@ from dataclasses import fields
 
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM, rows_of
 from deploy.models.resolve import Served, image_of, parsers_of, release_row
-from deploy.models.runtimes import IMAGE, beside_instead, path_of, row_of_image
+from deploy.models.runtimes import IMAGE, path_of, row_of_image, runtime_instead
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Host, KVCache, Server
 from deploy.validation.lora import adapter_problems
+from deploy.validation.offers import beside_triton, on_triton, or_else
 from deploy.validation.parallel import parallel_problems
 from deploy.validation.placed import Placed
 from deploy.validation.precision import precision_problems
+from deploy.validation.replay import replay_problems
 
 DEFAULTS = {field.name: field.default for field in fields(LLM)}
 OF_TRITON = (
-    *("path", "speculative", "calibration", "engine", "replay", "decoupled"),
+    *("path", "speculative", "calibration", "engine", "decoupled"),
     *("max_queue_size", "cancellation_check_period_ms"),
 )
 """Fields that only models of Triton have."""
@@ -44,7 +46,7 @@ def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
                 where=model_at(server.name, model.name, "image" if model.image else "port"),
                 seen=f"image={model.image!r}, port={model.port}, runtime={model.runtime!r}",
                 wanted="both left out, or a runtime beside Triton",
-                attempt=f'runtime="{VLLM}", or leave image and port out',
+                attempt="leave image and port out" + _or_vllm(model, host),
             )
     if len(beside) > 1:
         yield refuse(
@@ -66,6 +68,13 @@ def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
         )
 
 
+def _or_vllm(model: LLM, host: Host) -> str:
+    """The runtime that an image was meant for, unless the model has fields that vLLM has no place for."""
+    if any(getattr(model, name) != DEFAULTS[name] for name in OF_OTHERS[VLLM]):
+        return ""
+    return f'; or runtime="{VLLM}"' + ("" if host.gateway else ', "gateway": Gateway()')
+
+
 def path_problems(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
     """A refusal for a model that neither Triton on the path asked for nor the program asked for can serve."""
     row = release_row(host.release)
@@ -84,13 +93,14 @@ def path_problems(host: Host, server: Server, served: Served) -> Iterator[Refusa
         )
     elif not choice.path:
         release = host.release if isinstance(host.release, str) else host.release.name
+        instead = runtime_instead(served.model, served.architecture, image.trtllm)
         yield refuse(
             choice.kind,
             f"{served.model.name}: {choice.reason}",
             where=model_at(server.name, served.model.name, "path"),
             seen=f'path="{served.model.path}", release {release} with TensorRT-LLM {image.trtllm or "(none)"}',
             wanted="a path this architecture and this release both have",
-            attempt=choice.attempt + beside_instead(served.model, served.architecture, image.trtllm),
+            attempt=or_else(choice.attempt, beside_triton(instead, served.architecture, host)),
         )
 
 
@@ -116,6 +126,7 @@ def runtime_problems(placed: Placed) -> Iterator[Refusal]:
     yield from _cache(placed)
     yield from _answers(placed)
     yield from parallel_problems(placed)
+    yield from replay_problems(placed)
     if placed.model.runtime == SERVE:
         yield from precision_problems(placed)
     else:
@@ -160,7 +171,7 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
                 name,
                 seen=f'{name}={shown}, runtime="{model.runtime}"',
                 wanted=f"{name} left out",
-                attempt=f'leave {name} out, or runtime="{TRITON}"',
+                attempt=or_else(f"leave {name} out", on_triton(placed)),
             )
 
 
@@ -174,7 +185,7 @@ def _answers(placed: Placed) -> Iterator[Refusal]:
             "runtime",
             seen=f'runtime="{SERVE}", whose answers have no ids',
             wanted="a runtime that tells ids",
-            attempt=f'runtime="{VLLM}", or runtime="{TRITON}"',
+            attempt=or_else(beside_triton(VLLM, placed.served.architecture, placed.host), on_triton(placed)),
         )
 
 

@@ -64,7 +64,8 @@ def _latent(server: Server, model: Model, shape: Checkpoint, place: tuple[str, .
         wanted, attempt = "all three, from config.json (head_dim is its v_head_dim)", LATENT_EXAMPLE
     else:
         problem = f"{shape.architecture} keeps keys and values, and the checkpoint says sizes of a latent"
-        wanted, attempt = "neither kv_lora_rank nor qk_rope_head_dim", "leave both out, or name the right architecture"
+        wanted = "neither kv_lora_rank nor qk_rope_head_dim"
+        attempt = "leave checkpoint.kv_lora_rank and checkpoint.qk_rope_head_dim out, or name the right architecture"
     return [
         refuse(
             "unknown-cache",

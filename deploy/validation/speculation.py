@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE, RELEASES, STORED, Architecture
+from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, RELEASES, STORED, Architecture
 from deploy.catalog.flags import build_flags
-from deploy.catalog.names import offer
 from deploy.catalog.releases import first_offered
 from deploy.catalog.versions import at_least
 from deploy.models.memory import kv_heads
-from deploy.models.paths import choose_path
+from deploy.models.paths import choose_path, has_engine
 from deploy.models.speculation import drafted_tokens, tree_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
+from deploy.validation.offers import draft_offer, engine_path, or_else
 from deploy.validation.placed import Placed
 
 MODES = {
@@ -68,12 +68,19 @@ def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             "speculative",
             seen=f"{name}(…) on path {placed.path}",
             wanted="Draft(…), or Eagle(…) with an EAGLE-3 head",
-            attempt='path="engine", or Eagle(weights=…, tokens=3)',
+            attempt=or_else(_compiled(placed, speculative), "Eagle(weights=…, tokens=3)"),
         )
 
 
+def _compiled(placed: Placed, speculative: Speculative) -> str:
+    """The engine path, if an engine of this release has these heads for the architecture; else ""."""
+    architecture = placed.served.architecture
+    fits = architecture.name in FAMILIES.get(type(speculative), (architecture.name,))
+    return engine_path(placed) if fits and has_engine(architecture, placed.trtllm) else ""
+
+
 def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
-    """Whether trtllm-build and the backend of this release have it."""
+    """A refusal unless trtllm-build and the backend of this release have it."""
     name, kind = type(speculative).__name__, type(speculative)
     table = build_flags(placed.trtllm).certain.get("--speculative_decoding_mode") if placed.trtllm else None
     if table and MODES[kind] not in table.choices:
@@ -97,7 +104,7 @@ def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
 
 
 def _of_family(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
-    """Whether engines with these heads exist for this architecture."""
+    """A refusal unless engines with these heads exist for this architecture."""
     name, families = type(speculative).__name__, FAMILIES.get(type(speculative), ())
     if families and placed.served.architecture.name not in families:
         yield placed.no(
@@ -112,13 +119,8 @@ def _of_family(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
 
 def _first_with(mode: str) -> str:
     rows = (row for row in RELEASES.values() if row.offered and row.trtllm)
-    having = (row.name for row in rows if mode in _modes(row.trtllm))
-    return min(having, default=DEFAULT_RELEASE)
-
-
-def _modes(trtllm: str) -> tuple[str, ...]:
-    flag = build_flags(trtllm).certain.get("--speculative_decoding_mode")
-    return flag.choices if flag else ()
+    flags = ((row.name, build_flags(row.trtllm).certain.get("--speculative_decoding_mode")) for row in rows)
+    return min((name for name, flag in flags if flag and mode in flag.choices), default=DEFAULT_RELEASE)
 
 
 def _numbers(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
@@ -222,7 +224,7 @@ def _draft(placed: Placed, draft: Draft) -> Iterator[Refusal]:
             "speculative.checkpoint",
             seen=repr(draft.checkpoint),
             wanted="a row of catalog.CHECKPOINTS, or a Checkpoint(…) with the numbers of its config.json",
-            attempt=offer(str(draft.checkpoint), CHECKPOINTS),
+            attempt=draft_offer(placed, str(draft.checkpoint)),
         )
         return
     family = ARCHITECTURES.get(shape.architecture)
@@ -251,7 +253,7 @@ def _draft_fits(placed: Placed, shape: Checkpoint) -> Iterator[Refusal]:
             "speculative.checkpoint",
             seen=f"a vocabulary of {shape.vocabulary:,} against the target's {target.vocabulary:,}",
             wanted="the target's own tokenizer: a smaller model of its family",
-            attempt="another draft, or Lookahead(), which drafts from the sequence itself",
+            attempt=f"another draft, or {'Lookahead()' if placed.is_engine else 'leave speculative out'}",
         )
     if shape.parameters >= target.parameters:
         yield placed.no(

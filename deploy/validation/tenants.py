@@ -29,7 +29,7 @@ def tenant_problems(host: Host) -> Iterator[Refusal]:
                     where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
                     seen="per_tenant=True, reuse=True",
                     wanted="one of the two in one server",
-                    attempt="one server per tenant with reuse=True, or per_tenant=True alone, which reuses nothing",
+                    attempt="leave reuse out, or one server per tenant with reuse=True",
                 )
 
 

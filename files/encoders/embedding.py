@@ -21,7 +21,7 @@ from .tokens import Tokenizer
 
 @dataclass
 class EmbedJob(Job):
-    """One embedding request."""
+    """An embedding request."""
 
     shape: tuple[int, ...] = (0, 0)
     texts: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class EmbedJob(Job):
 
 
 class Embedder:
-    """One loaded checkpoint that turns batches of requests into vectors; inputs and outputs by Triton's names."""
+    """A loaded checkpoint that turns batches of requests into vectors; inputs and outputs by Triton's names."""
 
     inputs = ("texts",)
 

@@ -21,7 +21,7 @@ LEAST_TOKENS = 17  # 3/4 for the query and four special tokens must leave the pa
 
 @dataclass
 class RerankJob(Job):
-    """One reranking request: a query per row, and as many passages in every row."""
+    """A reranking request: a query per row, and as many passages in every row."""
 
     shape: tuple[int, ...] = (0, 0)
     queries: list[str] = field(default_factory=list)
@@ -30,7 +30,7 @@ class RerankJob(Job):
 
 
 class Reranker:
-    """One loaded checkpoint that scores batches of requests; inputs and outputs by Triton's names."""
+    """A loaded checkpoint that scores batches of requests; inputs and outputs by Triton's names."""
 
     inputs = ("query", "passages")
 

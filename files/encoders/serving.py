@@ -48,7 +48,7 @@ class Model(Protocol):
 
 
 class Service:
-    """One model instance: answers each batch of requests, one response per request."""
+    """A model instance: answers each batch of requests, one response per request."""
 
     def __init__(self, pb_utils: Any, arguments: dict[str, str], kind: Callable[[Settings], Model]) -> None:
         name, config = arguments["model_name"], json.loads(arguments["model_config"])
@@ -173,8 +173,8 @@ def _through(sender: Any, pb_utils: Any, job: Job) -> Callable[[Any], None]:
 
 
 def _where(error: Exception | None) -> str:
-    """What went wrong and where, without a word of a request: only messages of torch and of arithmetic, which see
-    numbers alone."""
+    """The error's type and place, without a word of a request: only torch and arithmetic, which see numbers alone,
+    keep their message."""
     frames = traceback.extract_tb(error.__traceback__) if error else []
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}{f': {error}' if isinstance(error, RuntimeError | ArithmeticError) else ''}"

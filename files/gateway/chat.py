@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.answer_parts import Call, Content, Part, Reasoning
 from gateway.call_formats import SPECIAL
 from gateway.events import Event
 from gateway.exchange import compact
@@ -17,7 +18,6 @@ from gateway.logprobs import content_of
 from gateway.messages import messages_of
 from gateway.prompts import OURS
 from gateway.request import Request
-from gateway.said import Call, Content, Part, Reasoning
 from gateway.sampling import endless, logprobs_of, refuse_logprobs, sampling_of
 from gateway.settings import ModelSettings
 from gateway.tokens import Tokens

@@ -13,13 +13,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
+from gateway.answer_parts import Call, Part
 from gateway.chat import parts_of, understood
 from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
 from gateway.generation import Generation
 from gateway.messages import MOST_PARTS, reads_field
 from gateway.request import Request
-from gateway.said import Call, Part
 from gateway.tokens import Tokens
 
 EFFORTS = {

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from gateway.errors import ApiError, UpstreamError
 from gateway.events import Event
+from gateway.http_upstream import HttpUpstream
 from gateway.llm_request import LlmRequest
 from gateway.ready import LOOK_SECONDS, says_ready
 from gateway.routing import NO_PREFIX, Known, Prefix, chosen
@@ -45,11 +46,13 @@ class Server:
 
     async def look(self) -> bool:
         """True if what is known changed."""
-        before = self.is_ready
-        self.is_ready = await self.says_ready()
-        if self.is_ready and not before:
+        before, is_ready = self.is_ready, await self.says_ready()
+        if is_ready and not before:
+            if isinstance(self.upstream, HttpUpstream):
+                await asyncio.to_thread(self.upstream.read_release)
             self._back = asyncio.get_running_loop().time()
-        return self.is_ready != before
+        self.is_ready = is_ready
+        return is_ready != before
 
     async def says_ready(self) -> bool:
         """True if the traffic service or the server says so; the last known state if the service does not answer."""

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 
 from openai_harmony import HarmonyEncoding, HarmonyError, Role, StreamableParser
 
+from gateway.answer_parts import Call, Content, Part, Reasoning
 from gateway.call_formats import Hermes
 from gateway.calls import arguments_of, value_of
-from gateway.said import Call, Content, Part, Reasoning
 
 NAMESPACE = "functions."
 LONGEST = 8

@@ -75,7 +75,7 @@ def apply(gpus: int, instances: list[dict[str, object]]) -> None:
 
 
 def is_done(gpu: int, names: list[str]) -> bool:
-    """Whether the mode is right and the instances are the wanted ones, in the order CDI numbers them."""
+    """True if the mode is right and the instances are the wanted ones, in the order CDI numbers them."""
     now, wanted = mode(gpu), "Enabled" if names else "Disabled"
     if now == ("[N/A]", "[N/A]"):
         return not names

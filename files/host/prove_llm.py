@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from host import places
+from host import places, promotion, replies
 from host.prove import ANSWERS, PROMPT, NoRoom, NotServing, Triton, error_in
 from host.systemd import say
 
@@ -31,9 +31,13 @@ def main(arguments: list[str]) -> int:
     try:
         engine = Engine(server, arguments[0])
         prove(engine)
+        dialect = replies.Completions(name, server["llm"]["runtime"])
+        proof["compared"] = promotion.compare(place, name, engine, dialect, engine.deadline)
+        if difference := promotion.refusal(proof["compared"]):
+            raise NotServing(difference)
         proof |= {"ok": True, "seconds": {name: round(time.monotonic() - began, 1)}, "answers": fastest(engine)}
         say(f"serving {name} ({proof['seconds'][name]} s)", also_print=True)
-    except NotServing as problem:
+    except (NotServing, replies.Unanswered) as problem:
         proof["reason"] = str(problem)
         print(f"not serving: {problem}", file=sys.stderr)
     try:

@@ -7,6 +7,9 @@
 In /var/lib/enginehouse/servers/SERVER: wanted.json (asked for), swap.json (exists while a swap is under way, and so
 tells a cut one), verdict.json (how the last one ended), lock. One line per swap goes to ../../history.jsonl.
 
+With `replay` in wanted.json the LLM that serves is asked its prompts before anything stops (`recording`), and the new
+one before clients reach it (`promotion`): one that answers too differently does not serve.
+
 The LLM beside a server's Triton (llm@SERVER) belongs to the release: it stops and starts with it, in one transaction.
 
 A server that takes the place of others (`instead_of` in wanted.json: one of them may be this one under its old name)
@@ -27,7 +30,8 @@ import sys
 import time
 from typing import Any
 
-from host import disk, history
+from host import disk, history, recording
+from host.promotion import FILE as REPLAY
 from host.server import DoesNotServe, Server
 from host.systemd import say
 
@@ -75,13 +79,18 @@ def swap(server: Server) -> int:
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     entry |= (of_run := {key: wanted[key] for key in OF_RUN if key in wanted})
     try:
+        if "replay" in wanted and (reason := recording.record(server, before, target, wanted["replay"])):
+            entry["not_compared"] = reason
         bring(server, target, before, fallback, aside, of_run)
+        entry |= server.compared(target)
         result, reason, again = "serves", "", list[str]()
         entry |= {"answers": server.answers(target), "answers_before": answers_before}
         settle(server, target, before, aside, wanted["keep"])
     except DoesNotServe as problem:
         reason = str(problem)
+        entry |= server.compared(target)
         result, again = put_back(server, target, fallback, aside)
+    (server.place / REPLAY).unlink(missing_ok=True)
     entry |= {"result": result, "seconds": round(time.monotonic() - began, 1), "reason": reason}
     server.record(entry)
     conclude(server, entry, fallback, again)
@@ -140,7 +149,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
 
 
 def serves_again(server: Server, release: str) -> bool:
-    """Whether what served before serves; where it does not, it is said why."""
+    """True if what served before serves; where it does not, it is said why."""
     say(f"putting back {release}")
     try:
         server.start(release)
@@ -161,6 +170,7 @@ def undo(server: Server, running: bool) -> None:
     cut = json.loads(server.swap_file.read_text())
     if running:
         server.stop()
+    (server.place / REPLAY).unlink(missing_ok=True)
     server.point("current", cut["from"])
     aside = [Server(name) for name in cut.get("instead_of", {})]
     for neighbour in aside:

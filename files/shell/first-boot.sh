@@ -28,13 +28,20 @@ failed() { # EXIT TEXT
     exit "$1"
 }
 begin() { step=$1; state running "$step" null; }
-leave() { # however it ends: no secret stays in /run, and upgrades come back
+is_shutdown() { [ "$(systemctl is-system-running)" = stopping ]; }
+leave() { # however it ends: no secret stays in /run, and upgrades come back; at a shutdown both go by themselves
     rm -f "$FETCHED"
+    is_shutdown && return
     systemctl unmask --runtime $TIMERS unattended-upgrades.service || true
     systemctl start $TIMERS || true
 }
+stopped() { # a reboot that the deploy asked for is no failure: the next boot begins again
+    is_shutdown || failed 143 "it was stopped"
+    state running reboot null
+    exit 0
+}
 trap leave EXIT
-trap 'failed 143 "it was stopped"' TERM INT HUP
+trap stopped TERM INT HUP
 patient() { apt-get -q -y -o DPkg::Lock::Timeout=600 -o Acquire::Retries=5 "$@"; }
 
 begin "hold unattended upgrades"
@@ -51,7 +58,7 @@ archive=$CODE/archive.tar.gz
 is_verified() { echo "$SHA256  $archive" | sha256sum --check --status 2>/dev/null; }
 is_verified || case $FROM in
     /*) cp -- "$FROM" "$archive" || failed $? "the archive $FROM is not on this image" ;;
-    *) curl --fail --silent --show-error --location --retry 8 --retry-all-errors --connect-timeout 20 --max-time 1800 \
+    *) curl --fail --silent --show-error --location --retry 6 --retry-all-errors --connect-timeout 20 --max-time 1800 \
         --output "$archive" -- "$FROM" || failed $? "the archive could not be fetched from $FROM" ;;
 esac
 
@@ -74,9 +81,12 @@ cd "$CODE/code" || failed $? "there is no $CODE/code"
 [ -f "$INVENTORY" ] || failed 65 "the archive holds no $INVENTORY; commit it before git archive"
 
 begin "make the environment"
-python3 -m venv "$CODE/venv" || failed $? "python3 -m venv failed"
-"$CODE/venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r locks/requirements.lock ||
-    failed $? "a package of locks/requirements.lock could not be had with the hash that the lock names"
+if [ ! -e "$CODE/venv/whole" ]; then # it is after a reboot
+    python3 -m venv "$CODE/venv" || failed $? "python3 -m venv failed"
+    "$CODE/venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r locks/requirements.lock ||
+        failed $? "a package of locks/requirements.lock could not be had with the hash that the lock names"
+    touch "$CODE/venv/whole"
+fi
 
 begin "read the secrets"
 secrets=$SETTINGS/secrets.env

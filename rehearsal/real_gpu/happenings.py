@@ -206,7 +206,7 @@ def _wait(is_so: Callable[[], bool]) -> None:
 
 
 def _ask() -> list[str]:
-    """Which models answered what, asked as an operator would (`enginehouse ask`)."""
+    """Answers of the models, asked as an operator would (`enginehouse ask`)."""
     ran = subprocess.run(
         [sys.executable, "-m", "deploy", "ask", INVENTORY], cwd=REPOSITORY, text=True, capture_output=True
     )

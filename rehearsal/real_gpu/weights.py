@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from benchmarks import checkpoints, words
+from benchmarks import checkpoints, sized_texts
 
 LLAMA = "llama-3.1-8b-instruct"
 RERANKER = "bge-reranker-large"
@@ -125,7 +125,7 @@ def _words(count: int) -> list[str]:
     rng = random.Random(2026)
     made: dict[str, None] = {}
     while len(made) < count:
-        word = "".join(rng.choices(words.SYLLABLES, k=rng.choice((1, 2, 2, 3, 3))))
+        word = "".join(rng.choices(sized_texts.SYLLABLES, k=rng.choice((1, 2, 2, 3, 3))))
         made[f"Ġ{word}" if rng.random() < 0.8 else word] = None
     return list(made)
 

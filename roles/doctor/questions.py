@@ -61,6 +61,9 @@ _UNDO = (
     " for f in *.taken-back.json; do [ -e $f ] && echo \"${f%.taken-back.json} $(tr '\\n' ' ' <$f)\"; done"
 )
 _HOLDS = f"for f in {ROOT}/traffic/*.json; do [ -e $f ] && echo \"$(basename $f .json) $(tr '\\n' ' ' <$f)\"; done"
+_FIRST_BOOT = (  # without the host's name and its plan
+    r"""sed -nE 's/^(\{"state": .*), "host": .*(, "since": .*)$/\1\2/p' /var/lib/enginehouse-first-boot/state.json"""
+)
 _APT = (
     "grep ' POSIX ' /proc/locks | while read -r n t m w p x; do"
     ' [ ! -d /proc/$p ] || ! ls -l /proc/$p/fd | grep -qE "/var/(lib/dpkg|lib/apt/lists|cache/apt/archives)/lock" ||'
@@ -217,6 +220,7 @@ def _of_machine() -> dict[str, str]:
         "packages": f"{{ {_PACKAGES}; }} 2>/dev/null",
         "installed": f"{{ {_INSTALLED}; }} 2>/dev/null",
         "errors": rf"{errors} 2>/dev/null | sed -n 's/.*\"_SYSTEMD_UNIT\":\"\([^\"]*\)\".*/\1/p' | sort | uniq -c",
+        "first-boot": f"{_FIRST_BOOT} 2>/dev/null",
         "lock": _LOCK,
         "undo": f"{{ {_UNDO}; }} 2>/dev/null",
         "listening": f"{{ {_LISTENING}; }} 2>/dev/null",

@@ -107,7 +107,7 @@ def _of_monitor(mine: MonitorSlice) -> list[tuple[str, str]]:
 
 
 def _to(address: str) -> str:
-    """How a connection to that address alone begins; nothing where every address of the host is meant."""
+    """The beginning of a rule for this address alone; empty if every address of the host is meant."""
     there = ipaddress.ip_address(address)
     return "" if there.is_unspecified else f"{'ip' if there.version == 4 else 'ip6'} daddr {there} "
 

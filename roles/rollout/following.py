@@ -41,7 +41,7 @@ class Following:
 
     @classmethod
     def of(cls, plan: Plan) -> Following:
-        """That of the run under way; each run of pyinfra has one. Every host asks for it once a wave."""
+        """The state machine of the run under way; each run of pyinfra has one. Every host asks for it once a wave."""
         state = ctx_state.get()
         if state not in _followings:
             _followings[state] = cls(plan)
@@ -67,11 +67,11 @@ class Following:
                 self.hear("staged", name)
 
     def end(self) -> Stop | None:
-        """How the run ends, where a gate has found too much; None while it goes on."""
+        """The end of the run, if a gate has lost too many hosts; None while it goes on."""
         return self.run.end() if self.run.is_going_back else None
 
     def look_for_room(self, mine: Slice, host: Host, arguments: ConnectorArguments) -> Hold | None:
-        """Why the host may not be drained now, by what its balancers say of its pool; None where it may."""
+        """The reason why the host may not be drained now, by its balancers' view of the pool; None if it may."""
         if mine.traffic and mine.traffic.balancers:
             self.run.see(
                 ready_hosts(units.run(host, readiness_command(mine.traffic.balancers), arguments), self.plan.pools)

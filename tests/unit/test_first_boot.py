@@ -18,8 +18,10 @@ VENV = """
 [ "$1" = -m ] || exit 9
 mkdir -p "$3/bin"
 for program in pip pyinfra; do
-    printf '#!/bin/sh\\n(echo "%s $ENGINEHOUSE_HERE $*"; env | grep ^HF_) >>"$CALLS"\\nexit ${%s_EXIT:-0}\\n' \
-        "$program" "$program" >"$3/bin/$program"
+    {
+        printf '#!/bin/sh\\n(echo "%s $ENGINEHOUSE_HERE $*"; env | grep ^HF_) >>"$CALLS"\\n' "$program"
+        printf 'eval "$%s_DOES"\\nexit ${%s_EXIT:-0}\\n' "$program" "$program"
+    } >"$3/bin/$program"
     chmod +x "$3/bin/$program"
 done
 """
@@ -45,7 +47,7 @@ class Boot:
         self.settings.mkdir(parents=True, exist_ok=True)
         (self.root / "run").mkdir(exist_ok=True)
         (self.settings / "settings").write_text("".join(f"{name}='{value}'\n" for name, value in values.items()))
-        for name, body in {"apt-get": "", "systemctl": "", "curl": "exit 22", "python3": VENV}.items():
+        for name, body in {"apt-get": "", "systemctl": 'echo "$SYSTEM"', "curl": "exit 22", "python3": VENV}.items():
             program = self.root / "bin" / name
             program.parent.mkdir(exist_ok=True)
             program.write_text(STUB.format(name=name, body=body))
@@ -140,6 +142,20 @@ def test_a_failed_deploy_fails_the_unit_with_its_exit_code_and_may_be_tried_agai
     assert (boot.run(pyinfra_EXIT="1").returncode, boot.state) == (1, ("failed", "deploy", 1))
     assert not (boot.root / "var/lib/enginehouse-first-boot/served").exists()
     assert (boot.run().returncode, boot.state) == (0, ("serving", "deploy", 0))
+
+
+def test_a_reboot_that_the_deploy_asks_for_is_no_failure_and_the_next_boot_goes_on(boot: Boot) -> None:
+    """The environment is there by then, and is not made again."""
+    done = boot.run(pyinfra_DOES="kill -TERM $PPID", SYSTEM="stopping")
+    assert (done.returncode, boot.state) == (0, ("running", "reboot", None)), done.stderr
+    assert not (boot.root / "var/lib/enginehouse-first-boot/served").exists()
+    assert (boot.run().returncode, boot.state) == (0, ("serving", "deploy", 0))
+    assert [call for call in boot.calls if call.startswith(("python3", "pip"))] == []
+
+
+def test_a_first_boot_that_somebody_stops_has_failed(boot: Boot) -> None:
+    done = boot.run(pyinfra_DOES="kill -TERM $PPID", SYSTEM="running")
+    assert (done.returncode, boot.state) == (143, ("failed", "deploy", 143)), done.stderr
 
 
 def test_a_package_without_its_hash_ends_it_before_the_deploy(boot: Boot) -> None:

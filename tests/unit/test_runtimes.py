@@ -1,4 +1,4 @@
-"""Which program serves an LLM, and the plan of one beside Triton: flags, memory, notes, digests."""
+"""The choice of the program that serves an LLM, and the plan of one beside Triton: flags, memory, notes, digests."""
 
 from __future__ import annotations
 
@@ -208,6 +208,5 @@ def test_a_fit_shows_an_llm_beside_triton_and_who_else_could_serve_it(runtime: s
 
 def test_an_architecture_that_triton_lacks_is_offered_the_program_that_has_it() -> None:
     lacking = replace(ARCHITECTURES["LlamaForCausalLM"], pytorch_since="1.3", engine=False)
-    assert runtimes.beside_instead(LLAMA, lacking, "1.2.1") == (
-        '; or runtime="trtllm-serve", image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc29"'
-    )
+    assert runtimes.runtime_instead(LLAMA, lacking, "1.2.1") == "trtllm-serve"
+    assert runtimes.image_for("trtllm-serve", lacking) == "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc29"

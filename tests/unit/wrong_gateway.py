@@ -145,7 +145,7 @@ ALL = {
         'gateway.aliases["all"]',
         aliases={"all": Alias(models={"gpt-oss-20b": 1}, fallback="bge")},
     ),
-    "keys are a file or nothing": wrong_gateway("wrong-type", "gateway.keys", keys=True),
+    "keys are a file or nothing": wrong_gateway("unknown-choice", "gateway.keys", keys=True),
     "a gateway's models stream": wrong_gateway(
         "gateway-wants-streams",
         'servers["main"].models["gpt-oss-20b"].decoupled',

@@ -425,7 +425,7 @@ ENGINES = {
         options(gpt_attention_plugin="fp8"), "engine-option", f'{MODEL}.engine.options["gpt_attention_plugin"]'
     ),
     "a switch has no value": Wrong(
-        options(strip_plan="enable"), "engine-option", f'{MODEL}.engine.options["strip_plan"]'
+        options(fast_build="enable"), "engine-option", f'{MODEL}.engine.options["fast_build"]'
     ),
     "what the plan writes is not an option": Wrong(
         options(max_seq_len=4096), "engine-option", f'{MODEL}.engine.options["max_seq_len"]'
@@ -452,8 +452,8 @@ ENGINES = {
 }
 
 REPLAYS = {
-    "a replay is of an engine": Wrong(
-        llama(replay=Replay(prompts="p.jsonl")), "replay-without-engine", f"{MODEL}.replay"
+    "only an engine has stored answers": Wrong(
+        llama(replay=Replay(prompts="p.jsonl", answers="a.jsonl")), "answers-without-engine", f"{MODEL}.replay.answers"
     ),
     "a replay asks something": Wrong(engine(replay=Replay(prompts="")), "no-prompts", f"{MODEL}.replay.prompts"),
     "somebody answers before the engine": Wrong(

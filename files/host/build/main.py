@@ -109,7 +109,7 @@ class Build:
         self.gpus: list[room.Gpu] = []
 
     def is_published(self) -> bool:
-        """Whether the engine is there, every file with its size; a half one is moved aside."""
+        """True if the engine is there, every file with its size; a half one is moved aside."""
         if not self.path.exists():
             return False
         try:
@@ -233,7 +233,7 @@ class Build:
         shutil.copyfile(self.work / name, self.staging / name)
 
     def reference_wanted(self) -> bool:
-        """Whether the checkpoint has to answer first: nobody stored answers, and no earlier build did it."""
+        """True if the checkpoint has to answer first: nobody stored answers, and no earlier build did it."""
         if not self.replay or self.replay.get("answers"):
             return False
         if self.cached().exists():

@@ -1,4 +1,4 @@
-"""How a build ends: published as a whole by one rename, or failed with its log and the reason kept."""
+"""The end of a build: published as a whole by one rename, or failed with its log and the reason kept."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""The `try` line of a refusal, typed, leads neither to the same refusal again nor to what the line left out.
+
+The inventories are those of the tables tests.unit.wrong*, edited as `tests.unit.hints` reads their `try` lines.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.given import refusals, sources
+from tests.unit.hints import followed, pieces_of, ways_out
+from tests.unit.test_refusals import ALL, CASES
+from tests.unit.wrong import Wrong
+
+PINNED_NEXT = {"unpinned-model"}
+"""A name of a hub is locked by `enginehouse pin` before it is planned: README's walk, and the next refusal's hint."""
+
+NEXT: dict[str, tuple[set[str], str]] = {
+    "a MIG slice is not a card": ({"over-committed"}, "the models of the case are larger than that slice"),
+    "weights have a source": ({"no-local-weights"}, "the directory of the hint is not there in a test"),
+    "24.12 converts nothing": ({"no-local-weights"}, "so is this one"),
+    "options of an engine want an engine": ({"beams-while-streaming"}, "the case has this mistake too"),
+    "two pools have two ports": ({"route-without-hosts"}, "the case has no hosts for two pools"),
+    "GLM is no Llama when its files are known": ({"over-committed"}, "the real GLM does not fit the card of the case"),
+    "an image is of the release that it is derived from": (
+        {"release-too-old-for-model"},
+        "the case's image is of 25.04 by its tag, and its model is newer",
+    ),
+}
+"""Refusals that may come next although the hint is right, by the promise of the case, and why."""
+
+
+def verdicts(promise: str, wrong: Wrong) -> list[tuple[str, set[tuple[str, str]]]]:
+    """Each way out that could be typed, with the refusals that are left or new after it: the fewest of its readings."""
+    hosts = [*sources(**wrong.data), *wrong.beside]
+    before = wrong.refused()
+    places = {(problem.kind, problem.facts["where"]) for problem in before}
+    left = []
+    for problem in before:
+        own = (problem.kind, problem.facts["where"])
+        for way in ways_out(problem.attempt):
+            readings = []
+            for inventory in followed(way, problem, hosts):
+                now = refusals(*inventory, around=wrong.around)
+                after = {(problem.kind, problem.facts["where"]) for problem in now}
+                readings.append((after - places) | ({own} & after))
+            if readings:
+                left.append((way, min(readings, key=len)))
+    return left
+
+
+@CASES
+def test_a_hint_is_accepted_when_it_is_typed(promise: str, wrong: Wrong) -> None:
+    """No way out leads to its own refusal, nor to another one that it could have named."""
+    known = NEXT.get(promise, (set(), ""))[0] | PINNED_NEXT
+    assert [(way, left) for way, left in verdicts(promise, wrong) if {kind for kind, _ in left} - known] == []
+
+
+def test_every_exception_is_still_one() -> None:
+    """A hint that leads no further any more is taken off the list."""
+    for promise, (kinds, _) in NEXT.items():
+        assert {kind for _, left in verdicts(promise, ALL[promise]) for kind, _ in left} & kinds, promise
+
+
+def test_most_hints_are_code() -> None:
+    """The reader of hints understands them: of the ways out, those that are typed are far more than half."""
+    offers = [way for wrong in ALL.values() for problem in wrong.refused() for way in ways_out(problem.attempt)]
+    assert sum(bool(pieces_of(way)) for way in offers) >= 0.6 * len(offers)
+
+
+@pytest.mark.parametrize(
+    ("hint", "count"),
+    [
+        ('leave precision out; or KVCache(dtype="a; or b"), or reuse=True', 3),
+        ("http_port=8080", 1),
+        ('address="127.0.0.1" or "firewall": Firewall(allow=("10.0.0.0/8",)) and another', 2),
+    ],
+)
+def test_ways_out_are_split_outside_of_quotes(hint: str, count: int) -> None:
+    """A separator inside a text is part of the text."""
+    assert len(ways_out(hint)) == count
