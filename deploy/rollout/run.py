@@ -223,7 +223,7 @@ class Run:
         return None
 
     def _count(self, host: str) -> None:
-        """The host is out, or not: in our hands it is what we did to it, else what balancers say."""
+        """Counts the host as out or in: by our own acts if this run drained it, else by the balancers' view."""
         state = self.states.get(host, "")
         if state == "admitted":
             self._newcomers.discard(host)

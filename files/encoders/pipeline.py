@@ -76,7 +76,7 @@ class Pipeline:
             self._refuse([])  # what came beside, behind the last word to the first stage
 
     def _is_hung(self) -> bool:
-        """True if nobody was answered for so long after a death that nobody will be."""
+        """True if no request was answered for CLOSE_SECONDS after a death: none will be."""
         return self.dead and time.monotonic() > self._moved + CLOSE_SECONDS
 
     def _started(self, name: str, stage: Callable[[], None]) -> threading.Thread:

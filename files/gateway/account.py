@@ -108,9 +108,9 @@ class Account:
 
     @contextlib.contextmanager
     def looked_at(self, key: str, most_running: int = 0) -> Iterator[Spent]:
-        """Inside, what the key has used, and nobody else changes it. An exception takes back what was written.
+        """Locks the key's counters and returns them. An exception inside the block undoes the writes.
 
-        `most_running`: where as many are under way, dead processes are looked for.
+        `most_running`: if as many requests are under way, it looks for dead processes.
         """
         if self._unsettled:
             self._settle()

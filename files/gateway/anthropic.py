@@ -44,7 +44,7 @@ AT_ONCE = 64
 
 
 async def messages(request: Request) -> None:
-    """The model's message is sent."""
+    """Sends the model's message."""
     fields = request.fields()
     if fields.has("thread"):
         raise FieldError("thread", f"`thread`: {NOT_STORED}", NO_THREADS)

@@ -239,7 +239,7 @@ class Writer(Protocol):
         """The events of a block's step."""
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """The events after the last part; `finish` is the model's word for how it ended."""
+        """The events after the last part; `finish` is the model's finish reason."""
 
     def failure(self, error: ApiError) -> NamedEvent:
         """The event that ends a broken stream."""

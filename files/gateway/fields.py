@@ -1,4 +1,4 @@
-"""The fields of a JSON object, read by name; what nobody read is refused by name, or noted where that is wanted.
+"""The fields of a JSON object, read by name; fields that were not read are refused by name, or noted.
 
 For requests and for the settings. Requests note fields that change nothing of an answer's meaning, and the answer names
 them; settings refuse every unknown field. A field whose value is null counts as absent, as OpenAI's clients send it.

@@ -103,7 +103,7 @@ def row(name: str, model: ModelSettings, standing: dict[str, bool]) -> Row:
 
 
 def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
-    """Each count of the key: its name, its value, what else is to say, and the percentage of the limit, -1 for none."""
+    """Each count of the key: its name, its value, a note, and the percentage of the limit, -1 for none."""
     key_usage = gateway.budgets.usage(key)
     spent, limits = key_usage.spent, key_usage.limits
     kinds = (

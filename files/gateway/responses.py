@@ -66,7 +66,7 @@ async def responses(request: Request) -> None:
 
 
 def _echo(body: dict[str, Any]) -> dict[str, Any]:
-    """The response's fields that repeat the request's, and those that say what this server does not do."""
+    """The response's fields that repeat the request's, and fixed values for features that this server lacks."""
     text, reasoning, tools = (body.get(name) for name in ("text", "reasoning", "tools"))
     form = text.get("format") if isinstance(text, dict) else None
     echo = {

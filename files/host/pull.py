@@ -215,7 +215,7 @@ class Progress:
 
 
 def record(settings: dict[str, Any]) -> int:
-    """0; what was pulled is written down, so that an unpinned tag can be pinned to what runs."""
+    """Writes the pulled digest down, so that an unpinned tag can be pinned to the running image. Returns 0."""
     connection = Engine("docker", timeout=60)
     connection.request("GET", f"/images/{urllib.parse.quote(settings['reference'], safe='/:@')}/json")
     image = json.loads(connection.getresponse().read())

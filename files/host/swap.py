@@ -118,7 +118,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
 
 
 def settle(server: Server, target: str, before: str, aside: list[Server], keep: int) -> None:
-    """The swap is over: `aside` start no more, what served before is `previous`, what nobody will ask for is gone."""
+    """Ends the swap: `aside` no longer start, the release before becomes `previous`, unneeded releases are removed."""
     for neighbour in aside:
         neighbour.point("current", "")
     if before and before != target:

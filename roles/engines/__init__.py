@@ -67,7 +67,7 @@ class _Work:
         self.asking = Asking(self.board)
 
     def made(self) -> None:
-        """Programs are installed; what nobody has is built, judged and signed here, and kept where others look."""
+        """Installs the programs; builds, judges and signs engines that no host has, and puts them into the store."""
         wanted = texts(self.trust)
         step(
             undo.texts_fact("engines", wanted),

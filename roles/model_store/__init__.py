@@ -138,7 +138,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
 
 
 def _left_over(mine: Slice, settings: Defaults) -> Decide:
-    """The direct way for what is still lacking. In prepare that is what the steps before have said."""
+    """Fetches models that are still missing the direct way; while pyinfra prepares, by the output of earlier steps."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights if run_state.is_executing else ():

@@ -29,7 +29,7 @@ AGAIN_SECONDS = 2
 
 
 class Following:
-    """The machine, and what it does not keep: how servers stood, and how a gate said what it found."""
+    """The state machine, with the servers' states and the gates' messages, which it does not keep."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
