@@ -64,7 +64,7 @@ class Refused(ValueError):
 class Program:
     """A module that runs in processes beside the gateway's, and the arguments of its preparation.
 
-    `most_bytes`: limit of memory; `most_more_bytes` counts on top of the loaded state. `seconds`: CPU time of a message.
+    `most_bytes`: limit of memory; `most_more_bytes`: on top of the loaded state. `seconds`: CPU time of a message.
     """
 
     module: str
