@@ -111,7 +111,7 @@ class Run:
         self._current, self._last = 0, -1
 
     def hear(self, event: Event, host: str) -> None:
-        """The host has come this far. AssertionError: this cannot follow, or must not; a mistake of ours."""
+        """Records how far the host has come. AssertionError: this cannot follow, or must not; a mistake of ours."""
         state = self.states[host]
         assert event == "lost" or state in BEFORE[event], f"{host} is {state} and then {event}"
         if event == "drained":

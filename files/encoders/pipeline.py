@@ -208,7 +208,7 @@ class Pipeline:
                     self._meter.note(f"thread {name} died: {died}")
 
     def _refuse(self, jobs: Sequence[Job]) -> None:
-        """The jobs, and all that wait where nobody comes any more, are answered."""
+        """Answers the jobs, and all that wait in queues without a reader, with an error."""
         with self._refusing:
             held = [*jobs, *_drained(self._raw), *_drained(self._encoded)]
             if "compute" in self._ended_stages:
@@ -226,7 +226,7 @@ class Pipeline:
 
 
 def _end(end_one: Callable[[], None], threads: Sequence[threading.Thread], is_hung: Callable[[], bool]) -> None:
-    """Every one of a stage's threads has been told to end and has, unless it hangs."""
+    """Tells each of a stage's threads to end, and waits for it unless it hangs."""
     for _ in threads:
         end_one()
     for thread in threads:

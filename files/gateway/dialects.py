@@ -249,7 +249,7 @@ class Writer(Protocol):
 
 
 async def answer(chat: Generation, writer: Writer) -> None:
-    """The model's answer is sent, as a stream or whole."""
+    """Sends the model's answer, as a stream or whole."""
     exchange, blocks, finish, has_begun = chat.request.exchange, Blocks(), "", False
     if chat.streams:
         exchange.last_words = writer.failure

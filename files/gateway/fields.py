@@ -136,13 +136,13 @@ class Fields:
         return Fields(value, where, self._ignored)
 
     def only(self, name: str, *accepted: object, because: str) -> None:
-        """The field is absent or has a value that changes nothing; every other is refused with the reason."""
+        """Accepts an absent field or a value that changes nothing; refuses every other with the reason."""
         value = self.value(name)
         if value is not None and not any(type(value) is type(choice) and bool(value == choice) for choice in accepted):
             raise FieldError(self.path(name), f"`{self.path(name)}`: {because}", "unsupported")
 
     def ignore(self, name: str, *accepted: object, because: str) -> None:
-        """The field is taken out: it asks for nothing that would give an answer another meaning.
+        """Drops the field, which does not change the meaning of an answer.
 
         Raises: FieldError where unknown fields are refused and the value asks for something.
         """

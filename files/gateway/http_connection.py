@@ -97,7 +97,7 @@ class Body:
         return self._chunks(data)
 
     def end(self) -> None:
-        """The connection has ended.
+        """Ends the connection.
 
         Raises: ProtocolError if the body has not.
         """

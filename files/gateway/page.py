@@ -42,7 +42,7 @@ class Row:
 
 
 async def page(gateway: Gateway, exchange: Exchange) -> None:
-    """A page, or the style of all, is sent. A form to try an endpoint goes to that endpoint instead.
+    """Sends a page, or the style sheet. A form to try an endpoint goes to that endpoint instead.
 
     Raises: ApiError for another method and a form of another site; a key that is none is told in the page, with 401.
     """

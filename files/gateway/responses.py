@@ -49,7 +49,7 @@ AT_ONCE = 64
 
 
 async def responses(request: Request) -> None:
-    """The model's response is sent."""
+    """Sends the model's response."""
     body: Any = request.body
     fields = request.fields()
     chat = translation(request, fields)
@@ -112,7 +112,7 @@ class _Items:
         """Of the draft's first item."""
 
     async def read(self, fields: Fields, pauses: Pauses) -> None:
-        """The input, a text or a list of items, is in the chat."""
+        """Adds the input, a text or a list of items, to the chat."""
         value, self._chat.names["messages"] = fields.value("input"), "input"
         if isinstance(value, str):
             return self._chat.message({"role": "user", "content": value}, "input")

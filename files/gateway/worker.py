@@ -153,14 +153,14 @@ def accepted(answer: memoryview) -> memoryview:
 
 
 def end(channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
-    """The process is gone."""
+    """Ends the process."""
     channel.close()
     process.kill()  # one that is dead keeps what it died of
     process.wait()
 
 
 def send(channel: socket.socket, message: bytes) -> None:
-    """The message is on its way."""
+    """Sends the message."""
     channel.sendall(LENGTH.pack(len(message)) + message)
 
 

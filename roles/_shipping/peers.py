@@ -96,7 +96,7 @@ class Board:
         self._turns: defaultdict[Key, BoundedSemaphore] = defaultdict(BoundedSemaphore)
 
     def note(self, name: str, files: Files, has_it: bool) -> None:
-        """A host has the files, or it has not."""
+        """Notes if a host has the files."""
         (set.add if has_it else set.discard)(self.having[files.key], name)
 
     def offer(self, sharing: Sharing, state: State) -> dict[str, Any] | None:

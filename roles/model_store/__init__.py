@@ -33,7 +33,7 @@ Decide = Callable[[Store], Iterator[PyinfraCommand]]
 
 
 def begin(mine: Slice) -> None:
-    """Every fetch the host does itself is under way, or done already."""
+    """Starts every fetch that the host does itself, unless it is done already."""
     wanted, settings = texts(mine), overridden(host, "model_store", Defaults())
     step(
         CachedFact(Accounts),
@@ -63,7 +63,7 @@ def begin(mine: Slice) -> None:
 
 
 def finish(mine: Slice) -> None:
-    """All weights are published, complete and checked."""
+    """Publishes all weights, complete and checked."""
     settings = overridden(host, "model_store", Defaults())
     published = CachedFact(Published, _arguments(mine))
     for weights in host.loop(mine.weights):
