@@ -190,7 +190,7 @@ class Batcher:
 
 
 def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
-    """Runs passes until every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or the pass's own."""
+    """Runs passes until every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or the pass's."""
     batcher = Batcher(launch, budget)
     for job in jobs:
         batcher.add(job)
