@@ -66,7 +66,7 @@ def files_of(host: Host, root: Path) -> Iterator[NamedFile]:
     for place, ca_file in (("registry", host.registry.ca_file), ("hub", host.hub.ca_file)):
         if ca_file:
             yield NamedFile(f"the CA of the {place}", ca_file, f"{place}.ca_file")
-    for name in ("nvidia", "docker", "toolkit"):
+    for name in ("system", "nvidia", "docker", "toolkit"):
         if mirror := getattr(host.mirrors, name):
             yield NamedFile(f"the signing key of the {name} mirror", mirror.key_file, f"mirrors.{name}.key_file")
     for place, secret in (("registry.key", host.registry.key), ("hub.token", host.hub.token)):

@@ -74,8 +74,13 @@ class AptMirror:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirrors:
-    """Other places for the three upstream apt repositories (air gap, company mirror)."""
+    """Other places for the three upstream apt repositories and the distribution's archive (air gap, company mirror).
 
+    `system` has the folders `debian` and `debian-security`, or `ubuntu`. With it apt on the host reads no other source
+    than these mirrors; files of other sources stay as they are.
+    """
+
+    system: AptMirror | None = None
     nvidia: AptMirror | None = None
     docker: AptMirror | None = None
     toolkit: AptMirror | None = None

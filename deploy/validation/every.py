@@ -16,6 +16,7 @@ from deploy.spec.surroundings import Surroundings
 from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
+from deploy.validation.bundled import bundled_problems
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
 from deploy.validation.daemon import daemon_problems
 from deploy.validation.default_gateway import with_default_gateway
@@ -49,6 +50,7 @@ from deploy.validation.sources import source_problems
 from deploy.validation.tenants import shared_prefixes, tenant_problems
 from deploy.validation.tool_calls import tool_notices
 from deploy.validation.traffic import traffic_problems
+from deploy.validation.unused import idle_gpus, mixed_pools
 from deploy.validation.weights import weights_problems
 
 
@@ -114,6 +116,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from hole_problems(host)
     yield from secret_problems(host)
     yield from source_problems(host)
+    yield from bundled_problems(host)
     yield from authority_problems(host, surroundings)
     yield from daemon_problems(host)
     yield from pair_problems(host)
@@ -166,6 +169,7 @@ def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     shown: list[Balancer | Https] = [*(balancer.balancer for balancer in fleet.balancers), *https]
     ending = filter(None, (certificate_notice(declared, surroundings) for declared in shown))
     opened = filter(None, map(open_notice, fleet.balancers))
+    sentences += mixed_pools(fleet.hosts)
     yield from dict.fromkeys([*sentences, *fleet.remarks, *opened, *ending, *surroundings.missing])
 
 
@@ -181,7 +185,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from runtime_notices(host)
-    yield from filter(None, [missing_switches(host)])
+    yield from filter(None, [missing_switches(host), idle_gpus(host)])
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))

@@ -19,6 +19,7 @@ from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra import together
 from roles._pyinfra.steps import Refuse, ask, has_failed, load
+from roles._shipping import bundle
 from roles.preflight.balancers import BalancerMachine, findings
 from roles.preflight.defaults import settings
 from roles.preflight.facts import About, Login, MachineHost
@@ -43,6 +44,8 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
         problems = findings(facts, mine, chosen, time.time())
     else:
         problems = judge(facts, mine, chosen, time.time())
+        if not facts.value("loaded") and (problem := bundle.kernel_refusal(mine, facts.value("kernel"))):
+            problems = [*problems, problem]
         for note in notes(facts, mine):
             host.log(f"{name}: {note}")
     _report(problems, name=name)

@@ -84,10 +84,11 @@ def crossings(pattern: str, forbidden: str, *except_in: str) -> list[str]:
 
 
 def test_deploy_imports_nothing_that_acts() -> None:
-    """No role, no rehearsal, no test; the command line alone hands the roles' knobs in, and what exports wrap."""
-    allowed = ("deploy/cli/knobs.py", "deploy/cli/rendered.py")
+    """No role, no rehearsal, no test; the command line alone hands in knobs and packages, and what exports wrap."""
+    allowed = ("deploy/cli/knobs.py", "deploy/cli/rendered.py", "deploy/cli/bundle.py")
     assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b", *allowed) == []
     assert crossings(r"deploy/cli/rendered\.py", r"(rehearsal|tests|inventories)\b") == []
+    assert crossings(r"deploy/cli/bundle\.py", r"(roles\b(?!\.bundled$)|rehearsal|tests|inventories)") == []
     assert crossings(r"deploy/cli/knobs\.py", r"(roles\.(?!_pyinfra\.settings)|rehearsal|tests|inventories)") == []
 
 
@@ -136,7 +137,7 @@ FLOORS = (
     ("planning",),
     ("rollout",),
     ("doctor", "monitoring"),  # a finding of the doctor is the remedy of an alert
-    ("linter", "reports", "exports"),
+    ("linter", "reports", "exports", "bundle"),
     ("migrate", "cost", "bench"),
     ("io",),
     ("cli",),
