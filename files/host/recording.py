@@ -14,7 +14,7 @@ from host.server import DoesNotServe, Server
 
 
 def record(server: Server, before: str, target: str, replay: dict[str, Any]) -> str:
-    """Why the LLM of `target` will be compared with nothing; empty once the answers of the one before are recorded.
+    """The reason why the LLM of `target` has nothing to be compared with; empty once earlier answers are recorded.
 
     Raises DoesNotServe where it serves and does not answer: nothing has changed then.
     """
