@@ -1,4 +1,4 @@
-"""How many hosts of a pool HAProxy sends requests to, as its own Prometheus exporter says, watched all the while."""
+"""Watches the number of hosts of a pool that HAProxy sends requests to, by its own Prometheus exporter."""
 
 from __future__ import annotations
 

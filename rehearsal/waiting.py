@@ -51,7 +51,7 @@ class Awaited(Protocol):
 
 
 def greets(address: str) -> bool:
-    """Whether an SSH server says its first word there."""
+    """True if an SSH server says its first word there."""
     with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1) as connection:
         return connection.recv(4) == b"SSH-"
     return False

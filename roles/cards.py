@@ -1,4 +1,4 @@
-"""How the GPUs of a host are cut, asked of nvidia-smi; and the refusals where somebody else looks after them. Pure.
+"""Partitions of a host's GPUs, asked of nvidia-smi; and the refusals where somebody else looks after them. Pure.
 
 `Driver(manage=False)` says that a card's settings belong to somebody else, its MIG mode and instances among them.
 Preflight refuses such a card before the first change; the role `mig` judges it again once the driver was verified.

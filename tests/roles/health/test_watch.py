@@ -88,7 +88,7 @@ class Host:
 
     @property
     def restarts(self) -> int:
-        """How often systemd was asked to restart the server."""
+        """Number of times that systemd was asked to restart the server."""
         return self.commands.count(["systemctl", "restart", "--no-block", "triton@main.service"])
 
 
