@@ -17,7 +17,7 @@ from deploy.catalog.connection_keys import (
     SWITCHES,
     TEXTS,
 )
-from deploy.catalog.names import offer
+from deploy.catalog.names import nearest, offer
 from deploy.inventory.reach import is_address, is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, kind_of, shortened
@@ -200,8 +200,16 @@ def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
                 where=key,
                 seen=f"`{key}`",
                 wanted="a setting of pyinfra's connection or operations; your own roles' keys begin with `own_`",
-                attempt=offer(key, READ) if _is_near(key) else f'"own_{key.lstrip("_")}"',
+                attempt=_instead(key),
             )
+
+
+def _instead(key: str) -> str:
+    """The key that was meant; for one near a password's, what stands in place of that password."""
+    if not _is_near(key):
+        return f'"own_{key.lstrip("_")}"'
+    near = nearest(key, READ)
+    return PASSWORDS.get(near, offer(key, READ))
 
 
 def _is_near(key: str) -> bool:

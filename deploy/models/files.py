@@ -125,7 +125,7 @@ def disk_needed_mib(
 
 
 def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
-    """The directory of each set of files of one host, by the files without a name: the first model's that has them.
+    """The directory of each set of files of one host, keyed by `_unnamed`: that of the first model with the files.
 
     The first and not the last, so that a model added below those that serve moves none of their files.
     """

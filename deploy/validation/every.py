@@ -50,6 +50,7 @@ from deploy.validation.sources import source_problems
 from deploy.validation.tenants import shared_prefixes, tenant_problems
 from deploy.validation.tool_calls import tool_notices
 from deploy.validation.traffic import traffic_problems
+from deploy.validation.unused import idle_gpus, mixed_pools
 from deploy.validation.weights import weights_problems
 
 
@@ -168,6 +169,7 @@ def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     shown: list[Balancer | Https] = [*(balancer.balancer for balancer in fleet.balancers), *https]
     ending = filter(None, (certificate_notice(declared, surroundings) for declared in shown))
     opened = filter(None, map(open_notice, fleet.balancers))
+    sentences += mixed_pools(fleet.hosts)
     yield from dict.fromkeys([*sentences, *fleet.remarks, *opened, *ending, *surroundings.missing])
 
 
@@ -183,7 +185,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from runtime_notices(host)
-    yield from filter(None, [missing_switches(host)])
+    yield from filter(None, [missing_switches(host), idle_gpus(host)])
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))

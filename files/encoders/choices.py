@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from . import attention, linear, plain, routing
+from . import attention, gated_steps, linear, plain, routing
 from .packing import Packed, form, pack
 
 SEQUENCES = attention.adapted(attention.sequences, plain)
@@ -36,6 +36,8 @@ class Kernels:
     attend: attention.Attention = SEQUENCES
     mix: attention.Mixing = attention.mixed_by_sequence
     """Attention of `Family.mixes`."""
+    gated: gated_steps.Steps = gated_steps
+    """The steps between products of `Family.mixes`."""
     activated: linear.Activated = TWO_STEPS
     """GELU of a projection."""
     rotated: linear.Rotated = THEN_ROTATED
@@ -81,6 +83,7 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = 
         kernels.mix = _first(
             kernels, "attention in windows", attention.mixings() if half else {}, kernels.mix, _mixing_agrees
         )
+        kernels.gated = _first(kernels, "gated steps", {"fused": fused_gated}, gated_steps, _gated_agree)
     kernels.steps = steps
     kernels.tiled = not mixes and any(note.startswith("attention own") for note in kernels.notes)
     if mixes:
@@ -99,6 +102,16 @@ def fused() -> plain.Steps:
     from . import fused
 
     return fused
+
+
+def fused_gated() -> gated_steps.Steps:
+    """The steps of gated networks in the Triton language.
+
+    Raises: ImportError where the Triton language is not installed.
+    """
+    from . import gated_kernels
+
+    return gated_kernels
 
 
 def own_products() -> Any:
@@ -182,6 +195,23 @@ def _steps_agree(steps: plain.Steps, device: str, dtype: torch.dtype) -> bool:
     return _near(got.narrow, wanted.narrow) and _near(got.wide, wanted.wide)
 
 
+def _gated_agree(steps: gated_steps.Steps, device: str, dtype: torch.dtype) -> bool:
+    x, y = _random(device, torch.float32, 5, 96), _random(device, dtype, 5, 96)
+    turns, positions = _random(device, torch.float32, 9, 96), torch.arange(5, device=device, dtype=torch.int32)
+    rms, centred = (gated_steps.Scale(x[0], 1e-5, is_centred) for is_centred in (False, True))
+    agreed = []
+    for after, norm, kind in ((None, centred, dtype), (rms, rms, torch.float32), (None, None, dtype)):
+        got, wanted = (way.add_scaled(y, x, after, norm, kind) for way in (steps, gated_steps))
+        agreed += [_near(got.narrow, wanted.narrow), _near(got.wide, wanted.wide)]
+    for norms in (None, (rms, rms)):
+        qkv = _random(device, dtype, 5, 7, 96)
+        wanted = gated_steps.turn(qkv.clone(), positions, turns, 3, norms)
+        agreed.append(_near(steps.turn(qkv, positions, turns, 3, norms), wanted))
+    for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
+        agreed.append(_near(steps.gate(y, activation), gated_steps.gate(y, activation)))
+    return all(agreed)
+
+
 def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dtype) -> bool:
     qkv = _random(device, dtype, 80, 3 * 2 * 64)
     texts = [np.zeros(3, np.int32), np.zeros(77, np.int32)]
@@ -195,10 +225,9 @@ def _mixing_agrees(mix: attention.Mixing, device: str, dtype: torch.dtype) -> bo
     room = form(texts)
     batch = Packed.of_row(torch.from_numpy(pack(texts, room, 0)).to(device), room)
     for head in (64, 128, 256):
-        query = _random(device, dtype, 80, 4, head)
-        key, value = _random(device, dtype, 80, 2, head), _random(device, dtype, 2, 80, head).transpose(0, 1)
+        query, key, value = _random(device, dtype, 80, 8, head).split((4, 2, 2), dim=1)
         for causal, window in ((True, 0), (False, 5), (False, 0)):
-            parts = (query, key, value.contiguous(), batch, causal, window)
+            parts = (query, key, value, batch, causal, window)
             if not _near(mix(*parts), attention.mixed_by_sequence(*parts)):
                 return False
     return True

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders import attention, choices, linear, plain, routing
+from encoders import attention, choices, gated_steps, linear, plain, routing
 from encoders.packing import Packed, form, pack
 
 pytestmark = [
@@ -155,3 +155,33 @@ def test_routing_all_tokens_to_one_pair_of_experts_works() -> None:
     up, down = (random(8, 3072, 768, dtype=torch.float16) * 0.03 for _ in range(2))
     wanted = routing.one_by_one(x, routing.route(x, router, 2), up, down)
     near(experts(x, mine, up, down), wanted, torch.float16)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_every_fused_step_of_gated_networks_equals_the_plain_one(dtype: torch.dtype) -> None:
+    fused = choices.fused_gated()
+    x, y = random(70, 1152, dtype=torch.float32), random(70, 1152, dtype=dtype)
+    weights = gated_steps.Scale(x[0], 1e-6, False), gated_steps.Scale(x[1], 1e-6, True)
+    for after, norm in ((None, weights[0]), (weights[0], weights[1]), (None, None)):
+        for kind in {dtype, torch.float32}:
+            got, wanted = (steps.add_scaled(y, x, after, norm, kind) for steps in (fused, gated_steps))
+            near(got.narrow, wanted.narrow, kind)
+            near(got.wide, wanted.wide, torch.float32)
+    for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
+        near(fused.gate(y, activation), gated_steps.gate(y, activation), dtype)
+
+
+@pytest.mark.parametrize("heads", [(16, 8, 128), (3, 1, 256), (12, 12, 64)])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_queries_and_keys_turn_as_in_the_plain_step_and_values_stay(
+    heads: tuple[int, int, int], dtype: torch.dtype
+) -> None:
+    queries, pairs, head = heads
+    qkv, turns = random(70, queries + 2 * pairs, head, dtype=dtype), random(40, head, dtype=torch.float32)
+    positions = torch.arange(70, device=DEVICE, dtype=torch.int32) % 40
+    norms = tuple(gated_steps.Scale(random(head, dtype=torch.float32), 1e-6, False) for _ in range(2))
+    for scales in (None, norms):
+        wanted = gated_steps.turn(qkv.clone(), positions, turns, queries, scales)
+        got = choices.fused_gated().turn(qkv.clone(), positions, turns, queries, scales)
+        near(got, wanted, dtype)
+        assert torch.equal(got[:, queries + pairs :], qkv[:, queries + pairs :])

@@ -29,7 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> int:
 
 @given(content=st.binary(max_size=400), size=st.integers(1, 90))
 def test_parts_are_small_and_rejoin_to_the_archive(content: bytes, size: int) -> None:
-    """Each is named by archive, number and hash, and its row says the same."""
+    """The name of a part has its archive, number and hash, and so has its row in the table."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(parts, "PART_BYTES", size)
         archive, into = Path(folder) / "archive", Path(folder) / "parts"
