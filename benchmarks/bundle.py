@@ -1,6 +1,6 @@
 """Seconds to make, verify and unpack a bundle, beside cp and sha256sum of the same bytes in the same call.
 
-    python -m benchmarks.bundle [MIB] [FOLDER]
+    python -m benchmarks.bundle [MIB] [--folder FOLDER]
 
 Files of a large and many of a middling size, random bytes, so that nothing is found twice. What a bundle is made of
 was fetched before: the network is left out, as it is for cp. Rounds take turns, and the median of each counts. The
@@ -9,6 +9,7 @@ bound is 1.5 times the slower of the two programs.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import statistics
 import subprocess
@@ -75,10 +76,19 @@ def measured(files: list[Path], work: Path, trust: EngineTrust) -> dict[str, flo
     }
 
 
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    words = argparse.ArgumentParser(prog="python -m benchmarks.bundle", description=__doc__.splitlines()[0])
+    words.add_argument("mib", type=int, nargs="?", default=2048, help="bytes of the files, in MiB")
+    words.add_argument("--folder", help="a folder on the disk to measure")
+    return words
+
+
 def main() -> int:
     """0 if all three are within the bound."""
-    mib = int(sys.argv[1]) if len(sys.argv) > 1 else 2048
-    with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else None) as folder:
+    chosen = parser().parse_args()
+    mib: int = chosen.mib
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
         work = Path(folder)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(work / "key")], check=True)
         files, trust = written(work / "files", mib), EngineTrust(key=str(work / "key"))

@@ -43,7 +43,6 @@ class Closed:
 def closed() -> Iterator[Closed]:
     """A bare machine, bundled for with a network and deployed to without one."""
     scene = Scene(fresh())
-    shutil.rmtree(BUNDLE, ignore_errors=True)
     home = PLACES.root / "home"
     home.mkdir(parents=True, exist_ok=True)
     operator = Operator(NUMBER, PLACES.root / "operator.log", home)
@@ -51,7 +50,7 @@ def closed() -> Iterator[Closed]:
     system = f"debian-{scene.machine.debian}"
     for words in ((f"--kernel={system}={kernel}",), ("--verify",)):
         ran = operator.python("-m", "deploy", "bundle", INVENTORY, str(BUNDLE), *words)
-        assert ran.code == 0, ran.output[-4000:]
+        assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}"[-4000:]
     contents = Contents.of_text((BUNDLE / "bundle.json").read_text())
     network.cut_off(Network(NUMBER))
     try:

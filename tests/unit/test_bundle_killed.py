@@ -55,7 +55,7 @@ def image() -> dict[str, bytes]:
 
 
 def order(port: int, directory: Path, trust: EngineTrust, digest: str, control: Path) -> Order:
-    """One host's image and model, from a registry and a hub on loopback."""
+    """The order of a host's image and model, from a registry and a hub on loopback."""
     planned: Slice = plan(**main(RERANKER)).slices[0]
     here = replace(planned.image, reference=f"127.0.0.1:{port}/some/image:tag", digest=f"sha256:{digest}")
     mine = replace(planned, image=here, hub=Hub(endpoint=f"http://127.0.0.1:{port}"), servers=())
