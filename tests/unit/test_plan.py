@@ -58,7 +58,7 @@ def test_forty_hosts_go_canary_first_then_in_quarters() -> None:
 
 
 def test_a_single_host_is_a_single_wave() -> None:
-    """The canary."""
+    """The only host is the canary."""
     assert plan().waves == (("h100-01",),)
 
 
