@@ -134,7 +134,7 @@ $(CLIENTS)-%/.ready: locks/requirements-clients-%.lock $(CLIENTS)/.ready
 	@touch $@
 
 clients: $(CLIENT_ENVIRONMENTS) ## 49 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
-	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
+	ENGINEHOUSE_CLIENTS_RUNTIME=$(RUNTIME) $(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
 # The extra `cells`: what plans and deploys, and Prefect beside it.
 CELLS := .cache/cells
