@@ -6,6 +6,7 @@ import click
 
 from deploy.cli.ask import ask
 from deploy.cli.bench import bench
+from deploy.cli.bundle import bundle
 from deploy.cli.check import check
 from deploy.cli.cost import cost
 from deploy.cli.doctor import doctor
@@ -51,6 +52,7 @@ VERBS = (
     top,
     monitoring,
     export,
+    bundle,
 )
 for verb in VERBS:
     main.add_command(verb)

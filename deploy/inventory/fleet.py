@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from deploy.catalog.names import offer
+from deploy.inventory.elsewhere import elsewhere
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
 from deploy.inventory.logins import login_problems, one_machine_twice
@@ -245,7 +246,7 @@ def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]
             where=key,
             seen=f"`{key}`",
             wanted="a key of the spec, <role>_settings, a key of pyinfra, or one that starts with `own_`",
-            attempt=offer(key, known),
+            attempt=elsewhere(key) or offer(key, known),
         )
         for key in strange
     ]

@@ -112,7 +112,7 @@ _READERS: dict[str, Callable[[str], object]] = {
 
 
 def _unreadable(path: Path, reader: Callable[[str], object]) -> str:
-    """Why the file cannot be used; empty when it can be read and holds something."""
+    """The reason why the file cannot be used; empty if it can be read and is not empty."""
     if not is_file(path):
         return "no such file"
     try:

@@ -45,7 +45,7 @@ class Engine:
         return self.renamed.get(option, option)
 
     def reason(self, name: str) -> str:
-        """Why an option has no place; empty where that was never read."""
+        """The reason why an option has no place; empty if it was never read."""
         base = name.split(".")[0]
         return self._reason(name) or self._reason(base) or self._reason(base.replace("--no-", "--", 1))
 

@@ -1,4 +1,4 @@
-"""Whether a new engine answers like the checkpoint it came from: asked on the control machine before it is signed.
+"""Compares a new engine's answers with its checkpoint's, on the control machine, before the engine is signed.
 
 Pure: it compares answers that a host made, greedily and with a fixed seed, with stored ones or with those of the
 checkpoint itself. Two engines of one checkpoint may differ in a late token (another kernel, another rounding); one that

@@ -26,6 +26,10 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
+    if not plain["bundle"]:
+        del plain["bundle"]
+    if plain["mirrors"]["system"] is None:
+        del plain["mirrors"]["system"]
     if not plain["pool"]:
         del plain["pool"], plain["traffic"]
     for image in (plain["image"], *(server["image"] for server in plain["servers"])):

@@ -48,7 +48,7 @@ class KVCache:
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """How one model is split. `tensor=0` is every GPU of its server, divided by `pipeline`.
+    """The split of a model over GPUs. `tensor=0` is every GPU of its server, divided by `pipeline`.
 
     `expert` splits the experts of a tensor-parallel group among its GPUs, so it divides `tensor`; 0 leaves it to the
     release's default.

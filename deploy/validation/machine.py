@@ -42,6 +42,9 @@ DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
+OTHER_RELEASE = re.compile(r"(debian|ubuntu)-(1[4-9]|[2-9][0-9])(\.(04|10))?")
+"""Another release of a known system by its right name: no slip of the pen, so that no near one is offered."""
+
 
 def machine_problems(host: Host) -> Iterator[Refusal]:
     """A refusal for each mistake in the declared machine and in what is installed straight on it."""
@@ -71,7 +74,9 @@ def _system(host: Host) -> Iterator[Refusal]:
             where="machine.os",
             seen=repr(host.machine.os),
             wanted=f"one of {', '.join(SYSTEMS)}",
-            attempt=offer(host.machine.os, SYSTEMS),
+            attempt=f"known: {', '.join(sorted(SYSTEMS))}"
+            if OTHER_RELEASE.fullmatch(host.machine.os)
+            else offer(host.machine.os, SYSTEMS),
         )
     flavour = host.machine.kernel_flavour
     if len(flavour) > 64 or not FLAVOUR.fullmatch(flavour):
@@ -117,7 +122,9 @@ def _gpu(host: Host) -> Iterator[Refusal]:
     elif row is None:
         yield refuse(
             "unknown-gpu",
-            f"GPU {name} is not in the catalog",
+            f"GPU {name} is not in the catalog"
+            if name
+            else "a machine without a GPU is declared, and every server has one",
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB",
@@ -130,7 +137,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a card of an x86_64 machine",
-            attempt=offer(name, X86),
+            attempt=f"known: {', '.join(X86)}",
         )
 
 

@@ -164,7 +164,7 @@ class ModelSettings:
 
     @property
     def no_guide(self) -> str:
-        """Why an answer cannot be held to a schema; "" where it can."""
+        """The reason why an answer cannot be held to a schema; "" if it can."""
         if self.is_harmony:
             return "this model writes in channels, which a schema for the whole answer would keep it from"
         return "" if self.guided_decoding else "this model is served without guided decoding (`guided_decoding`)"

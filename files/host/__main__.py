@@ -32,7 +32,7 @@ PROGRAMS = {
     "publish": "host.publish",
     "pull": "host.pull",
     "swap": "host.swap",
-    "tell": "host.tell",
+    "tell": "host.server_report",
     "traffic": "host.traffic.main",
     "undo": "host.undo",
     "watch": "host.watch",

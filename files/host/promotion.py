@@ -39,7 +39,7 @@ def pending(place: Path, model: str) -> dict[str, Any]:
 
 
 def refusal(compared: dict[str, Any]) -> str:
-    """Why the verdict keeps a release from serving; empty where it does not."""
+    """The reason of the verdict that keeps a release from serving; empty if none does."""
     if not compared or compared["is_good"]:
         return ""
     return "\n".join(["it does not answer as before", comparison.sentence(compared), *compared["details"]])

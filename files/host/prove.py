@@ -38,11 +38,11 @@ PROMPT = "The boiler of a steam engine"
 
 
 class NotServing(Exception):
-    """Why this release is not taken into service."""
+    """The release does not serve, with the reason."""
 
 
 class NoRoom(NotServing):
-    """Clients have filled the queue before us; who has clients serves."""
+    """Clients have filled the queue; a server with that many clients counts as serving."""
 
 
 def main(arguments: list[str]) -> int:

@@ -115,7 +115,7 @@ class FollowSwap(units.Follow):
 
 
 def swap_seconds(change_seconds: int, settings: Defaults, instead_of: int = 0) -> int:
-    """How long a swap may take: stop and start, both again to put back, and once for each server that makes room.
+    """Seconds that a swap may take: stop and start, both again to put back, and once for each server that makes room.
 
     The plan knows those no more; they are given this server's `change_seconds`.
     """

@@ -42,7 +42,7 @@ def gateway(made: Plan) -> GatewaySlice:
 
 
 def test_a_host_without_a_gateway_is_what_it_was() -> None:
-    """Not a word of it in the slice, so digests of older inventories stay."""
+    """The slice has no field of it, so digests of older inventories stay."""
     assert "gateway" not in plan().slices[0].to_json()
 
 
@@ -153,8 +153,8 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
         "sure": Alias(models={"gpt-oss-20b": 1}, fallback="small"),
     }
     made = plan(gateway=Gateway(aliases=aliases), **main(GPT_OSS, small))
-    (told,) = [settings(mine, gateway(made))["aliases"] for mine in made.slices]
-    assert told == {
+    (written,) = [settings(mine, gateway(made))["aliases"] for mine in made.slices]
+    assert written == {
         "chat": {"shares": {"gpt-oss-20b": 95, "small": 5}, "sticky": "key"},
         "sure": {"model": "gpt-oss-20b", "fallback": "small"},
     }
@@ -162,7 +162,7 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
 
 
 def test_an_alias_without_weights_is_what_it_was() -> None:
-    """Not a word of splits in the slice, so digests of older inventories stay."""
+    """The slice has no field of splits, so digests of older inventories stay."""
     (alias, *_) = plan(gateway=Gateway()).slices[0].to_json()["gateway"]["aliases"]
     assert alias == {"name": "nomic:query", "models": ("nomic",), "task": "search_query", "adapter": ""}
 

@@ -1,4 +1,4 @@
-"""What an engine has said so far, cut into the events of a stream: what is new of each sequence, and how it ended."""
+"""An engine's output, cut into the events of a stream: the new tokens of each sequence, and how it ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNFINISHED = "\ufffd"
 
 @dataclass
 class Event:
-    """What is new of one sequence. `finish_reason` is "" before its last event, whose counts are those of the end.
+    """The new part of a sequence. `finish_reason` is "" before the last event, which has the final counts.
 
     `logprobs` has an entry for each of `ids`: (its own, [(id, logprob) of the alternatives, the likeliest first]).
     """
@@ -27,7 +27,7 @@ class Event:
     cumulative_logprob: float = 0.0
 
     def and_then(self, later: Event) -> Event:
-        """Both as one: what is new since before the first, ended as the later one ended."""
+        """Both events as one, which ends as the later one ends."""
         both = {"text": self.text + later.text, "ids": self.ids + later.ids}
         return replace(later, **both, logprobs=self.logprobs + later.logprobs)
 
@@ -38,10 +38,10 @@ class Text:
     def __init__(self, stops: Several[str] = ()) -> None:
         self._stops, self._sent = [stop for stop in stops if stop], 0
         self.stop = ""
-        """The stop string that has ended it."""
+        """The stop string that ended the text."""
 
     def add(self, text: str, is_last: bool) -> str:
-        """What may be sent now; `text` is all of it."""
+        """The part that may be sent now; `text` is the whole text so far."""
         if self.stop:
             return ""
         hits = [(place, stop) for stop in self._stops if (place := text.find(stop, self._sent)) >= 0]
@@ -53,7 +53,7 @@ class Text:
         return new
 
     def _held(self, text: str) -> int:
-        """Characters at the end that may be how a stop string begins, or half a character."""
+        """Number of characters at the end that may begin a stop string, or are half a character."""
         half = len(text) - len(text.rstrip(UNFINISHED))
         unsent = text[self._sent : len(text) - half]
         longest = max((len(stop) for stop in self._stops), default=0)
@@ -64,7 +64,7 @@ class Text:
 
 
 class Sequence:
-    """One sequence of a request, told as events."""
+    """A sequence of a request, as events."""
 
     def __init__(self, number: int, stops: Several[str], most: int, alternatives: int | None, echoed: str = "") -> None:
         self._number, self._text, self._most, self._alternatives = number, Text(stops), most, alternatives
@@ -72,7 +72,7 @@ class Sequence:
         self.is_finished = False
 
     def tell(self, output: Any, is_last: bool) -> Event | None:
-        """What is new in TensorRT-LLM's CompletionOutput; None if that is nothing."""
+        """The new part of TensorRT-LLM's CompletionOutput; None if there is none."""
         if self.is_finished:
             return None
         text = self._text.add(output.text, is_last or bool(output.finish_reason))
@@ -84,7 +84,7 @@ class Sequence:
         return event if event.text or event.ids or event.finish_reason else None
 
     def _finish(self, event: Event, output: Any, is_last: bool) -> None:
-        """TensorRT-LLM gives the reason of the sequence that ended last; the others ended by length, or stopped."""
+        """Sets the finish reason. TensorRT-LLM gives that of the last sequence; others ended by length, or stopped."""
         reason, stopped_by = output.finish_reason or "", output.stop_reason
         if self._text.stop:
             reason, stopped_by = "stop", self._text.stop
@@ -100,16 +100,18 @@ class Sequence:
         event.cumulative_logprob = output.cumulative_logprob or 0.0
 
     def _probable(self, output: Any, count: int) -> list[tuple[float, list[tuple[int, float]]]]:
-        told = output.logprobs[self._probabilities : self._probabilities + count]
+        logprobs = output.logprobs[self._probabilities : self._probabilities + count]
         ids = output.token_ids[self._probabilities : self._probabilities + count]
-        self._probabilities += len(told)
-        return [_probability(entry, token, self._alternatives or 0) for token, entry in zip(ids, told, strict=False)]
+        self._probabilities += len(logprobs)
+        return [
+            _probability(entry, token, self._alternatives or 0) for token, entry in zip(ids, logprobs, strict=False)
+        ]
 
 
 def _probability(entry: Any, token: int, count: int) -> tuple[float, list[tuple[int, float]]]:
-    """A bare number is the token's own; else each candidate's by its id."""
+    """The token's log-probability and the likeliest candidates; a bare number is the token's own."""
     if not isinstance(entry, dict):
         return float(entry), []
-    known = {candidate: float(getattr(found, "logprob", found)) for candidate, found in entry.items()}
+    known = {candidate: float(getattr(value, "logprob", value)) for candidate, value in entry.items()}
     likeliest = sorted(known.items(), key=lambda pair: -pair[1])
     return known.get(token, float("-inf")), likeliest[:count]

@@ -1,6 +1,6 @@
 """pyinfra as it is typed, counted: what it asked or told hosts, and the CPU seconds of its own process.
 
-    python -m benchmarks.counted INVENTORY deploy.py -y
+    python -m benchmarks.pyinfra_counters INVENTORY deploy.py -y
 
 The counts are the last line of what it prints, as JSON. The shell that holds a host's lock is not counted.
 """

@@ -1,4 +1,4 @@
-"""How a server stands, told by its host: what a gate asks before and after a wave."""
+"""A host's report of its servers' state, which a gate reads before and after a wave."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from host import places, systemd, tell
+from host import places, server_report, systemd
 from host.server import Server
 from tests.roles.web import Answer, Request, serving
 
@@ -40,7 +40,7 @@ def status_of(server: Server, answer: Answer = RIGHT, asks: bool = True, **of_sy
         settings = {"address": "127.0.0.1", "http_port": port, "metrics_port": port, "restricted_header": "key"}
         served = settings | {"start_seconds": 5, "models": [EMBED]}
         (places.release("new") / "server.json").write_text(json.dumps(served))
-        return tell.stand(server, asks)
+        return server_report.stand(server, asks)
 
 
 def test_a_server_that_answers_has_no_problem(server: Server) -> None:
@@ -67,7 +67,7 @@ def test_a_server_that_does_not_run_is_not_asked(
     server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(systemd, "show", lambda *_: {"ActiveState": "failed", "InvocationID": ""})
-    assert tell.main(["--ask", "main", "never-had"]) == 0
+    assert server_report.main(["--ask", "main", "never-had"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["server"], line["release"], line["active"]) for line in lines] == [
         ("main", "new", "failed"),

@@ -1,4 +1,4 @@
-"""Tells how servers of this host stand: what each serves, since which start, and if its models answer.
+"""Reports the state of this host's servers: what each serves, since which start, and if its models answer.
 
     host tell SERVER…          what each serves; asks no model anything
     host tell --ask SERVER…    and asks every model its question, as `prove` asks it
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 def stand(server: Server, asks: bool) -> dict[str, Any]:
-    """How one server stands; one that this host never had serves nothing."""
+    """The state of a server; a server that this host never had serves nothing."""
     unit = systemd.show(server.unit, "ActiveState", "InvocationID")
     record: dict[str, Any] = {"server": server.name, "release": server.release("current")}
     record |= {"active": unit["ActiveState"], "invocation": unit["InvocationID"]}
@@ -44,7 +44,7 @@ def stand(server: Server, asks: bool) -> dict[str, Any]:
 
 
 def verdict(server: Server) -> dict[str, Any]:
-    """How the last swap ended; empty where there was none."""
+    """The verdict of the last swap; empty if there was none."""
     with contextlib.suppress(OSError, ValueError):
         return dict(json.loads((server.place / "verdict.json").read_text()))
     return {}

@@ -18,29 +18,29 @@ from deploy.topology.mutual import reached
 from deploy.validation.gateway import seen_from_outside, spoken_to, taken_ports
 
 
-def gateway_others_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each mistake in what a gateway names beside its own host, and in what it reaches there."""
-    asked: dict[str, Host] = {}
+def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) for each mistake in a gateway's `others`, and in the models that it reaches there."""
+    reached_hosts: dict[str, Host] = {}
     for host in fleet.hosts:
         for problem in _names(host, fleet):
             yield host.name, problem
         others = reached(host, fleet.hosts)
-        asked |= {other.name: other for other in others}
+        reached_hosts |= {remote.name: remote for remote in others}
         if others and not is_reachable(address_of(host)):
             yield host.name, _no_address(host, "the hosts that its gateway sends to see this one come from")
         for problem in _models(host, others):
             yield host.name, problem
-    for other in asked.values():
-        for problem in _of_reached(other, bool(fleet.monitors)):
-            yield other.name, problem
-        for server in other.servers:
+    for remote in reached_hosts.values():
+        for problem in _of_reached(remote, bool(fleet.monitors)):
+            yield remote.name, problem
+        for server in remote.servers:
             for model in server.models:
-                yield from ((other.name, problem) for problem in spoken_to(server.name, model))
+                yield from ((remote.name, problem) for problem in spoken_to(server.name, model))
 
 
 def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
-    serving = [other for other in fleet.hosts if other.servers and not other.farm]
-    known = sorted({name for other in serving for name in (other.name, other.pool) if name})
+    serving = [remote for remote in fleet.hosts if remote.servers and not remote.farm]
+    known = sorted({name for remote in serving for name in (remote.name, remote.pool) if name})
     for name in host.gateway.others if host.gateway else ():
         if name not in known:
             yield refuse(
@@ -55,24 +55,24 @@ def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
 
 def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
     own = {model.name: (host.name, model) for server in host.servers for model in server.models}
-    for other in others:
-        for server in other.servers:
+    for remote in others:
+        for server in remote.servers:
             for model in server.models:
                 if model in server.beside:
-                    yield _beside_elsewhere(model, other, server.name)
+                    yield _beside_elsewhere(model, remote, server.name)
                     continue
                 if isinstance(model, LLM) and model.name not in own:
-                    yield _no_tokenizer(model, other)
+                    yield _no_tokenizer(model, remote)
                     continue
-                place, known = own.setdefault(model.name, (other.name, model))
+                place, known = own.setdefault(model.name, (remote.name, model))
                 if _asked_for(model) != _asked_for(known):
-                    yield _two_models(model, place, other, server.name)
+                    yield _two_models(model, place, remote, server.name)
                 if host.gateway and model.name in host.gateway.aliases:
                     yield refuse(
                         "alias-of-a-model",
-                        f"{model.name} is the name of a model of {other.name} already",
+                        f"{model.name} is the name of a model of {remote.name} already",
                         where=f'gateway.aliases["{model.name}"]',
-                        seen=f"an alias, and {other.name} in others",
+                        seen=f"an alias, and {remote.name} in others",
                         wanted="a name that no model has",
                         attempt="another name, or none",
                     )
@@ -94,25 +94,25 @@ def _beside_elsewhere(model: Model, remote: Host, server: str) -> Refusal:
     )
 
 
-def _no_tokenizer(model: Model, other: Host) -> Refusal:
+def _no_tokenizer(model: Model, remote: Host) -> Refusal:
     return refuse(
         "gateway-without-weights",
-        f"the gateway sends to {model.name} of {other.name}, whose tokenizer is not on the gateway's host",
+        f"the gateway sends to {model.name} of {remote.name}, whose tokenizer is not on the gateway's host",
         where="gateway.others",
         seen=f"{model.name}, an LLM that this host does not serve",
         wanted="hosts whose LLMs this host serves too; embedders and rerankers may be anywhere",
-        attempt=f"the Gateway on a host that serves {model.name}; or take {other.name} and its pool out of others",
+        attempt=f"the Gateway on a host that serves {model.name}; or take {remote.name} and its pool out of others",
     )
 
 
-def _two_models(model: Model, place: str, other: Host, server: str) -> Refusal:
+def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
     return refuse(
         "one-name-two-models",
-        f"{model.name} is one model on {place} and another on {other.name}",
+        f"{model.name} is one model on {place} and another on {remote.name}",
         where="gateway.others",
-        seen=f"other weights, adapters or another length in {model_at(server, model.name)} of {other.name}",
+        seen=f"other weights, adapters or another length in {model_at(server, model.name)} of {remote.name}",
         wanted="the same model: the gateway sends a request to either host",
-        attempt=f'another name for one of them, "{model.name}-2"; or take {other.name} and its pool out of others',
+        attempt=f'another name for one of them, "{model.name}-2"; or take {remote.name} and its pool out of others',
     )
 
 

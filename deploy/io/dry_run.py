@@ -1,6 +1,6 @@
 """Prepares a verb as `pyinfra --dry` does, and prints as JSON what each host would see; nothing is changed on any host.
 
-A process of its own (`python -m deploy.io.looking VERB INVENTORY WORDS`; deploy/io/drift.py starts it): pyinfra_cli
+A process of its own (`python -m deploy.io.dry_run VERB INVENTORY WORDS`; deploy/io/drift.py starts it): pyinfra_cli
 replaces the sockets and threads of the process that imports it, and has to be imported first.
 """
 
@@ -44,7 +44,7 @@ class Said(logging.Handler):
         self.archive = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps a warning, or findings, under the host they are of; and what is told of the doctor's archive."""
+        """Keeps a warning, or findings, under their host, and the path of the doctor's archive."""
         if archive := getattr(record, "told", {}).get("archive"):
             self.archive = archive
         elif (fields := getattr(record, "told", {})).get("findings") is not None:

@@ -1,4 +1,4 @@
-"""BitTorrent among the hosts of one plan: the session, whom it may talk to, how fast, and who sent what is wrong.
+"""BitTorrent among the hosts of one plan: the session, its peers, its speed, and the senders of corrupt pieces.
 
 The only module of the programs that needs more than the standard library: libtorrent 2.0, as Debian and Ubuntu package
 it (python3-libtorrent). Peers are those the run names. There is no tracker, no DHT, no discovery, no port mapping and
@@ -60,11 +60,11 @@ BLOCKED = 1
 DIRECT = lt.torrent_flags.paused | lt.torrent_flags.auto_managed | lt.torrent_flags.disable_pex
 
 
-class SwarmBroke(Exception):
+class SessionBroke(Exception):
     """Peers cannot be reached: the port is taken, or the torrent is none."""
 
 
-class DiskBroke(SwarmBroke):
+class DiskBroke(SessionBroke):
     """A file could not be written or read."""
 
 
@@ -80,7 +80,7 @@ class Progress:
     """What an earlier session left is being read; nothing is asked for meanwhile."""
 
 
-class Swarm:
+class TorrentSession:
     """A torrent, shared with `peers`: "address:port" to the name of that host in messages."""
 
     def __init__(self, here: str, peers: dict[str, str], bytes_per_second: int = 0) -> None:
@@ -122,7 +122,7 @@ class Swarm:
         self._add(parameters, folder)
 
     def resume_data(self, seconds: int) -> bytes:
-        """The state that a session of another process goes on from. Raises `SwarmBroke` if it does not come in time."""
+        """The state that a later process resumes from. Raises `SessionBroke` if it does not come in time."""
         self.torrent.save_resume_data(lt.torrent_handle.save_info_dict)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -130,8 +130,8 @@ class Swarm:
                 if isinstance(alert, lt.save_resume_data_alert):
                     return bytes(lt.write_resume_data_buf(alert.params))
                 if isinstance(alert, lt.save_resume_data_failed_alert):
-                    raise SwarmBroke(alert.message())
-        raise SwarmBroke("libtorrent does not say where it is")
+                    raise SessionBroke(alert.message())
+        raise SessionBroke("libtorrent does not say where it is")
 
     def _add(self, parameters: lt.add_torrent_params, folder: Path) -> None:
         parameters.save_path = str(folder)
@@ -157,7 +157,7 @@ class Swarm:
         return any(not peer.flags & lt.peer_info.seed for peer in seen)
 
     def progress(self) -> Progress:
-        """How far this host is."""
+        """The progress of this host."""
         status = self.torrent.status()
         return Progress(
             status.total_wanted_done,
@@ -188,7 +188,7 @@ class Swarm:
         return list(self.session.pop_alerts())
 
     def heed(self, seconds: float) -> list[str]:
-        """Hosts that nothing more is taken from since the last call. Waits for `seconds`. Raises `SwarmBroke`.
+        """Hosts that nothing more is taken from since the last call. Waits for `seconds`. Raises `SessionBroke`.
 
         Each sent a piece that does not verify, or a part of one. libtorrent 2.0 gives up a host at once when it knows
         that its block is the wrong one, and also when several pieces failed that it had a part in.
@@ -198,7 +198,7 @@ class Swarm:
             if isinstance(alert, lt.file_error_alert):
                 raise DiskBroke(alert.message())
             if isinstance(alert, FATAL):
-                raise SwarmBroke(alert.message())
+                raise SessionBroke(alert.message())
             self.is_flushed = self.is_flushed or isinstance(alert, lt.cache_flushed_alert)
             if is_ban(alert):
                 caught.add(self.names.get(alert.ip[0], alert.ip[0]))

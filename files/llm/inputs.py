@@ -1,4 +1,4 @@
-"""What a request asks for: its tensors as plain values, judged as far as no engine is needed for it.
+"""The input tensors of a request as plain values, validated as far as that needs no engine.
 
 Nothing is ignored: an input that this module does not know is a `Mistake`.
 """
@@ -18,22 +18,22 @@ GUIDES = {
     "ebnf_grammar": "grammar",
     "structural_tag": "structural_tag",
 }
-"""A guide's type, and what TensorRT-LLM's GuidedDecodingParams calls it."""
+"""A guide's type, and its name in TensorRT-LLM's GuidedDecodingParams."""
 OURS = ("stop", "logprobs", "exclude_input_from_output")
-"""Sampling inputs that the engine is not given as they are."""
+"""Sampling inputs that are not handed to the engine as they are."""
 
 
 class Mistake(Exception):
-    """The request cannot be meant so; the client has to change it."""
+    """The request is wrong; the client has to change it."""
 
 
 class Unsupported(Exception):
-    """The request is in order, and what this release of TensorRT-LLM or this model has cannot answer it."""
+    """The request is in order, but this release of TensorRT-LLM or this model cannot answer it."""
 
 
 @dataclass
-class Asked:
-    """One request.
+class LlmRequest:
+    """A request to an LLM.
 
     `sampling` holds the fields of TensorRT-LLM's SamplingParams that the request names. `stops` are strings that end
     the text. `logprobs` is how many alternatives a token's probability comes with, None for no probabilities at all.
@@ -52,30 +52,30 @@ class Asked:
     wants: frozenset[str] = field(default_factory=frozenset)
 
 
-def read(tensors: Iterable[Any]) -> Asked:
+def read(tensors: Iterable[Any]) -> LlmRequest:
     """The request with these input tensors. Raises `Mistake`."""
-    given = {name: _values(name, tensor) for tensor in tensors for name in [tensor.name()]}
+    values = {name: _values(name, tensor) for tensor in tensors for name in [tensor.name()]}
     sampling = {
-        name.removeprefix(SAMPLING): given.pop(name) for name in [name for name in given if name.startswith(SAMPLING)]
+        name.removeprefix(SAMPLING): values.pop(name) for name in [name for name in values if name.startswith(SAMPLING)]
     }
     stops, logprobs, excluded = (sampling.pop(name, None) for name in OURS)
-    text, ids = given.pop("text_input", None), given.pop("prompt_token_ids", None)
-    asked = Asked(
+    text, ids = values.pop("text_input", None), values.pop("prompt_token_ids", None)
+    request = LlmRequest(
         prompt=_prompt(text, ids),
         sampling=_sampled(sampling),
         stops=[stop for stop in stops or [] if stop],
         echoed=text[0] if text and not excluded else "",
         logprobs=logprobs,
-        streaming=bool(given.pop("streaming", False)),
-        guide=_guide(given.pop("guided_decoding_guide_type", ""), given.pop("guided_decoding_guide", "")),
-        adapter=given.pop("lora_name", ""),
-        salt=given.pop("cache_salt", ""),
-        wants=frozenset(name.removeprefix("return_") for name in list(given) if _is_wish(name) and given.pop(name)),
+        streaming=bool(values.pop("streaming", False)),
+        guide=_guide(values.pop("guided_decoding_guide_type", ""), values.pop("guided_decoding_guide", "")),
+        adapter=values.pop("lora_name", ""),
+        salt=values.pop("cache_salt", ""),
+        wants=frozenset(name.removeprefix("return_") for name in list(values) if _is_wish(name) and values.pop(name)),
     )
-    unknown = [name for name in given if not _is_wish(name)]
+    unknown = [name for name in values if not _is_wish(name)]
     if unknown:
         raise Mistake(f"{', '.join(unknown)}: no input of this model")
-    return asked
+    return request
 
 
 def _is_wish(name: str) -> bool:

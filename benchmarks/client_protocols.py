@@ -31,7 +31,7 @@ Answer = np.ndarray | str
 
 
 class Fault(Exception):
-    """Why a request is lost, in words. `pieces`: of a stream, those that came before, the first at `first` by the
+    """The reason why a request is lost. `pieces`: of a stream, those that came before, the first at `first` by the
     monotonic clock. `is_end`: the stream ended under it, so no model said anything wrong."""
 
     def __init__(self, reason: str, pieces: int = 0, first: float = 0.0, is_end: bool = False) -> None:
@@ -142,7 +142,7 @@ class Client:
 
 
 def differs(first: Answer, answer: Answer) -> str:
-    """How an answer differs from the first one of its question; empty where it is the same."""
+    """The difference between an answer and the first one to its question; empty if there is none."""
     if isinstance(first, str) and isinstance(answer, str):
         at = next(
             (n for n, (a, b) in enumerate(zip(first, answer, strict=False)) if a != b), min(len(first), len(answer))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from host import loose, places
+from host import places, superseded_programs
 from tests.roles.cleanup.spares import Host
 
 UNIT = "[Service]\nExecStart=/usr/bin/python3 {programs}/swap.py swap %i\n"
@@ -18,7 +18,7 @@ UNIT = "[Service]\nExecStart=/usr/bin/python3 {programs}/swap.py swap %i\n"
 def old(host: Host) -> Host:
     """A host that the version before deployed to, with everything brought over but what a test leaves."""
     places.PROGRAMS.mkdir()
-    for name in (*loose.NAMES, "patient-apt", "prepare.sh"):
+    for name in (*superseded_programs.NAMES, "patient-apt", "prepare.sh"):
         (places.PROGRAMS / name).write_text("")
     write(places.UNITS / "triton@.service", "[Service]\nExecCondition=/usr/bin/python3 /x/host swap recover %i\n")
     return host
@@ -32,7 +32,7 @@ def write(path: Path, text: str) -> None:
 
 def left() -> set[str]:
     """Loose Python programs that are there."""
-    return {path.name for path in places.PROGRAMS.iterdir()} & set(loose.NAMES)
+    return {path.name for path in places.PROGRAMS.iterdir()} & set(superseded_programs.NAMES)
 
 
 def test_once_nothing_names_them_they_are_removed_and_shell_stays(old: Host) -> None:
@@ -43,7 +43,7 @@ def test_once_nothing_names_them_they_are_removed_and_shell_stays(old: Host) -> 
 def test_they_are_listed_before(old: Host, capsys: pytest.CaptureFixture[str]) -> None:
     old.call("list")
     assert "swap.py: a program of an earlier version, and no unit starts it any more" in capsys.readouterr().out
-    assert left() == set(loose.NAMES)
+    assert left() == set(superseded_programs.NAMES)
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,19 @@ def test_they_are_listed_before(old: Host, capsys: pytest.CaptureFixture[str]) -
     [
         lambda host: places.UNITS / "enginehouse-swap@.service",
         lambda host: places.UNITS / "enginehouse-swap@.service.d/52-enginehouse-gate.conf",
-        lambda host: loose.TRANSIENT / "enginehouse-undo-docker.service",
+        lambda host: superseded_programs.TRANSIENT / "enginehouse-undo-docker.service",
         lambda host: places.SETTINGS / "undo/units-triton/0",
-        lambda host: loose.PROCESSES / "17/cmdline",
+        lambda host: superseded_programs.PROCESSES / "17/cmdline",
     ],
     ids=["a unit", "a drop-in", "a timer that takes back", "a unit that would be taken back", "a process"],
 )
 def test_all_of_them_stay_while_one_is_named_by(old: Host, where: Callable[[Host], Path]) -> None:
     write(where(old), UNIT)
     old.call()
-    assert left() == set(loose.NAMES)
+    assert left() == set(superseded_programs.NAMES)
 
 
 def test_they_stay_while_a_server_does_not_serve(old: Host) -> None:
     old.active = "failed"
     old.call()
-    assert left() == set(loose.NAMES)
+    assert left() == set(superseded_programs.NAMES)
