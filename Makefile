@@ -62,8 +62,8 @@ rehearse-down: $(READY) ## remove the rehearsal machines, their services, networ
 	$(RUN)/python -m rehearsal.rehearse --down
 
 # What travels to a machine that has a GPU and reaches nothing, and the command to type there.
-real-h100: $(TESTREADY) rehearsal-packages ## prepare the whole path on a real GPU: parts of 28 MB at most in build/real-gpu
-	$(RUN)/python -m rehearsal.real_gpu.parts
+real-h100: $(TESTREADY) rehearsal-packages ## prepare the whole path on a real GPU: parts of 28 MB at most in build/real-gpu; PARTS=--vllm: vLLM too
+	$(RUN)/python -m rehearsal.real_gpu.parts $(PARTS)
 
 lint: $(TESTREADY) ## what a reviewer would check first
 	$(RUN)/ruff check .
@@ -134,7 +134,7 @@ $(CLIENTS)-%/.ready: locks/requirements-clients-%.lock $(CLIENTS)/.ready
 	@touch $@
 
 clients: $(CLIENT_ENVIRONMENTS) ## 49 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
-	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
+	ENGINEHOUSE_CLIENTS_RUNTIME=$(RUNTIME) $(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
 # The extra `cells`: what plans and deploys, and Prefect beside it.
 CELLS := .cache/cells
