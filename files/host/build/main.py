@@ -221,7 +221,7 @@ class Build:
         return container.options(self.settings, self.staging, list(read_only))
 
     def answer(self, model: list[str], stage: str) -> None:
-        """answers.jsonl, or reference.jsonl of the checkpoint, is in the staging directory."""
+        """Writes answers.jsonl, or the checkpoint's reference.jsonl, into the staging directory."""
         name = "reference.jsonl" if stage == "reference" else "answers.jsonl"
         argv = ["python3", str(REPLAY), *model, "--prompts", str(self.work / "prompts.jsonl")]
         if stage == "replay" and self.replay.get("tasks"):
