@@ -27,7 +27,7 @@ class Rotation:
     """Looks at which a balancer did not answer."""
 
     def add(self, hosts_in: dict[str, int]) -> None:
-        """A look at one balancer."""
+        """Adds a reading of one balancer."""
         self.looks += 1
         self.least = {pool: min(count, self.least.get(pool, count)) for pool, count in hosts_in.items()}
 

@@ -27,7 +27,7 @@ ANSWER_SECONDS = 10
 
 
 class Awaited(Protocol):
-    """Questions to a machine that does not come up; which kinds of machine there are is not known here."""
+    """The interface of a machine that does not come up; it hides the kind of the machine."""
 
     @property
     def name(self) -> str:

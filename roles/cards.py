@@ -41,7 +41,7 @@ class GpuState:
 
     @property
     def cut(self) -> str:
-        """Its instances, or the mode, in words for a refusal."""
+        """The GPU's present instances, or its mode, in words for a refusal."""
         if self.current != self.pending:
             return f"MIG {self.current}, {self.pending} is pending"
         if self.instances:

@@ -101,7 +101,7 @@ def _values(case: Mapping[str, Any], name: str) -> list[float]:
 
 
 def _worse_by(was: float, now: float, higher_is_better: bool) -> float:
-    """Percent of `was` by which `now` is worse; 0 of two zeros, 100 where something came of nothing."""
+    """Percent of `was` by which `now` is worse; 0 if both are zero, 100 if only `was` is."""
     if not was:
         return 0.0 if higher_is_better or not now else 100.0
     return (1 - now / was) * 100 if higher_is_better else (now / was - 1) * 100

@@ -124,7 +124,7 @@ def _words(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if not isinstance(value, str) or not (form.fullmatch(value) and value.isprintable()):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is no word for ssh",
+                f"`{key}` of a host is no valid value for ssh",
                 where=key,
                 seen=shortened(value) if isinstance(value, str) else described(value),
                 wanted=words,

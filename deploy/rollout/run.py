@@ -111,7 +111,7 @@ class Run:
         self._current, self._last = 0, -1
 
     def hear(self, event: Event, host: str) -> None:
-        """The host has come this far. AssertionError: this cannot follow, or must not; a mistake of ours."""
+        """Records how far the host has come. AssertionError: this cannot follow, or must not; a mistake of ours."""
         state = self.states[host]
         assert event == "lost" or state in BEFORE[event], f"{host} is {state} and then {event}"
         if event == "drained":
@@ -223,7 +223,7 @@ class Run:
         return None
 
     def _count(self, host: str) -> None:
-        """The host is out, or not: in our hands it is what we did to it, else what balancers say."""
+        """Counts the host as out or in: by our own acts if this run drained it, else by the balancers' view."""
         state = self.states.get(host, "")
         if state == "admitted":
             self._newcomers.discard(host)

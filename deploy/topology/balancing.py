@@ -233,7 +233,7 @@ def is_reachable(address: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """True for a loopback address, and for what is no address: that is told elsewhere."""
+    """True for a loopback address, and for text that is no address, which another check refuses."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

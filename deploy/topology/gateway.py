@@ -1,4 +1,4 @@
-"""The gateway of a host: which names clients may ask for, and what stands behind each."""
+"""The gateway of a host: the model names of its clients, and the servers behind each."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from deploy.validation.gateway import seen_from_outside, spoken_to, taken_ports
 
 
 def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each mistake in what a gateway names beside its own host, and in what it reaches there."""
+    """(host, refusal) for each mistake in a gateway's `others`, and in the models that it reaches there."""
     reached_hosts: dict[str, Host] = {}
     for host in fleet.hosts:
         for problem in _names(host, fleet):

@@ -101,7 +101,7 @@ class Batcher:
         return bool(self._arrived or self._window or self._running)
 
     def step(self) -> None:
-        """The next pass is launched; or, with enough under way or none to launch, the oldest's results are delivered.
+        """Launches the next pass; or, with enough under way or none to launch, delivers the results of the oldest.
 
         Raises: what ends a thread (SystemExit, a panic), once the jobs of its pass are answered as stopped.
         """
@@ -190,7 +190,7 @@ class Batcher:
 
 
 def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
-    """Every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or what the pass raised."""
+    """Runs passes until every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or the pass's."""
     batcher = Batcher(launch, budget)
     for job in jobs:
         batcher.add(job)

@@ -182,7 +182,7 @@ class DeviceTime:
         self._last: torch.cuda.Event | None = None
 
     def add(self, began: torch.cuda.Event, ended: torch.cuda.Event) -> None:
-        """A pass between two events that have happened; the part before the latest end so far is counted already."""
+        """Adds a pass between two events that have happened, without the part before the latest end so far."""
         milliseconds = began.elapsed_time(ended)
         if self._last is not None:
             milliseconds = min(milliseconds, self._last.elapsed_time(ended))  # below 0: it ended before the latest

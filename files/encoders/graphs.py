@@ -67,7 +67,7 @@ class Graphs:
         self.offered = sorted(self._captured, key=lambda room: room.tokens)
 
     def clear(self) -> None:
-        """No room is captured any more, and the pool's memory is free."""
+        """Drops every captured graph, and frees the pool's memory."""
         self._captured.clear()
         self.offered = []
 

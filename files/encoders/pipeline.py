@@ -76,7 +76,7 @@ class Pipeline:
             self._refuse([])  # what came beside, behind the last word to the first stage
 
     def _is_hung(self) -> bool:
-        """True if nobody was answered for so long after a death that nobody will be."""
+        """True if no request was answered for CLOSE_SECONDS after a death: none will be."""
         return self.dead and time.monotonic() > self._moved + CLOSE_SECONDS
 
     def _started(self, name: str, stage: Callable[[], None]) -> threading.Thread:
@@ -208,7 +208,7 @@ class Pipeline:
                     self._meter.note(f"thread {name} died: {died}")
 
     def _refuse(self, jobs: Sequence[Job]) -> None:
-        """The jobs, and all that wait where nobody comes any more, are answered."""
+        """Answers the jobs, and all that wait in queues without a reader, with an error."""
         with self._refusing:
             held = [*jobs, *_drained(self._raw), *_drained(self._encoded)]
             if "compute" in self._ended_stages:
@@ -226,7 +226,7 @@ class Pipeline:
 
 
 def _end(end_one: Callable[[], None], threads: Sequence[threading.Thread], is_hung: Callable[[], bool]) -> None:
-    """Every one of a stage's threads has been told to end and has, unless it hangs."""
+    """Tells each of a stage's threads to end, and waits for it unless it hangs."""
     for _ in threads:
         end_one()
     for thread in threads:

@@ -73,7 +73,7 @@ class Reranker:
         return RerankJob(shape=shape, queries=[row[0] for row in queries], passages=passages, options=options)
 
     def encode(self, jobs: Sequence[RerankJob]) -> None:
-        """Every job has its token sequences or an error of its own."""
+        """Gives every job its token sequences or an error of its own."""
         if self.template:
             self._encode_texts(self.template, jobs)
             return
@@ -101,7 +101,7 @@ class Reranker:
             job.expect([template.whole(text, self.max_tokens) for text in ids])
 
     def work(self, jobs: Sequence[RerankJob]) -> None:
-        """Every job has its scores or an error of its own; all in this thread."""
+        """Gives every job its scores or an error of its own; all in this thread."""
         self.encode(jobs)
         run(jobs, self.runner.launch, self.budget)
 

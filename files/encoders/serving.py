@@ -75,7 +75,7 @@ class Service:
         return self._model.runner.is_well and not (self._pipeline.dead or self._pipeline.closed)
 
     def close(self) -> None:
-        """Every request has been answered and the threads have ended; what comes later is refused. Repeatable."""
+        """Waits until every request is answered and the threads have ended; later requests are refused. Repeatable."""
         self._pipeline.close()
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:

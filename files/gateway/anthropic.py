@@ -44,7 +44,7 @@ AT_ONCE = 64
 
 
 async def messages(request: Request) -> None:
-    """The model's message is sent."""
+    """Sends the model's message."""
     fields = request.fields()
     if fields.has("thread"):
         raise FieldError("thread", f"`thread`: {NOT_STORED}", NO_THREADS)
@@ -65,7 +65,7 @@ async def messages(request: Request) -> None:
 
 
 async def count_tokens(request: Request) -> None:
-    """The tokens that the messages would have are counted; no model is asked. They cost the key their number."""
+    """Answers the number of tokens of the messages; no model is asked. They cost the key their number."""
     fields = request.fields()
     chat = translation(request, fields)
     request.pay_for(request.size)

@@ -34,7 +34,7 @@ SAME_PRIORITY = "all requests have the same priority"
 
 
 async def chat(request: Request) -> None:
-    """The model's message is sent, as `/v2/chat` does."""
+    """Sends the model's message, as `/v2/chat` does."""
     fields = request.fields()
     chat = translation(request, fields)
     for number, message in enumerate(fields.items("messages", MOST_MESSAGES), 1):

@@ -43,7 +43,7 @@ AT_ONCE = 64
 
 
 async def chat(request: Request) -> None:
-    """The model's message is sent."""
+    """Sends the model's message."""
     fields = request.fields()
     chat = translation(request, fields)
     history = await _history(fields, chat, request)

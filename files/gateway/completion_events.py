@@ -87,7 +87,7 @@ class Completion:
         return self._event(parsed(content))
 
     def end(self) -> None:
-        """The answer is over.
+        """Ends the answer.
 
         Raises: Malformed if it broke off, or did not tell how many tokens it has.
         """

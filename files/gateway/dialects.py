@@ -239,7 +239,7 @@ class Writer(Protocol):
         """The events of a block's step."""
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """The events after the last part; `finish` is the model's word for how it ended."""
+        """The events after the last part; `finish` is the model's finish reason."""
 
     def failure(self, error: ApiError) -> NamedEvent:
         """The event that ends a broken stream."""
@@ -249,7 +249,7 @@ class Writer(Protocol):
 
 
 async def answer(chat: Generation, writer: Writer) -> None:
-    """The model's answer is sent, as a stream or whole."""
+    """Sends the model's answer, as a stream or whole."""
     exchange, blocks, finish, has_begun = chat.request.exchange, Blocks(), "", False
     if chat.streams:
         exchange.last_words = writer.failure

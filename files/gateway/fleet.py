@@ -117,7 +117,7 @@ class Fleet:
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, settings: Settings) -> None:
-        """The servers are those of the settings. One that stays as it was keeps its channel and its requests."""
+        """Takes the servers of the settings. An unchanged server keeps its channel and its requests."""
         self._hold_seconds, self._most_held = settings.hold_seconds, settings.limits.held
         before, self.servers = self.servers, {}
         for name, wanted in settings.servers.items():
@@ -146,7 +146,7 @@ class Fleet:
             self._wake()
 
     async def close(self) -> None:
-        """No channel is open."""
+        """Closes every channel."""
         await asyncio.gather(*(server.upstream.close(0) for server in self.servers.values()))
 
     def ready(self, names: Collection[str]) -> list[Server]:

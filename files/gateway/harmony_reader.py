@@ -136,7 +136,7 @@ class HarmonyReader:
             self._plain()
 
     def _plain(self, last: bool = False) -> None:
-        """Unread tokens are text as soon as they are whole characters."""
+        """Emits unread tokens as text as soon as they are whole characters."""
         unread = [identity for identity in self._unread if not self._encoding.is_special_token(identity)]
         try:
             text = self._encoding.decode_utf8(unread)

@@ -92,7 +92,7 @@ class HttpUpstream:
             raise UpstreamError("INTERNAL", f"the engine's answer is no completion: {error}") from None
 
     async def close(self, grace_seconds: float) -> None:
-        """No connection is kept; requests under way end by themselves."""
+        """Closes idle connections; requests under way end by themselves."""
         await self._client.close(grace_seconds)
 
 

@@ -49,7 +49,7 @@ AT_ONCE = 64
 
 
 async def responses(request: Request) -> None:
-    """The model's response is sent."""
+    """Sends the model's response."""
     body: Any = request.body
     fields = request.fields()
     chat = translation(request, fields)
@@ -66,7 +66,7 @@ async def responses(request: Request) -> None:
 
 
 def _echo(body: dict[str, Any]) -> dict[str, Any]:
-    """The response's fields that repeat the request's, and those that say what this server does not do."""
+    """The response's fields that repeat the request's, and fixed values for features that this server lacks."""
     text, reasoning, tools = (body.get(name) for name in ("text", "reasoning", "tools"))
     form = text.get("format") if isinstance(text, dict) else None
     echo = {
@@ -112,7 +112,7 @@ class _Items:
         """Of the draft's first item."""
 
     async def read(self, fields: Fields, pauses: Pauses) -> None:
-        """The input, a text or a list of items, is in the chat."""
+        """Adds the input, a text or a list of items, to the chat."""
         value, self._chat.names["messages"] = fields.value("input"), "input"
         if isinstance(value, str):
             return self._chat.message({"role": "user", "content": value}, "input")

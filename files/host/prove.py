@@ -42,7 +42,7 @@ class NotServing(Exception):
 
 
 class NoRoom(NotServing):
-    """Clients have filled the queue before us; who has clients serves."""
+    """Clients have filled the queue; a server with that many clients counts as serving."""
 
 
 def main(arguments: list[str]) -> int:

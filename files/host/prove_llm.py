@@ -66,7 +66,7 @@ class Engine(Triton):
 
 
 def prove(engine: Engine) -> None:
-    """The program is ready, and its LLM has answered one prompt."""
+    """Waits until the program is ready and its LLM has answered one prompt."""
     say(f"waiting for {engine.runtime} to load {engine.model}", also_print=True)
     engine.wait_until_live()
     say(f"asking {engine.model}", also_print=True)

@@ -29,9 +29,11 @@ def record(server: Server, before: str, target: str, replay: dict[str, Any]) -> 
         engine, dialect = prove.Triton(served, server.name), replies.Generate(in_triton(served, model))
     try:
         measured = replies.measure(engine, dialect, replay, time.monotonic() + served["start_seconds"])
+        write(server.place / FILE, json.dumps({"release": target, "replay": replay, "before": measured}) + "\n")
     except (replies.Unanswered, prove.NotServing) as problem:
         raise DoesNotServe(f"{model}, which serves, does not answer the replay ({problem})") from None
-    write(server.place / FILE, json.dumps({"release": target, "replay": replay, "before": measured}) + "\n")
+    except OSError as problem:
+        raise DoesNotServe(f"the answers of {model} could not be recorded ({problem})") from None
     return ""
 
 
@@ -39,6 +41,8 @@ def why_not(server: Server, before: str, target: str, model: str) -> str:
     """The reason for which there is nothing to compare with; empty where there is."""
     if not before or before == target or not server.has(before):
         return f"no other release served {model} before"
+    if not server.has(target):
+        return f"release {target} is not on this host"
     served = json.loads((places.release(before) / "server.json").read_text())
     beside = is_beside(served, model)
     if not beside and not in_triton(served, model):

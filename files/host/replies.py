@@ -23,7 +23,8 @@ from host.systemd import say
 SEED = 0
 ROUNDS = 2
 """Each stream of the load asks at least so many prompts."""
-SILENCE_SECONDS = 300
+SILENCE_SECONDS, LATE_SECONDS = 300, 60
+"""Between two events of an answer; less near the end of the time, so that the reason is told before systemd's own."""
 NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
 """Values that change no probability, as the gateway sends them; else vLLM reads the weights' generation_config.json."""
 BUSY = (429, 503)
@@ -163,7 +164,7 @@ def ask(engine: Engine, dialect: Dialect, prompt: str, most: int, is_sampled: bo
             raise Unanswered("the replay did not end within the time allowed (start_seconds)")
         began, reply = time.monotonic(), Reply()
         try:
-            for event in events(engine, dialect.path, body):
+            for event in events(engine, dialect.path, body, min(SILENCE_SECONDS, until - began + LATE_SECONDS)):
                 reply.first_seconds = reply.first_seconds or time.monotonic() - began
                 reply.events += 1
                 dialect.read(event, reply)
@@ -180,12 +181,12 @@ def ask(engine: Engine, dialect: Dialect, prompt: str, most: int, is_sampled: bo
         engine.pause("clients keep its queue full")
 
 
-def events(engine: Engine, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def events(engine: Engine, path: str, body: Mapping[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
     """The events of a streamed answer; a whole one is one event."""
     request = urllib.request.Request(
         engine.base + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    with engine.opener.open(request, timeout=SILENCE_SECONDS) as answer:
+    with engine.opener.open(request, timeout=seconds) as answer:
         if "event-stream" not in (answer.headers.get("Content-Type") or ""):
             yield json.loads(answer.read())
             return

@@ -101,7 +101,7 @@ class Server:
         return (places.release(release) / "llm" / "run").exists()
 
     def start(self, release: str) -> None:
-        """Every model has answered, Triton's first. Raises DoesNotServe with the reason and the last lines."""
+        """Starts Triton and the LLM beside it until every model has answered. Raises DoesNotServe with its reason."""
         (self.place / "proof.json").unlink(missing_ok=True)
         self._start(release, self.unit)
         if self.has_llm(release):

@@ -40,7 +40,7 @@ def units() -> Iterator[str]:
 
 
 def unconfirmed() -> Iterator[str]:
-    """The text of every file that would be put back if nobody confirms what replaced it."""
+    """The text of every file that would be put back if its replacement is not confirmed."""
     yield from (text_of(path) for path in (places.SETTINGS / "undo").glob("*/*") if path.is_file())
 
 

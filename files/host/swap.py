@@ -118,7 +118,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
 
 
 def settle(server: Server, target: str, before: str, aside: list[Server], keep: int) -> None:
-    """The swap is over: `aside` start no more, what served before is `previous`, what nobody will ask for is gone."""
+    """Ends the swap: `aside` no longer start, the release before becomes `previous`, unneeded releases are removed."""
     for neighbour in aside:
         neighbour.point("current", "")
     if before and before != target:
@@ -160,7 +160,7 @@ def serves_again(server: Server, release: str) -> bool:
 
 
 def start(servers: list[Server]) -> None:
-    """They are asked to start."""
+    """Asks systemd to start these servers."""
     if servers:
         servers[0].systemctl("start", "--no-block", *(unit for server in servers for unit in server.units()))
 
@@ -213,7 +213,7 @@ def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[s
 
 
 def write_verdict(server: Server, verdict: dict[str, Any]) -> None:
-    """The verdict is there for who asks; a full disk takes it, and nothing else."""
+    """Writes the verdict; a full disk loses it, and nothing else."""
     try:
         disk.replace_durably(server.place / "verdict.json", json.dumps(verdict) + "\n")
     except OSError as problem:

@@ -148,7 +148,7 @@ def counted_by_triton(asker: Asker, model: dict[str, Any]) -> int:
 def act(
     server: WatchedServer, invocation: str, memory: dict[str, Any], silent: list[str], settings: dict[str, Any]
 ) -> None:
-    """The unit is restarted and that is recorded; or it is said why not."""
+    """Restarts the unit and records that; or prints the reason against it."""
     since = time.time() - 3600 * settings["restart_hours"]
     recent = [when for when in memory["restarts"] if when > since]
     reason = f"{', '.join(silent)} answered nothing {settings['misses']} times in a row"

@@ -89,7 +89,7 @@ def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
 
 
 def _published_by(mine: Guarded) -> list[tuple[str, str]]:
-    """(what a connection to something of ours looks like, its group); a group without networks is nobody's to close."""
+    """(match of a connection to one of our ports, its group); a group without networks stays open."""
     rows = _of_exporters(mine.exporters) if mine.exporters else []
     if isinstance(mine, MonitorSlice):
         return [*rows, *_of_monitor(mine)]

@@ -30,7 +30,7 @@ OTHERWISE = ("_sudo_user", "_sudo_password", "_use_sudo_login", "_preserve_sudo_
 
 
 def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight | Confirm the machine") -> None:
-    """The host is what its slice says. Reads only; refuses with every finding, or with what keeps it from reading."""
+    """Confirms that the host matches its slice. Reads only; refuses with every finding, or with the failed read."""
     chosen = settings(host)
     about = About(mine, chosen.connect_seconds) if isinstance(mine, Slice) else None
     login = _entered(about)

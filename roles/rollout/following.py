@@ -29,7 +29,7 @@ AGAIN_SECONDS = 2
 
 
 class Following:
-    """The machine, and what it does not keep: how servers stood, and how a gate said what it found."""
+    """The state machine, with the servers' states and the gates' messages, which it does not keep."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
@@ -48,19 +48,19 @@ class Following:
         return _followings[state]
 
     def hear(self, event: Event, host: str) -> None:
-        """The host has come this far, and whoever watches the run knows."""
+        """Records how far the host has come, and tells the watchers of the run."""
         self.run.hear(event, host)
         tell(host, stage=event)
 
     def notice(self, state: State) -> None:
-        """Whoever pyinfra has given up is lost to the machine too."""
+        """Marks the hosts that pyinfra has given up as lost in the state machine."""
         active = {host.name for host in state.active_hosts}
         for name, was in self.run.states.items():
             if was != "lost" and name not in active:
                 self.hear("lost", name)
 
     def stage(self, state: State) -> None:
-        """Every host that has come this far is staged."""
+        """Marks every waiting host as staged."""
         self.notice(state)
         for name, was in self.run.states.items():
             if was == "waiting":

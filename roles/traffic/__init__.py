@@ -17,7 +17,7 @@ from roles.traffic.operations import install, run, settings, unit, user
 
 
 def apply(mine: Slice) -> None:
-    """The service of this host runs with what the plan says. It interrupts nothing; balancers keep what they heard."""
+    """Runs this host's service as planned. It interrupts nothing; balancers keep their last answer meanwhile."""
     if mine.traffic is None or not mine.traffic.servers:
         return
     wanted = settings(mine.traffic, [server.name for server in mine.servers if server.beside])

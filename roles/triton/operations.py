@@ -1,4 +1,4 @@
-"""Wanted minus found: what a release still needs on this host, and what is there that no release wants."""
+"""Commands for the difference: the files that a release lacks on this host, and those that no release needs."""
 
 from __future__ import annotations
 

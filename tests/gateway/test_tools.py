@@ -43,7 +43,7 @@ def running_gateway(folder: Path, **more: Any) -> Any:
 
 
 def spoken(*texts: str, finish: str = "stop") -> Script:
-    """An answer in these pieces."""
+    """A script by which the model answers in these pieces."""
     return Script((*(Event(text) for text in texts), Event("", finish=finish, tokens=9)))
 
 

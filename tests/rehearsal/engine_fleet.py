@@ -83,7 +83,7 @@ class Fleet:
 
 @contextlib.contextmanager
 def environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """These variables are set meanwhile."""
+    """Sets these variables of the environment inside the `with` block."""
     before = dict(os.environ)
     os.environ.update(changes)
     try:

@@ -107,7 +107,7 @@ def raised() -> Scene:
 
 
 def throw_away() -> None:
-    """No machine, service, secret or engine of this rehearsal is left."""
+    """Removes every machine, service, secret and engine of this rehearsal."""
     machines.down(PLACES)
     services.services_down()
     for name in ("secrets", "engines", "snapshots", "home", "tmp"):

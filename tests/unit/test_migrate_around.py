@@ -73,7 +73,7 @@ def test_no_model_is_named_after_a_program(text: str) -> None:
     ],
 )
 def test_weights_come_from_where_the_text_says(model: str, line: str) -> None:
-    """A directory, a hub's repository, its cache with a commit, or a bucket that is copied first."""
+    """The source is a directory, a hub's repository, its cache with a commit, or a bucket that is copied first."""
     assert f"    {line}" in migrate(f"vllm serve {model}").inventory
 
 

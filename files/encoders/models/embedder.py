@@ -24,5 +24,5 @@ class TritonPythonModel:
         return self._service.is_ready()
 
     def finalize(self) -> None:
-        """Every request has been answered."""
+        """Waits until every request has been answered."""
         self._service.close()

@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 def receive(settings: Settings) -> None:
-    """The folder has the peers' files, or the offer of what is published. Raises `NotDelivered` or `Refused`."""
+    """Receives the peers' files, or writes the offer of the published ones. Raises `NotDelivered` or `Refused`."""
     (settings.folder / publishing.SESSION).unlink(missing_ok=True)
     try:
         describe_published(settings) if settings.is_published else receive_from_peers(settings)
@@ -53,7 +53,7 @@ def describe_published(settings: Settings) -> None:
 
 
 def receive_from_peers(settings: Settings) -> None:
-    """Every piece of every file is in the folder and on the disk, with what giving goes on from."""
+    """Receives every piece of every file, durably, with the data from which sharing resumes."""
     if not settings.offer:
         raise Refused("it is not here, and no other host has it yet")
     torrents = TorrentSession(settings.here, settings.peers, settings.bytes_per_second)
@@ -108,7 +108,7 @@ def need_space(settings: Settings) -> None:
 
 
 def until_whole(torrents: TorrentSession, settings: Settings, offer: Offer) -> None:
-    """Every piece is here and verifies. Raises `NotDelivered` where peers are slower than they may be."""
+    """Waits until every piece is here and verifies. Raises `NotDelivered` if peers are too slow."""
     pace, is_judged, reached = Pace(settings), False, time.monotonic()
     while not (now := torrents.progress()).is_whole:
         report(torrents.heed(TICK_SECONDS), settings)
@@ -132,7 +132,7 @@ def until_whole(torrents: TorrentSession, settings: Settings, offer: Offer) -> N
 
 
 def judge(files: dict[str, int], offer: Offer) -> None:
-    """The torrent has the offer's files and no others."""
+    """Checks that the torrent has the offer's files and no others."""
     if files != {name: size for name, (size, _) in offer.files.items()}:
         raise NotDelivered("the torrent has other files than the offer")
 

@@ -1,4 +1,4 @@
-"""BitTorrent among the hosts of one plan: the session, whom it may talk to, how fast, and who sent what is wrong.
+"""BitTorrent among the hosts of one plan: the session, its peers, its speed, and the senders of corrupt pieces.
 
 The only module of the programs that needs more than the standard library: libtorrent 2.0, as Debian and Ubuntu package
 it (python3-libtorrent). Peers are those the run names. There is no tracker, no DHT, no discovery, no port mapping and

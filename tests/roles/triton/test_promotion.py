@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from host import places, prove, prove_llm, replies, server, swap
+from host import places, prove, prove_llm, recording, replies, server, swap
 from tests.roles.triton.swapping import FakeHost
 from tests.roles.web import Answer, Request, Web, serving
 
@@ -132,6 +132,21 @@ def test_nothing_stops_before_the_answers_are_recorded(machine: Machine, monkeyp
     assert machine.verdict["sentence"] == "two was not tried; what served goes on"
     assert machine.verdict["reason"] == "llama, which serves, does not answer the replay (500: no)"
     assert machine.units[UNITS[1]] == "active" and "stop" not in machine.calls[seen:]
+
+
+def test_answers_that_no_disk_takes_stop_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(recording, "write", write)
+    assert (machine.ask("two", replay=REPLAY), machine.link("current")) == (1, "one")
+    assert "could not be recorded ([Errno 28] No space left on device)" in machine.verdict["reason"]
+    assert machine.units[UNITS[1]] == "active"
+
+
+def test_a_release_that_is_not_there_is_refused_as_ever(machine: Machine) -> None:
+    assert machine.ask("none", replay=REPLAY) == 1
+    assert machine.verdict["reason"] == "release none is not on this host"
 
 
 def test_prompts_are_greedy_and_tasks_are_sampled_with_one_seed(
