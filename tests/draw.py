@@ -52,6 +52,7 @@ class Dealt:
 MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_bare.py": Whole("number-7", 0, 4),
     "tests/faults/test_before.py": Whole("number-7", 3, 5),
+    "tests/faults/test_bundle.py": Whole("number-7", 3, 9),
     "tests/faults/test_disks.py": Whole("number-7", 1, 4),
     "tests/faults/test_doctor.py": Whole("number-7", 3, 2),
     "tests/faults/test_gateway.py": Whole("number-7", 3, 7),
