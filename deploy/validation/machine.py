@@ -40,6 +40,8 @@ FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
 """Endings of kernel and driver packages' names: generic, aws, generic-hwe-24.04, cloud-amd64."""
 DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
+CLOUDS = ("", "aws", "gcp", "azure")
+"""Clouds whose notices of interruption a host can read (files/host/notices/clouds.py)."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 
@@ -50,6 +52,15 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     yield from _sizes(host)
     yield from _docker(host)
     yield from _secure_boot(host)
+    if host.machine.notices not in CLOUDS:
+        yield refuse(
+            "unknown-cloud",
+            f"no cloud of this project is called {shortened(host.machine.notices)}",
+            where="machine.notices",
+            seen=shortened(host.machine.notices),
+            wanted=f"one of {', '.join(CLOUDS[1:])}; or nothing, where no notice comes",
+            attempt=offer(host.machine.notices, CLOUDS[1:]),
+        )
     if host.machine.data_disk:
         yield from _data_disk(host.machine.data_disk)
     if host.machine.confidential:

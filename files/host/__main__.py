@@ -25,6 +25,7 @@ PROGRAMS = {
     "gpu-state": "host.gpu_state",
     "metrics": "host.metrics",
     "mig": "host.mig",
+    "notices": "host.notices.main",
     "peers": "host.peers.main",
     "prove": "host.prove",
     "prove-llm": "host.prove_llm",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -182,7 +183,7 @@ class Cloud:
     def typed(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`enginehouse WORDS`, typed in the operator's checkout."""
         command = [sys.executable, "-m", "deploy", *words]
-        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.checkout), "HOME": str(self.places.root)}
+        environment = os.environ | {"PYTHONPATH": str(self.checkout)}
         ended = subprocess.run(command, cwd=self.checkout, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode == 0 or not check, ended.stdout + ended.stderr
         return ended
