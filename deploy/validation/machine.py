@@ -40,9 +40,10 @@ FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
 """Endings of kernel and driver packages' names: generic, aws, generic-hwe-24.04, cloud-amd64."""
 DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
-CLOUDS = ("", "aws", "gcp", "azure")
-"""Clouds whose notices of interruption a host can read (files/host/notices/clouds.py)."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
+
+OTHER_RELEASE = re.compile(r"(debian|ubuntu)-(1[4-9]|[2-9][0-9])(\.(04|10))?")
+"""Another release of a known system by its right name: no slip of the pen, so that no near one is offered."""
 
 
 def machine_problems(host: Host) -> Iterator[Refusal]:
@@ -52,15 +53,6 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     yield from _sizes(host)
     yield from _docker(host)
     yield from _secure_boot(host)
-    if host.machine.notices not in CLOUDS:
-        yield refuse(
-            "unknown-cloud",
-            f"no cloud of this project is called {shortened(host.machine.notices)}",
-            where="machine.notices",
-            seen=shortened(host.machine.notices),
-            wanted=f"one of {', '.join(CLOUDS[1:])}; or nothing, where no notice comes",
-            attempt=offer(host.machine.notices, CLOUDS[1:]),
-        )
     if host.machine.data_disk:
         yield from _data_disk(host.machine.data_disk)
     if host.machine.confidential:
@@ -82,7 +74,9 @@ def _system(host: Host) -> Iterator[Refusal]:
             where="machine.os",
             seen=repr(host.machine.os),
             wanted=f"one of {', '.join(SYSTEMS)}",
-            attempt=offer(host.machine.os, SYSTEMS),
+            attempt=f"known: {', '.join(sorted(SYSTEMS))}"
+            if OTHER_RELEASE.fullmatch(host.machine.os)
+            else offer(host.machine.os, SYSTEMS),
         )
     flavour = host.machine.kernel_flavour
     if len(flavour) > 64 or not FLAVOUR.fullmatch(flavour):
@@ -128,7 +122,9 @@ def _gpu(host: Host) -> Iterator[Refusal]:
     elif row is None:
         yield refuse(
             "unknown-gpu",
-            f"GPU {name} is not in the catalog",
+            f"GPU {name} is not in the catalog"
+            if name
+            else "a machine without a GPU is declared, and every server has one",
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB",
@@ -141,7 +137,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a card of an x86_64 machine",
-            attempt=offer(name, X86),
+            attempt=f"known: {', '.join(X86)}",
         )
 
 

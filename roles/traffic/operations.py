@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 
+from deploy.models.files import ROOT
 from deploy.slices.traffic import TrafficSlice
 from roles._pyinfra import undo
 from roles._pyinfra.facts import HostFacts
@@ -84,4 +85,5 @@ def retired(is_left: bool) -> Iterator[Command]:
     """The command after which no cloud is asked; a drain that a notice began ends by itself."""
     if is_left:
         path = f"{UNITS}/{NOTICES_UNIT}"
-        yield f"systemctl disable --now {NOTICES_UNIT}; rm -f {NOTICES} {path} && systemctl daemon-reload"
+        left = f"{ROOT}/notices {ROOT}/metrics/notices.prom {NOTICES} {path}"
+        yield f"systemctl disable --now {NOTICES_UNIT}; rm -rf {left} && systemctl daemon-reload"

@@ -184,7 +184,8 @@ class Watch:
 
     def write(self, now: float) -> None:
         """The state file, and the metrics; unchanged ones once a minute. A full disk drains a host all the same."""
-        kept = json.dumps(self.kept | {"cloud": self.settings["cloud"], "problem": self.problem})
+        standing = sorted({notice.kind for notice in self.notices})
+        kept = json.dumps(self.kept | {"cloud": self.settings["cloud"], "problem": self.problem, "standing": standing})
         if kept == self.written and now - self.written_at < WRITE_SECONDS:
             return
         record = json.loads(kept) | {"answered": self.answered_at, "written": now}
@@ -226,6 +227,9 @@ def metrics(record: dict[str, Any]) -> str:
             f"enginehouse_notice_{name} {value:.0f}",
         )
     ]
+    lines += ["# HELP enginehouse_notice_standing 1 for each kind that the cloud announces now."]
+    lines += ["# TYPE enginehouse_notice_standing gauge"]
+    lines += [f'enginehouse_notice_standing{{kind="{kind}"}} 1' for kind in sorted(record["standing"])]
     lines += ["# HELP enginehouse_notices_total Notices by kind.", "# TYPE enginehouse_notices_total counter"]
     lines += [f'enginehouse_notices_total{{kind="{kind}"}} {count}' for kind, count in sorted(record["totals"].items())]
     return "\n".join(lines) + "\n"
