@@ -35,6 +35,7 @@ class Cloud:
     url: str = ""
     mood: str = "well"
     ends: float = 0.0
+    noticed: float = 0.0
     event: str = ""
     asked_for: list[str] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -42,7 +43,8 @@ class Cloud:
     def notice(self, event: str = "", seconds: float = 120.0) -> None:
         """The cloud announces `event`, its usual one if none is named."""
         usual = {"aws": "terminate", "gcp": "preempted", "azure": "Preempt"}
-        self.ends = time.time() + seconds
+        self.noticed = time.time()
+        self.ends = self.noticed + seconds
         self.event = event or usual[self.kind]
 
     def withdraw(self) -> None:
@@ -63,7 +65,7 @@ class Cloud:
         if path == "/latest/meta-data/spot/instance-action" and self.event in ("terminate", "stop", "hibernate"):
             return 200, json.dumps({"action": self.event, "time": iso(self.ends)})
         if path == "/latest/meta-data/events/recommendations/rebalance" and self.event == "rebalance":
-            return 200, json.dumps({"noticeTime": iso(time.time())})
+            return 200, json.dumps({"noticeTime": iso(self.noticed)})
         return 404, "<html>404 - Not Found</html>"
 
     def gcp(self, path: str, headers: dict[str, str], method: str) -> tuple[int, str]:

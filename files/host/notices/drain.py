@@ -25,7 +25,7 @@ HELD_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class InFlight:
-    """What balancers say of this host: `is_heard` if all of them have taken it out, and their requests here.
+    """The balancers' view of this host: `is_heard` if all of them have taken it out, and their requests here.
 
     `requests` is None where no balancer sends to the host, or none answers: then nobody counts.
     """

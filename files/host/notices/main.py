@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 @dataclass
 class Watch:
-    """What the cloud has announced, and what came of it; kept over a restart of this program."""
+    """The cloud's notices, and what came of them; kept over a restart of this program."""
 
     settings: dict[str, Any]
     traffic: dict[str, Any]
@@ -92,7 +92,7 @@ class Watch:
         return TICK_SECONDS if self.kept["active"] else POLL_SECONDS[self.settings["cloud"]]
 
     def look(self, now: float) -> None:
-        """One look at the cloud, if it is time for one, and the step of the drain that is due."""
+        """A look at the cloud, if it is time for one, and the step of the drain that is due."""
         if self.is_due(now):
             self.read(now)
         draining = [(self.end_of(notice), notice) for notice in self.notices if self.is_to_drain(notice)]

@@ -53,7 +53,7 @@ def watching(cloud: Cloud, *balancers: str, beside: bool = False) -> Watch:
 
 
 def results() -> list[tuple[str, str]]:
-    """What the host's history says of notices: result and notice."""
+    """Result and notice of each line of the host's history."""
     file = places.ROOT / "history.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     return [(entry["result"], entry["notice"]) for entry in map(json.loads, lines)]
@@ -180,7 +180,7 @@ def test_a_notice_of_the_boot_before_is_over(
 
 
 @pytest.mark.parametrize(
-    ("kind", "event", "said"),
+    ("kind", "event", "notice"),
     [
         ("aws", "rebalance", "rebalance"),
         ("azure", "Freeze", "Freeze"),
@@ -188,14 +188,14 @@ def test_a_notice_of_the_boot_before_is_over(
     ],
 )
 def test_a_notice_that_takes_no_host_is_recorded_and_drains_nobody(
-    commands: list[tuple[str, ...]], kind: str, event: str, said: str
+    commands: list[tuple[str, ...]], kind: str, event: str, notice: str
 ) -> None:
     with metadata(kind) as cloud:
         watch = watching(cloud)
         cloud.notice(event)
         watch.look(1e9)
         watch.look(1e9 + 60)
-    assert (held(), results()) == (None, [("announced", said)])
+    assert (held(), results()) == (None, [("announced", notice)])
 
 
 def test_maintenance_at_google_drains_within_its_minute(commands: list[tuple[str, ...]]) -> None:

@@ -13,19 +13,16 @@ import pytest
 
 from roles._shipping.texts import HERE
 
-pytestmark = [
-    pytest.mark.faults,
-    pytest.mark.xdist_group("number-16"),
-    pytest.mark.skipif(
-        not shutil.which("haproxy"), reason="no haproxy here: python -m rehearsal requirements --install --tests"
-    ),
-]
+pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-16")]
+
 KINDS = {"aws": "spot terminate", "gcp": "preemption", "azure": "Preempt"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_notice_drains_a_host_of_a_pool_in_time(kind: str) -> None:
     """Lost 0 of those that end within the notice; the one that does not is counted, and its server stopped."""
+    if not shutil.which("haproxy"):
+        pytest.skip("no haproxy here: python -m rehearsal requirements --install --tests")
     environment = {**os.environ, "PYTHONPATH": f"{HERE}:{HERE / 'files'}"}
     words = [sys.executable, "-m", "tests.roles.traffic.notice_story", kind]
     ended = subprocess.run(words, cwd=HERE, env=environment, capture_output=True, text=True, timeout=900, check=False)
