@@ -67,14 +67,14 @@ def in_flight(traffic: dict[str, Any]) -> InFlight:
     if not waits:
         return InFlight(True, None)
     with ThreadPoolExecutor(len(waits)) as threads:
-        answers = [answer for answer in threads.map(_asked, waits) if answer]
+        answers = [answer for answer in threads.map(_scraped, waits) if answer]
     if not answers:
         return InFlight(False, None)
     is_heard = all(states <= GONE for states, _ in answers)
     return InFlight(is_heard, sum(sessions for _, sessions in answers))
 
 
-def _asked(wait: Wait) -> tuple[set[str], int] | None:
+def _scraped(wait: Wait) -> tuple[set[str], int] | None:
     """A balancer that does not answer is passed over: the host goes whether or not it does."""
     try:
         return wait.scraped()
