@@ -62,8 +62,8 @@ rehearse-down: $(READY) ## remove the rehearsal machines, their services, networ
 	$(RUN)/python -m rehearsal.rehearse --down
 
 # What travels to a machine that has a GPU and reaches nothing, and the command to type there.
-real-h100: $(TESTREADY) rehearsal-packages ## prepare the whole path on a real GPU: parts of 28 MB at most in build/real-gpu
-	$(RUN)/python -m rehearsal.real_gpu.parts
+real-h100: $(TESTREADY) rehearsal-packages ## prepare the whole path on a real GPU: parts of 28 MB at most in build/real-gpu; PARTS=--vllm: vLLM too
+	$(RUN)/python -m rehearsal.real_gpu.parts $(PARTS)
 
 lint: $(TESTREADY) ## what a reviewer would check first
 	$(RUN)/ruff check .
@@ -112,7 +112,7 @@ demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients g
 # Environments of their own: the clients are those that anybody installs, and the project's has none of them. Frameworks
 # that want another version of openai, or of everything, have one each; Node comes as a wheel.
 CLIENTS := .cache/clients
-CLIENT_ENVIRONMENTS := $(CLIENTS)/.ready $(addprefix $(CLIENTS)-,$(addsuffix /.ready,frameworks openai-2 crewai npm))
+CLIENT_ENVIRONMENTS := $(CLIENTS)/.ready $(addprefix $(CLIENTS)-,$(addsuffix /.ready,frameworks openai-2 crewai npm recorded))
 $(CLIENTS)/.ready: locks/requirements-clients.lock
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
@@ -123,13 +123,18 @@ $(CLIENTS)-npm/.ready: locks/clients-npm/package-lock.json $(CLIENTS)/.ready
 	cd $(@D) && ../clients/bin/npm ci --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
 
+# The recorded answers of OpenAI's and Anthropic's servers, out of the source archives of their locked SDKs.
+$(CLIENTS)-recorded/.ready: locks/requirements-clients.lock $(CLIENTS)/.ready
+	rm -rf $(@D) && $(CLIENTS)/bin/python -m tests.clients.recorded $(@D)
+	@touch $@
+
 $(CLIENTS)-%/.ready: locks/requirements-clients-%.lock $(CLIENTS)/.ready
 	$(PYTHON) -m venv --without-pip $(@D)
 	$(CLIENTS)/bin/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@
 
 clients: $(CLIENT_ENVIRONMENTS) ## 49 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
-	$(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
+	ENGINEHOUSE_CLIENTS_RUNTIME=$(RUNTIME) $(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
 # The extra `cells`: what plans and deploys, and Prefect beside it.
 CELLS := .cache/cells
@@ -163,7 +168,7 @@ told-apart: test-bench-compare
 eyes: test-monitoring
 faults-share: test-faults-share
 
-lock: $(CLIENTS)/.ready ## write locks/ anew from pyproject.toml (hashes, no URLs, torch left out)
+lock: ## write locks/ anew from pyproject.toml (hashes, no URLs, torch left out)
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools uv
 	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --output-file locks/requirements.lock pyproject.toml
 	.cache/lock/bin/pip-compile $(LOCK_OPTIONS) --extra test --constraint locks/requirements.lock --output-file locks/requirements-test.lock pyproject.toml
@@ -174,6 +179,8 @@ lock: $(CLIENTS)/.ready ## write locks/ anew from pyproject.toml (hashes, no URL
 	  --group clients --output-file locks/requirements-clients.lock
 	for name in frameworks openai-2 crewai; do .cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-header --group clients-$$name --output-file locks/requirements-clients-$$name.lock || exit; done
+	@# npm comes with the clients' environment, which the lock above makes: it may be one that was removed.
+	$(MAKE) $(CLIENTS)/.ready
 	cd locks/clients-npm && ../../$(CLIENTS)/bin/npm install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error --omit-lockfile-registry-resolved
 	$(PYTHON) -m tests.clients.npm_lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

@@ -6,12 +6,13 @@ from deploy.io.inventory import planned
 from roles import engines, foundation, ground, preflight, rollout, stage
 from roles._pyinfra import connections, lock
 from roles._pyinfra.settings import known_settings
+from roles.bundled import reach
 
 connections.install(host)
 plan = planned(inventory, host, known_settings())  # the plan that deploy.py has, so the engines it will look for
 mine, edge = plan.parts(host.name)
 
-preflight.confirm(mine or edge)
+preflight.confirm(reach(mine) or edge)
 lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 

@@ -117,7 +117,7 @@ def main() -> None:
 @main.command()
 @click.argument("cell")
 def serve(cell: str) -> None:
-    """Take over CELL's part of rollouts, from this machine. What a worker before this one left has ended."""
+    """Take over CELL's part of rollouts, from this machine. Runs that an earlier worker left open are ended first."""
     end_runs("cell", UNDER_WAY, cell, Crashed(message="the worker beside this cell was started anew"))
     bring.serve(name=cell, limit=1)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.words import Writer, token_counts
+from benchmarks.sized_texts import Writer, token_counts
 
 DOCUMENT, QUERY = "search_document: ", "search_query: "
 QUERY_TOKENS = 8

@@ -33,11 +33,11 @@ HANDS: Mapping[str, Callable[[Machine], object]] = {
 
 @dataclass(frozen=True)
 class Ran:
-    """How a change ended: exit code, how many operations changed something, and what was said."""
+    """The end of a change: its exit code, the number of operations that changed something, and the output."""
 
     code: int
     changed: int
-    said: str
+    output: str
 
 
 def run(change: str, serving: Sequence[Machine]) -> Ran:
@@ -45,8 +45,8 @@ def run(change: str, serving: Sequence[Machine]) -> Ran:
 
     Before a change of the driver a program has the GPU of every host open, so that only a reboot brings the new one.
     """
-    for one in serving if change == "driver" else []:
-        one.run("echo exporter >>/run/rehearsal/nvidia-users")  # a reboot forgets it
+    for machine in serving if change == "driver" else []:
+        machine.run("echo exporter >>/run/rehearsal/nvidia-users")  # a reboot forgets it
     ended = fleet.deploy()
     return Ran(ended.code, ended.totals["success"], ended.output)
 

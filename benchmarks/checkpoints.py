@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from benchmarks import words
+from benchmarks import sized_texts
 
 BGE: dict[str, Any] = {
     "architectures": ["XLMRobertaForSequenceClassification"], "model_type": "xlm-roberta", "hidden_act": "gelu",
@@ -42,8 +42,8 @@ SMALL_DEVIATION = 0.15
 
 def make(folder: Path, device: str, small: bool) -> dict[str, Path]:
     """`folder` has a directory for each kind, `reranker` and `embedder`; the same bytes for the same arguments."""
-    entries = SMALL_ENTRIES if small else words.ENTRIES
-    tokenizer = words.tokenizer(entries)
+    entries = SMALL_ENTRIES if small else sized_texts.ENTRIES
+    tokenizer = sized_texts.tokenizer(entries)
     rows = {"reranker": entries, "embedder": -(-entries // 64) * 64}
     configs = {"reranker": SMALL_BGE if small else BGE, "embedder": SMALL_NOMIC if small else NOMIC}
     for seed, (kind, config) in enumerate(configs.items(), start=1):

@@ -150,7 +150,7 @@ def _median(timed: Sequence[tuple[float, float, Any]], place: int) -> float:
 
 def doctor(names: int) -> dict[str, Any]:
     """The counts of one call: commands and connections of all hosts, CPU seconds of the process itself."""
-    argv = [sys.executable, "-m", "benchmarks.counted", INVENTORY, "doctor.py", "-y"]
+    argv = [sys.executable, "-m", "benchmarks.pyinfra_counters", INVENTORY, "doctor.py", "-y"]
     environment = {**os.environ, "CONVERGE_NAMES": str(names)}
     done = subprocess.run(
         argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
@@ -190,7 +190,7 @@ def summary(runs: Sequence[dict[str, Any]], idle: float, count: int, questions: 
 
 
 def asked_of_a_host() -> int:
-    """How many questions a host with a server is asked in its one command."""
+    """Number of questions in the one command that a host with a server is sent."""
     done = subprocess.run([sys.executable, "-c", COUNT, INVENTORY], cwd=REPOSITORY, capture_output=True, text=True)
     if done.returncode:
         raise RehearsalRefused(done.stderr[-3000:])

@@ -11,12 +11,12 @@ import argparse
 import json
 import random
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -25,6 +25,9 @@ from encoders.embedding import Embedder
 from encoders.reranking import Reranker
 from encoders.settings import Settings
 
+YES, NO = 5, 6
+QUERY = "w1 w2 w3"
+Array = npt.NDArray[Any]
 LENGTHS = (4, 60, 9, 200, 33, 120)
 XLMR = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 XLMR |= {"vocab_size": 250_002, "max_position_embeddings": 8194, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
@@ -46,6 +49,11 @@ class Case:
     kind: str
     config: dict[str, Any] = field(default_factory=dict)
     last: bool = False
+
+    @property
+    def scores(self) -> bool:
+        """True for a reranker."""
+        return self.kind.endswith(("ForSequenceClassification", "ForCausalLM"))
 
 
 CASES = {
@@ -73,6 +81,17 @@ def main() -> None:
 
 def difference(case: Case, folder: Path) -> float:
     """The largest difference of any value between the two."""
+    theirs = write(case, folder)
+    generator = random.Random(1)
+    texts = [" ".join(f"w{generator.randrange(900)}" for _ in range(length)) for length in LENGTHS]
+    ours = encoder(case, Settings(model_path=str(folder), device="cpu", dtype="fp32"))
+    job = job_of(case, ours, texts)
+    ours.work([job])
+    return float(np.abs(values(case, ours, job) - reference(case, theirs, job)).max())
+
+
+def write(case: Case, folder: Path) -> Any:
+    """transformers' network with random weights in float32; `folder` has its checkpoint."""
     torch.manual_seed(1)
     made = getattr(transformers, case.kind)
     theirs = made(made.config_class(**case.config)).eval()
@@ -81,40 +100,42 @@ def difference(case: Case, folder: Path) -> float:
     if case.last:
         (folder / "1_Pooling").mkdir()
         (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_lasttoken": true}')
-    generator = random.Random(1)
-    texts = [" ".join(f"w{generator.randrange(900)}" for _ in range(length)) for length in LENGTHS]
-    settings = Settings(model_path=str(folder), device="cpu", dtype="fp32")
-    scores = case.kind.endswith(("ForSequenceClassification", "ForCausalLM"))
-    return (_of_scores if scores else _of_vectors)(case, theirs, settings, texts)
+    return theirs
 
 
-def _of_vectors(case: Case, theirs: Callable[..., Any], settings: Settings, texts: list[str]) -> float:
-    ours = Embedder(settings)
-    job = ours.read([[texts]], (1, len(texts)), None)
-    ours.work([job])
+def encoder(case: Case, settings: Settings) -> Any:
+    """Our model of the checkpoint that `write` made."""
+    return Reranker(settings) if case.scores else Embedder(settings)
+
+
+def job_of(case: Case, ours: Any, texts: list[str]) -> Any:
+    """A request for `texts`."""
+    return ours.read([[[QUERY]], [texts]] if case.scores else [[texts]], (1, len(texts)), None)
+
+
+def values(case: Case, ours: Any, job: Any) -> Array:
+    """Our answer to a job that was worked: scores [texts], or vectors of length 1 [texts, dimensions]."""
+    return np.asarray(ours.answer(job)["scores" if case.scores else "embeddings"][0])
+
+
+def reference(case: Case, theirs: Any, job: Any) -> Array:
+    """transformers' answer to the job's token sequences, one after the other, in the shape of `values`."""
     with torch.inference_mode():
-        states = [theirs(input_ids=torch.tensor(s)[None].long()).last_hidden_state[0] for s in job.sequences]
-    pooled = torch.stack([s[-1] if case.last else s.mean(0) for s in states])
-    wanted = torch.nn.functional.normalize(pooled, dim=1).numpy()
-    return float(np.abs(ours.answer(job)["embeddings"][0] - wanted).max())
+        rows = [_reference(case, theirs, ids) for ids in job.sequences]
+    stacked = torch.stack(rows).float().cpu()
+    return (stacked if case.scores else torch.nn.functional.normalize(stacked, dim=1)).numpy()
 
 
-def _of_scores(case: Case, theirs: Callable[..., Any], settings: Settings, texts: list[str]) -> float:
-    ours = Reranker(settings)
-    job = ours.read([[["w1 w2 w3"]], [texts]], (1, len(texts)), None)
-    ours.work([job])
-    wanted = []
-    for ids in job.sequences:
-        second = torch.from_numpy((ids < 0).astype(np.int64))[None]
-        inputs = {"input_ids": torch.from_numpy(np.where(ids < 0, ~ids, ids)).long()[None]}
-        inputs |= {"token_type_ids": second} if case.kind.startswith("Bert") else {}
-        with torch.inference_mode():
-            logits = theirs(**inputs).logits[0]
-        wanted.append(float(logits[-1, YES] - logits[-1, NO] if case.kind == "Qwen3ForCausalLM" else logits[0]))
-    return float(np.abs(ours.answer(job)["scores"][0] - wanted).max())
-
-
-YES, NO = 5, 6
+def _reference(case: Case, theirs: Any, ids: Array) -> torch.Tensor:
+    tokens = torch.from_numpy(np.where(ids < 0, ~ids, ids)).long()[None].to(theirs.device)
+    if not case.scores:
+        states = theirs(input_ids=tokens).last_hidden_state[0]
+        return states[-1] if case.last else states.mean(0)
+    second = torch.from_numpy((ids < 0).astype(np.int64))[None].to(theirs.device)
+    more: dict[str, Any] = {"token_type_ids": second} if case.kind.startswith("Bert") else {}
+    more |= {"logits_to_keep": 1} if case.kind == "Qwen3ForCausalLM" else {}
+    logits = theirs(input_ids=tokens, **more).logits[0]
+    return logits[-1, YES] - logits[-1, NO] if case.kind == "Qwen3ForCausalLM" else logits[0]
 
 
 def tokenizer(case: Case) -> Tokenizer:

@@ -1,4 +1,4 @@
-"""How long a model takes from one host to sixteen others: each from the source, and from one another.
+"""Time that a model takes from one host to sixteen others: each from the source, and from one another.
 
     python -m benchmarks.fanout                                  16 machines, 300 MB, 100 Mbit/s in both directions
     python -m benchmarks.fanout --machines 4 --megabytes 20      a look at it
@@ -253,7 +253,7 @@ def wait_for(holds: Callable[[], bool], seconds: float) -> None:
 
 
 class Busy:
-    """How much of this machine's cores is used since this was made."""
+    """Share of this machine's cores that was used since the object was made."""
 
     def __init__(self) -> None:
         self.before = self.now()
@@ -266,7 +266,7 @@ class Busy:
         return ticks[3] + ticks[4], sum(ticks)
 
     def percent(self) -> int:
-        """Of all cores together."""
+        """Percent of all cores together."""
         idle, total = (after - before for after, before in zip(self.now(), self.before, strict=True))
         return round(100 * (1 - idle / total)) if total else 0
 

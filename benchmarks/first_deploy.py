@@ -1,4 +1,4 @@
-"""How long a first deploy takes from nothing, beside the longest of what it cannot do without.
+"""Time of a first deploy from nothing, beside the longest of its necessary parts.
 
     python -m benchmarks.first_deploy                       one bare machine, then six
     python -m benchmarks.first_deploy --machines 1 --keep   one; it stays

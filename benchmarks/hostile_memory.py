@@ -22,7 +22,7 @@ class Memory:
     """Peak memory of a watched process and its children: MiB resident, and MiB of their proportional share."""
 
     def __init__(self, pid: int) -> None:
-        self._pid, self._over = pid, threading.Event()
+        self._pid, self._stopped = pid, threading.Event()
         self.resident_mib = self.shared_mib = 0.0
         self.is_killed = False
         self._thread = threading.Thread(target=self._watch)
@@ -32,12 +32,12 @@ class Memory:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     def _watch(self) -> None:
         samples = 0
-        while not self._over.wait(SAMPLE_SECONDS):
+        while not self._stopped.wait(SAMPLE_SECONDS):
             pids = family(self._pid)
             self.resident_mib = max(self.resident_mib, sum(map(resident_mib, pids)))
             if samples % SHARED_SAMPLES == 0:

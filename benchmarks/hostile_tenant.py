@@ -180,7 +180,7 @@ class Tenant:
 
 
 async def for_ever(client: Callable[[], Awaitable[None]]) -> None:
-    """The client runs again and again."""
+    """Runs the client again and again."""
     while True:
         await client()
         await asyncio.sleep(AGAIN_SECONDS)

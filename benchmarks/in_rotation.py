@@ -1,4 +1,4 @@
-"""How many hosts of a pool HAProxy sends requests to, as its own Prometheus exporter says, watched all the while."""
+"""Watches the number of hosts of a pool that HAProxy sends requests to, by its own Prometheus exporter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rotation:
     """Looks at which a balancer did not answer."""
 
     def add(self, hosts_in: dict[str, int]) -> None:
-        """A look at one balancer."""
+        """Adds a reading of one balancer."""
         self.looks += 1
         self.least = {pool: min(count, self.least.get(pool, count)) for pool, count in hosts_in.items()}
 

@@ -30,7 +30,7 @@ class Machine:
 
 @contextlib.contextmanager
 def network(machines: int, mbit: int) -> Iterator[list[Machine]]:
-    """That many machines, each able to send `mbit` Mbit/s and to receive as much."""
+    """A network of `count` machines, each able to send `mbit` Mbit/s and to receive as much."""
     prefix = f"fan{os.getpid()}"
     switch = f"{prefix}-switch"
     made = [Machine(f"{prefix}-{number}", f"10.77.{number // 200}.{number % 200 + 1}") for number in range(machines)]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.calls import Answer, Refused
-from benchmarks.words import Writer
+from benchmarks.sized_texts import Writer
 
 TASKS = ("search_query", "search_document", "classification", "clustering")
 COSINE_BOUND = {"fp32": 1e-5, "fp16": 1e-4, "bf16": 3e-4}

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
+from benchmarks.client_protocols import WAYS, Answer, Client, Fault, Place, Question, differs
 from benchmarks.outcomes import CUT, LOST, RIGHT, Outcome
-from benchmarks.ways import WAYS, Answer, Client, Fault, Place, Question, differs
 
 SLACK_SECONDS = 1.0
 """A drain that begins between a stream's request and its first piece, or with the balancer's next look, is no shorter
@@ -69,7 +69,7 @@ class Running:
     """Of every request, once `end` was called."""
 
     def so_far(self) -> dict[str, int]:
-        """How many requests have an outcome by now, by verdict."""
+        """Number of requests that have an outcome by now, by verdict."""
         return {verdict: sum(self.counts[place::3]) for place, verdict in enumerate((RIGHT, LOST, CUT))}
 
     def end(self, patience_seconds: float) -> list[Outcome]:
@@ -163,7 +163,7 @@ class Asking:
         self.firsts = {question: answer for (_, question), answer in zip(questions, answers, strict=True)}
 
     async def drive(
-        self, begins: float, part: tuple[int, int], over: Callable[[], bool], count: Callable[[Outcome], None]
+        self, begins: float, part: tuple[int, int], is_finished: Callable[[], bool], count: Callable[[Outcome], None]
     ) -> list[Outcome]:
         """Outcomes of all requests that were due before `over`: each `part[1]`-th one, beginning with `part[0]`."""
         loop, draw = asyncio.get_running_loop(), random.Random(self.load.seed * 1000 + part[0])
@@ -171,7 +171,7 @@ class Asking:
         for number in itertools.count(part[0], part[1]):
             due = begins + number / self.load.rate
             await asyncio.sleep(max(0.0, due - loop.time()))
-            if over():
+            if is_finished():
                 break
             (way,) = draw.choices(WAYS, self.load.shares)
             client = self.clients[number // part[1] % len(self.clients)]

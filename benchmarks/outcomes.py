@@ -53,7 +53,7 @@ def figures(phases: Phases) -> dict[str, Any]:
 
 
 def losses(outcomes: Sequence[Outcome], begins: float) -> dict[str, Any]:
-    """How many requests of each way were lost for which kind of reason; the first LISTED, in seconds after `begins`."""
+    """Numbers of lost requests by protocol and kind of reason; the first LISTED, in seconds after `begins`."""
     lost = sorted(outcome for outcome in outcomes if outcome.verdict == LOST)
     listed = [
         {"at": round(outcome.due - begins, 2), "way": outcome.way, "reason": outcome.reason}

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from benchmarks import changes, fleet, front, in_rotation
+from benchmarks.client_protocols import Place
 from benchmarks.in_rotation import Rotation
 from benchmarks.open_loop import Load, Running, running
 from benchmarks.outcomes import RIGHT, Outcome, Phases, by_phase, figures, losses, merged, percentile_ms
-from benchmarks.ways import Place
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 
@@ -104,7 +104,7 @@ def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Seque
     places = targets(options, serving, edge)
     say(f"{len(places)} loads of {options.rate / len(places):g} requests a second; first without a change")
     still = loaded(options, places, edge, lambda: None, 0)
-    found, phases = dict[str, Any](), list[Phases]()
+    changes_made, phases = dict[str, Any](), list[Phases]()
     for number, change in enumerate(options.change, start=1):
         choose(options, options.change[:number])
         say(f"change: {change}")
@@ -113,22 +113,22 @@ def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Seque
         )
         phases.append(by_phase(run.outcomes, run.begins, run.ends))
         ran = {"exit_code": run.value.code, "changed": run.value.changed}
-        found[change] = ran | {"seconds": round(run.ends - run.begins, 1)} | figures(phases[-1]) | described(run)
+        changes_made[change] = ran | {"seconds": round(run.ends - run.begins, 1)} | figures(phases[-1]) | described(run)
         write_losses(change, run)
-        say(json.dumps(found[change]))
+        say(json.dumps(changes_made[change]))
         if run.value.code:
-            say(run.value.said[-4000:])
+            say(run.value.output[-4000:])
             break
     quiet = {f"p{percent}": percentile_ms(still.outcomes, percent) for percent in (50, 99)}
     return figures(merged(phases)) | {
-        "least_in": min(each["least_in"] or 0 for each in found.values()) if edge else None,
+        "least_in": min(change_figures["least_in"] or 0 for change_figures in changes_made.values()) if edge else None,
         "promised": len(serving) // options.pools - options.out if edge else None,
         "hosts": len(serving),
         "pools": options.pools,
-        "balancers": [f"debian-{one.debian}" for one in edge],
+        "balancers": [f"debian-{machine.debian}" for machine in edge],
         "rate": options.rate,
         "held": options.held,
-        "changes": found,
+        "changes": changes_made,
         "without_a_change": {"sent": len(still.outcomes)} | quiet | described(still),
     }
 

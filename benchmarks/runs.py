@@ -53,7 +53,7 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Runs:
-    """How a case is run: protocol, number of runs, seconds of each, and the GPU that is watched meanwhile."""
+    """Settings of a case's runs: protocol, number of runs, seconds of each, and the GPU that is watched meanwhile."""
 
     protocol: str
     runs: int

@@ -1,9 +1,12 @@
 """Requests through gateways of one host that are killed all the time: what usage lost, and the cost of counting.
 
-    python -m benchmarks.usage [REQUESTS] [KILLS]
+    python -m benchmarks.usage [REQUESTS] [KILLS] [CUTS]
 
 The Triton is the tests' own, so that the numbers are those of the gateway. The last line is one JSON object.
 `throughput` is requests a second of one process, without and with counting, in the same run.
+
+CUTS of the power want root. The counters then lie on an ext4 of their own, whose disk is a file. At a cut both are
+killed, and they go on with the disk as it was at that moment: what the file system had not handed to it is lost.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ import contextlib
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "files"))
@@ -29,6 +34,7 @@ from tests.ports import free_ports
 CLIENTS = 16
 WHOLE_HOST = 5
 """Each fifth kill ends both processes at once, as when the host goes."""
+DISK_BYTES = 64 * 2**20
 BODY = json.dumps(chat()).encode()
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
 REQUEST = f"{HEAD}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
@@ -65,6 +71,62 @@ class Load:
             writer.close()
 
 
+class Disk:
+    """A file system in a file, for the counters. Wants root."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place, self._image, self._copy = folder / "disk", folder / "image", folder / "copy"
+        self.place.mkdir()
+        with self._image.open("wb") as image:
+            image.truncate(DISK_BYTES)
+        subprocess.run(["mkfs.ext4", "-q", self._image], check=True)
+        self.mount()
+
+    def mount(self) -> None:
+        """It is mounted, and its journal was followed, as at a boot."""
+        subprocess.run(["mount", "-o", "loop", self._image, self.place], check=True)
+
+    def unmount(self) -> None:
+        """It is not mounted."""
+        subprocess.run(["umount", self.place], check=True)
+
+    def keep(self) -> None:
+        """The disk as it is now is kept: without what the file system has not handed to it."""
+        subprocess.run(["cp", "--sparse=always", self._image, self._copy], check=True)
+
+    def go_back(self) -> None:
+        """The disk is as it was when it was kept."""
+        self.unmount()
+        self._copy.replace(self._image)
+        self.mount()
+
+
+class Gateways:
+    """Two processes of one host."""
+
+    def __init__(self, settings_file: Path, state: Path) -> None:
+        self._settings_file, self._state = settings_file, state
+        self._running: list[asyncio.subprocess.Process] = []
+        self.deaths = 0
+
+    async def start(self) -> None:
+        """Both run."""
+        self._running = [await started(self._settings_file, number, self._state) for number in range(2)]
+
+    async def kill(self, numbers: Iterable[int]) -> None:
+        """These are dead."""
+        for number in numbers:
+            self._running[number].kill()
+        for number in numbers:
+            await self._running[number].wait()
+            self.deaths += 1
+
+    async def revive(self, numbers: Iterable[int]) -> None:
+        """These run again."""
+        for number in numbers:
+            self._running[number] = await started(self._settings_file, number, self._state)
+
+
 async def started(settings_file: Path, number: int, state: Path) -> asyncio.subprocess.Process:
     """A process of the gateway."""
     files = Path(__file__).parents[1] / "files"
@@ -73,52 +135,74 @@ async def started(settings_file: Path, number: int, state: Path) -> asyncio.subp
     return await asyncio.create_subprocess_exec(*words, env=environment, stdout=asyncio.subprocess.DEVNULL)
 
 
-async def measured(requests: int, kills: int, folder: Path) -> dict[str, object]:
+def counted_in(state: Path) -> int:
+    """Answered requests that the counters have after every line of every log is counted."""
+    counters = Counters(state)
+    counters.count_all()
+    counted = sum(row["requests"] - row["errors"] for row in counters.rows())
+    counters.close()
+    return int(counted)
+
+
+async def throughput_of(folder: Path, port: int, state: Path) -> dict[str, float]:
+    """Requests a second of one process, without and with counting, the better of two rounds."""
+    best: dict[str, float] = {}
+    for name in ("without", "with", "without", "with"):
+        process = await started(folder / f"{name}.json", 2, state)
+        load = Load([port])
+        await load.run(100)
+        rate = 1000 / await load.run(1000)
+        best[name] = max(best.get(name, 0.0), round(rate, 1))
+        process.terminate()
+        await process.wait()
+    return best
+
+
+async def struck(gateways: Gateways, kill: int, disk: Disk | None, state: Path) -> int | None:
+    """Kills one or both processes and starts them again. Returns the requests lost by the disk; None without a cut."""
+    numbers = (0, 1) if disk or kill % WHOLE_HOST == 0 else (kill % 2,)
+    await gateways.kill(numbers)
+    lost = None
+    if disk:
+        disk.keep()
+        lost = counted_in(state)
+        disk.go_back()
+        lost -= counted_in(state)
+    await gateways.revive(numbers)
+    return lost
+
+
+async def measured(requests: int, kills: int, cuts: int, folder: Path, disk: Disk | None) -> dict[str, object]:
     """Answered and counted requests of two processes, while one or both are killed again and again."""
-    ports, keys, state = free_ports(3), folder / "keys.json", folder / "state"
+    ports, keys, state = free_ports(3), folder / "keys.json", (disk.place if disk else folder) / "state"
     state.mkdir()
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
     async with serving(Triton()) as triton:
         known = settings([triton.address], written(folder / "weights"), keys, listen={"ports": ports})
         for name, days in (("with.json", 30), ("without.json", 0)):
             (folder / name).write_text(json.dumps(known | {"usage_days": days}))
-        throughput, counted_before = {}, 0
-        for name in ("without", "with", "without", "with"):
-            process = await started(folder / f"{name}.json", 2, state)
-            load = Load([ports[2]])
-            await load.run(100)
-            rate = 1000 / await load.run(1000)
-            throughput[name] = max(throughput.get(name, 0.0), round(rate, 1))
-            counted_before += load.answered if name == "with" else 0
-            process.terminate()
-            await process.wait()
-        running, deaths = [await started(folder / "with.json", number, state) for number in range(2)], 2
-        load = Load(ports[:2])
+        throughput = await throughput_of(folder, ports[2], state)
+        before = counted_in(state)
+        gateways, load, lost, times = Gateways(folder / "with.json", state), Load(ports[:2]), list[int](), kills + cuts
+        await gateways.start()
         work = asyncio.ensure_future(load.run(requests))
-        for kill in range(kills):
-            while load.answered < requests * (kill + 1) // (kills + 1):
+        for kill in range(times):
+            while load.answered < requests * (kill + 1) // (times + 1):
                 await asyncio.sleep(0.001)
-            struck = (0, 1) if kill % WHOLE_HOST == 0 else (kill % 2,)
-            deaths += len(struck)
-            for number in struck:
-                running[number].kill()
-            for number in struck:
-                await running[number].wait()
-                running[number] = await started(folder / "with.json", number, state)
+            is_cut = (kill + 1) * cuts // times > kill * cuts // times
+            lost_now = await struck(gateways, kill, disk if is_cut else None, state)
+            lost += [] if lost_now is None else [lost_now]
         await work
-        for process in running:
-            process.kill()
-            await process.wait()
-    counters = Counters(state)
-    counters.count_all()
-    counted = sum(row["requests"] - row["errors"] for row in counters.rows()) - counted_before
-    counters.close()
+        await gateways.kill(range(2))
+    counted = counted_in(state) - before
     return {
         "answered": load.answered,
         "counted": counted,
         "difference": counted - load.answered,
-        "kills": deaths,
-        "may_differ": deaths * CLIENTS,
+        "kills": gateways.deaths,
+        "may_differ": gateways.deaths * CLIENTS // 2 + sum(lost),
+        "cuts": cuts,
+        "lost_at_each_cut": lost,
         "throughput": throughput,
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
@@ -128,9 +212,14 @@ async def measured(requests: int, kills: int, folder: Path) -> dict[str, object]
 
 def main() -> None:
     """Prints the result."""
-    requests, kills = (int(word) for word in (sys.argv[1:] + ["100000", "40"][len(sys.argv) - 1 :])[:2])
+    requests, kills, cuts = (int(word) for word in (sys.argv[1:] + ["100000", "40", "0"][len(sys.argv) - 1 :])[:3])
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(measured(requests, kills, Path(folder)))))
+        disk = Disk(Path(folder)) if cuts else None
+        try:
+            print(json.dumps(asyncio.run(measured(requests, kills, cuts, Path(folder), disk))))
+        finally:
+            if disk:
+                disk.unmount()
 
 
 if __name__ == "__main__":

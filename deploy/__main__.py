@@ -6,6 +6,7 @@ import click
 
 from deploy.cli.ask import ask
 from deploy.cli.bench import bench
+from deploy.cli.bundle import bundle
 from deploy.cli.check import check
 from deploy.cli.cost import cost
 from deploy.cli.doctor import doctor
@@ -18,6 +19,7 @@ from deploy.cli.migrate import migrate
 from deploy.cli.monitoring import monitoring
 from deploy.cli.pin import pin
 from deploy.cli.plan import plan
+from deploy.cli.promote import promote
 from deploy.cli.size import size
 from deploy.cli.top import top
 from deploy.cli.usage import usage
@@ -34,6 +36,7 @@ def main() -> None:
 VERBS = (
     plan,
     fit,
+    promote,
     check,
     pin,
     init,
@@ -49,6 +52,7 @@ VERBS = (
     top,
     monitoring,
     export,
+    bundle,
 )
 for verb in VERBS:
     main.add_command(verb)

@@ -1,4 +1,4 @@
-"""One L40S 48GB (SM 89): Llama-3.1-8B-Instruct with 4-bit AWQ weights as an engine, the cache in 16 bit.
+"""An L40S 48GB (SM 89): Llama-3.1-8B-Instruct with 4-bit AWQ weights as an engine, the cache in 16 bit.
 
 Four bits leave most of a small card to the key/value cache. AWQ chooses its scales by looking at texts, so it wants
 some like your users'; the engine is replayed against the unquantised checkpoint before it may serve.

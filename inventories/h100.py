@@ -1,4 +1,4 @@
-"""One H100 80GB that serves an LLM, a reranker and an embedder from one Triton.
+"""An H100 80GB that serves an LLM, a reranker and an embedder from one Triton.
 
 Change the address, then read the plan before anything runs: `enginehouse plan inventories/h100.py`.
 The three revisions are the commits that many public repositories pin too (found by code search on 2026-11-21; the

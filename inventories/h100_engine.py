@@ -1,4 +1,4 @@
-"""One H100 80GB: Llama-3.1-8B-Instruct compiled to an FP8 engine, with a reranker and an embedder beside it.
+"""An H100 80GB: Llama-3.1-8B-Instruct compiled to an FP8 engine, with a reranker and an embedder beside it.
 
 The engine path ends with TensorRT-LLM 1.2.1 (release 26.07): read README.md beside this file first. Needed on
 this machine: calibration texts (a dataset saved by the `datasets` library), prompts to replay, and a key that signs

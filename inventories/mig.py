@@ -1,4 +1,4 @@
-"""One H100 80GB cut into two MIG instances: the LLM has one to itself, reranker and embedder share the other.
+"""An H100 80GB cut into two MIG instances: the LLM has one to itself, reranker and embedder share the other.
 
 Change the address, then read the plan before anything runs: `enginehouse plan inventories/mig.py`.
 Why cut: an instance's memory, L2 and SMs are its own, so a burst of long documents to embed cannot slow a token of the

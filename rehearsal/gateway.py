@@ -184,7 +184,7 @@ def _wait_until_known(gateway: Gateway) -> None:
 
 
 def _status(gateway: Gateway) -> int:
-    """Of a request for the models; 0 where nobody answers."""
+    """HTTP status of a request for the models; 0 if nobody answers."""
     try:
         with contextlib.closing(connection(gateway)) as line:
             line.request("GET", "/v1/models", headers=_bearer(gateway))

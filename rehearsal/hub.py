@@ -77,7 +77,7 @@ class Hub:
         return hmac.new(self.key, sha256.encode(), "sha256").hexdigest()
 
     def bytes_per_second(self) -> int:
-        """How fast large files go, 0 for as fast as they can: the file `large-bytes-per-second`, for many gigabytes."""
+        """Speed of large files, 0 for as fast as they can: the file `large-bytes-per-second`, for many gigabytes."""
         wanted = self.state / "large-bytes-per-second"
         return int(wanted.read_text()) if wanted.exists() else LARGE_BYTES_PER_SECOND
 

@@ -56,7 +56,7 @@ class Repository:
     gated: bool
 
     def has(self, revision: str) -> bool:
-        """Whether the revision names the commit; `main` does, as a branch would."""
+        """True if the revision names the commit; `main` does, as a branch would."""
         return revision in ("main", self.commit)
 
 

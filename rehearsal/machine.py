@@ -166,7 +166,7 @@ class Machine:
         network.limit_rate(network.Network(self.places.number).link(self.name), rate)
 
     def _lets_in(self) -> bool:
-        """Whether a login would succeed: sshd greets before systemd-user-sessions admits anybody but root."""
+        """True if a login would succeed: sshd greets before systemd-user-sessions admits anybody but root."""
         with contextlib.suppress(RehearsalRefused):  # it went down again in between
             return greets(self.address) and self.run(f"test ! -e {NO_LOGIN}", check=False).returncode == 0
         return False
@@ -176,7 +176,7 @@ class Machine:
         self.wait()
 
     def _end(self) -> None:
-        """Neither supervisor nor machine is left, whatever state they were in."""
+        """Ends supervisor and machine, whatever state they are in."""
         pid = nspawn.supervisor_pid(self.directory)
         if pid is not None:
             os.kill(pid, signal.SIGKILL)

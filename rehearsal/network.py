@@ -159,7 +159,7 @@ def _has_carrier(interface: str) -> bool:
 
 
 def _listens(address: str) -> bool:
-    """Whether a service of a rehearsal waits there."""
+    """True if a service of a rehearsal waits there."""
     shown = subprocess.run(["ss", "-Htuln", "src", address], capture_output=True, text=True, check=True)
     return bool(shown.stdout.strip())
 

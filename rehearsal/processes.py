@@ -53,7 +53,7 @@ class Process:
         pid_file.unlink(missing_ok=True)
 
     def runs(self) -> bool:
-        """Whether the process of the pid file is alive and is that process."""
+        """True if the process of the pid file is alive and is that process."""
         pid_file = self.folder / f"{self.name}.pid"
         if not pid_file.exists():
             return False

@@ -122,7 +122,7 @@ def pull_the_plug(directory: Path) -> None:
 
 
 def _is_over(number: int) -> bool:
-    """Whether nothing of the process is left: while it ends it still holds its files, and its pid file's lock."""
+    """True if nothing of the process is left: while it ends it still holds its files, and its pid file's lock."""
     try:
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
         threads = len(list(Path(f"/proc/{number}/task").iterdir()))
@@ -142,7 +142,7 @@ def best_accelerator(base: disk.BaseDisk) -> str:
 
 
 def _boots(accelerator: str, base: disk.BaseDisk) -> bool:
-    """Whether the kernel says its first words; it then panics for want of a disk, which is the end of the trial."""
+    """True if the kernel says its first words; it then panics for want of a disk, which is the end of the trial."""
     with tempfile.TemporaryDirectory() as scratch:
         console = Path(scratch) / "console"
         trial = subprocess.Popen(

@@ -109,7 +109,7 @@ def rehearse_fault(names: list[str], fault: Fault) -> int:
 
 
 def last_words(output: str) -> str:
-    """Of what a run said, the last operation's lines; of one that went well, the results."""
+    """The lines of a run's last operation; of a run that went well, the results."""
     before, _, results = output.partition("--> Results:")
     start = before.rfind("--> Starting operation")
     return results.strip() if "Error" not in before else before[start if start >= 0 else 0 :].strip()
@@ -170,7 +170,7 @@ def _stage_table(first: Run, again: Run, seconds: dict[str, float]) -> Table:
 
 
 def _downloads(machine: Machine) -> Table:
-    """When image and weights were fetched, from the units' own clocks: they overlap each other and the installation."""
+    """Times at which image and weights were fetched, by the units' clocks: both overlap the installation."""
     table = Table(title=f"{machine.name}: fetched on the host", title_justify="left")
     for column in ("unit", "from s", "to s"):
         table.add_column(column, justify="left" if column == "unit" else "right")

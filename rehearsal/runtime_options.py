@@ -54,7 +54,7 @@ def options_of_serve(file: Path) -> dict[str, str]:
 
 
 def kind_of(call: ast.Call, kinds: dict[str, str]) -> str:
-    """How an argument of argparse is written: by its action, else by the type of the setting that it comes from."""
+    """The form of an argument of argparse: by its action, else by the type of the setting that it comes from."""
     action = next((ast.unparse(word.value) for word in call.keywords if word.arg == "action"), "")
     if "store_true" in action:
         return FLAG

@@ -1,4 +1,4 @@
-"""How the outer machine reaches the machines: keys made here, host keys known before first contact, one ssh_config."""
+"""SSH from the outer machine to the machines: keys made here, host keys known before first contact, one ssh_config."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOCKET_PATH_BYTES = 80  # a unix socket path holds 108 bytes and ssh appends a s
 
 
 def make_key(path: Path) -> None:
-    """An ed25519 key pair is at `path` and `path`.pub; one already there is kept."""
+    """Makes an ed25519 key pair at `path` and `path`.pub, unless there is one."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "rehearsal", "-f", str(path)]
@@ -22,7 +22,7 @@ def make_key(path: Path) -> None:
 
 
 def write_config(places: Places, hosts: Iterable[tuple[str, str, str]]) -> None:
-    """ssh_config and known_hosts name exactly these hosts, each as (name, address, public host key)."""
+    """Writes ssh_config and known_hosts with exactly these hosts, each as (name, address, public host key)."""
     known = sorted(hosts)
     if known:
         control_directory(places).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -124,7 +124,7 @@ def index_options(index: str) -> list[str]:
 
 
 def _downloaded(kept: Path, python: str, words: list[str], seconds: float = 0) -> str:
-    """Why pip did not download these wheels; "" when they are in `kept`. torch's comes last, after the rest."""
+    """The reason why pip did not download these wheels; "" if they are in `kept`. torch's wheel comes last."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     options = ["--only-binary=:all:", "--no-cache-dir", "--progress-bar=off", "--python-version", python, *platforms]
     with tempfile.TemporaryDirectory(dir=kept, prefix=".download-") as scratch:
@@ -137,7 +137,7 @@ def _downloaded(kept: Path, python: str, words: list[str], seconds: float = 0) -
 
 
 def _run(command: list[str], seconds: float) -> str:
-    """Why pip did not do it; "" when it did. pip is stopped when it has named no wheel after `seconds` (0: never)."""
+    """The reason why pip failed, or "". pip is stopped when it has named no wheel after `seconds` (0: never)."""
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     too_late, last = threading.Event(), ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as pip:

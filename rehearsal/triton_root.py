@@ -101,7 +101,7 @@ def _python(root: Path, work: Path) -> None:
 
 
 def _without_unloaded_libraries(root: Path, site: Path) -> None:
-    """Of CUDA's libraries only those are left that importing torch loads: 1.8 of 2.8 GB. A CPU build brings none.
+    """Removes CUDA's libraries that importing torch does not load: 1.8 of 2.8 GB stay. A CPU build brings none.
 
     They cannot go altogether: the default build is linked with them, so `import torch` ends without them.
     """

@@ -27,7 +27,7 @@ ANSWER_SECONDS = 10
 
 
 class Awaited(Protocol):
-    """Questions to a machine that does not come up; which kinds of machine there are is not known here."""
+    """The interface of a machine that does not come up; it hides the kind of the machine."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Awaited(Protocol):
 
 
 def greets(address: str) -> bool:
-    """Whether an SSH server says its first word there."""
+    """True if an SSH server says its first word there."""
     with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1) as connection:
         return connection.recv(4) == b"SSH-"
     return False

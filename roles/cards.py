@@ -1,4 +1,4 @@
-"""How the GPUs of a host are cut, asked of nvidia-smi; and the refusals where somebody else looks after them. Pure.
+"""Partitions of a host's GPUs, asked of nvidia-smi; and the refusals where somebody else looks after them. Pure.
 
 `Driver(manage=False)` says that a card's settings belong to somebody else, its MIG mode and instances among them.
 Preflight refuses such a card before the first change; the role `mig` judges it again once the driver was verified.
@@ -41,7 +41,7 @@ class GpuState:
 
     @property
     def cut(self) -> str:
-        """Its instances, or the mode, in words for a refusal."""
+        """The GPU's present instances, or its mode, in words for a refusal."""
         if self.current != self.pending:
             return f"MIG {self.current}, {self.pending} is pending"
         if self.instances:

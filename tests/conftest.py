@@ -49,7 +49,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_report_header() -> str | None:
-    """Which share of the faults is tried, where ENGINEHOUSE_FAULTS_DRAW says that it is one."""
+    """The share of the faults that is tried, if ENGINEHOUSE_FAULTS_DRAW draws one."""
     return draw.words(commit) if (commit := _drawn()) else None
 
 

@@ -1,4 +1,4 @@
-"""Which share of the faults a CI run tries: drawn from the commit's hash, so that many commits together try them all.
+"""The share of the faults that a CI run tries: the commit's hash draws it, so that many commits try all of them.
 
 All faults take longer than a CI run may. They are dealt into SHARES hands of nearly equal length, each with a part of
 every long lane, so that what is dear to set up (a host deployed, a machine with a kernel of its own) is set up once.
@@ -129,7 +129,7 @@ def minutes_of(share: int) -> float:
 
 
 def words(commit: str) -> str:
-    """What a run says of its draw, and how to draw the same again."""
+    """A run's message about its draw, with the command that repeats the draw."""
     share = share_of(commit)
     names = []
     for module, row in MODULES.items():

@@ -1,4 +1,4 @@
-"""Which core each process of the gateway's benchmark has to itself."""
+"""Assigns a core of its own to each process of the gateway's benchmark."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ KEPT = ("request_throughput", "output_throughput", "median_ttft_ms", "p99_ttft_m
 
 def main() -> None:
     """Prints a JSON object for each line, with the figures of the run."""
-    os.environ["OPENAI_API_KEY"] = "sk-benchmark"
+    os.environ.setdefault("OPENAI_API_KEY", "sk-benchmark")
     serve = importlib.import_module("vllm.benchmarks.serve")
     arguments = importlib.import_module("vllm.utils.argparse_utils")
     for line in sys.stdin:

@@ -110,7 +110,7 @@ async def by_openai(port: int, tokens: int, began: asyncio.Barrier) -> tuple[Hel
 
 
 async def all_held(port: int, streams: int, tokens: int) -> dict[str, Any]:
-    """How all of them ended."""
+    """The ends of all streams."""
     has_openai = importlib.util.find_spec("openai") is not None
     began = asyncio.Barrier(streams + 1)
     tasks = [asyncio.ensure_future(held(port, tokens, began)) for _ in range(streams - has_openai)]
@@ -137,7 +137,7 @@ async def all_held(port: int, streams: int, tokens: int) -> dict[str, Any]:
 
 
 def main(words: Sequence[str]) -> None:
-    """How they ended is printed."""
+    """Prints the ends of the streams."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         print(json.dumps(runner.run(all_held(*(int(word) for word in words)))), flush=True)
 

@@ -25,7 +25,7 @@ ENDS = {signal.SIGKILL: BROKEN, signal.SIGTERM: ERROR}
 
 
 def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[str, list[int]]) -> dict[str, Any]:
-    """How all streams ended, half of them on each gateway. Its `passes` is true if exactly those ended that had to."""
+    """The ends of all streams, half of them on each gateway. `passes` is true if exactly the right ones ended."""
     half, gateways = streams // 2, cores.get("gateway", [])
     tokens = max(round(seconds * 1000 / gap_ms), 3)
     clients = cores.get("client", [])
@@ -64,7 +64,7 @@ def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[st
 
 
 def verdict(sent: signal.Signals, report: dict[str, Any], killed: float, began: float) -> dict[str, Any]:
-    """How the streams of the gateway that got this signal ended; `passes`: each in the one way, none before it."""
+    """The ends of the streams of the gateway that got this signal; `passes`: each in the one way, none before it."""
     first, last = report.pop("first_end") - killed, report.pop("last_end") - killed
     passes = report["ends"] == {ENDS[sent]: report["streams"]} and first > 0 and not report["out_of_order"]
     seconds = {"first_end_after_s": round(first, 2), "last_end_after_s": round(last, 2)}

@@ -165,7 +165,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all threads of a process and of its children, so far: a gateway's templates run in processes of their own."""
+    """CPU seconds so far of a process and of its children: a gateway's templates run in processes of their own."""
     children = [Path(task, "children").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     own = (int(fields[11]) + int(fields[12])) / TICKS

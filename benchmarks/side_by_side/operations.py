@@ -86,12 +86,12 @@ def packages(name: str, wanted: tuple[str, ...]) -> Operation:
 
 
 def held(name: str, package: str) -> Operation:
-    """The package stays at its version."""
+    """Commands that hold the package at its version."""
     return Operation(name, f"apt-mark showhold {package}", package, (f"apt-mark hold {package}",))
 
 
 def group(name: str, wanted: str) -> Operation:
-    """The group is there."""
+    """Commands that create the group."""
     return Operation(name, f"getent group {wanted} | cut -d: -f1", wanted, (f"groupadd --system {wanted}",))
 
 

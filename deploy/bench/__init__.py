@@ -1,4 +1,4 @@
-"""Load on a gateway: what aiperf is told, what its reports come to, and which of two results is slower.
+"""Load on a gateway: aiperf's arguments, the figures of its reports, and the comparison of two results.
 
 Pure: `deploy.io.bench` runs aiperf and writes files.
 """

@@ -1,4 +1,4 @@
-"""Which figures of one bench result are worse than another's, beyond what runs differ by among themselves.
+"""Finds the figures of a bench result that are worse than another's, beyond the spread among runs.
 
 A figure is worse where two things hold. Its runs rank worse than the other result's (Mann-Whitney, one-sided, exact),
 with all figures judged together at 5 % by Holm's method. And its median is worse by `least` percent or more: a machine
@@ -101,14 +101,14 @@ def _values(case: Mapping[str, Any], name: str) -> list[float]:
 
 
 def _worse_by(was: float, now: float, higher_is_better: bool) -> float:
-    """Percent of `was` by which `now` is worse; 0 of two zeros, 100 where something came of nothing."""
+    """Percent of `was` by which `now` is worse; 0 if both are zero, 100 if only `was` is."""
     if not was:
         return 0.0 if higher_is_better or not now else 100.0
     return (1 - now / was) * 100 if higher_is_better else (now / was - 1) * 100
 
 
 def _chance(before: Sequence[float], after: Sequence[float], higher_is_better: bool) -> float:
-    """How likely runs that do not differ would rank as badly as `after` does; ties count half."""
+    """Probability that equal runs would rank as badly as `after` does; ties count half."""
     sign = -1 if higher_is_better else 1
     wins = sum((sign * (new - old) > 0) + 0.5 * (new == old) for new in after for old in before)
     most = len(before) * len(after)

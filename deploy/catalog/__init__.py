@@ -1,4 +1,4 @@
-"""Dated, sourced tables: what exists, what belongs together, what ends when. Judging is left to `deploy.validation`.
+"""Dated, sourced tables of products, their versions and their ends of support; `deploy.validation` judges by them.
 
 Every row says where it was read; a row nobody could source is not here, and the operator is asked instead
 (`Checkpoint(...)`, `Release(...)`). Rows were read on `READ_ON` unless they say otherwise.

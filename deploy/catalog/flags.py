@@ -1,4 +1,4 @@
-"""Which flags `trtllm-build`, `convert_checkpoint.py` and `quantize.py` have in which TensorRT-LLM, and how surely.
+"""The flags of `trtllm-build`, `convert_checkpoint.py` and `quantize.py` per TensorRT-LLM, and how sure each is.
 
 The rows are packaged data (`data/trtllm-flags.json`), read at the commits its `_meta.sources` name. Few releases were
 read at their very tag: the others fall between two rows, and `FlagTable.certain` keeps only what both sides of such a

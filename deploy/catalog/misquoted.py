@@ -136,7 +136,7 @@ VALUE_NOTES = {
 
 
 def value_meant(program: str, flag: str, value: str, choices: tuple[str, ...]) -> str | None:
-    """The choice a misspelt value stood for, empty where the flag is to be left out, None where nobody can tell."""
+    """The choice that a misspelt value stood for; empty: leave the flag out; None: unknown."""
     lowered = value.lower()
     own = _VALUES.get((program, flag), {})
     for meant in (own.get(lowered), _SPELLINGS.get(lowered), lowered, value.upper()):

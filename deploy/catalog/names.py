@@ -56,7 +56,7 @@ def _allowed(part: str) -> int:
 
 
 def _letters_apart(typed: str, meant: str) -> int:
-    """How many letters to insert, leave out, change or swap with their neighbour."""
+    """Number of letters to insert, leave out, change or swap with their neighbour."""
     rows = [list(range(len(meant) + 1))]
     for row, letter in enumerate(typed, start=1):
         rows.append([row])

@@ -1,4 +1,4 @@
-"""How weights may be held, by the names of `deploy.spec.Precision`: bytes, first SM, and what it takes to make them so.
+"""Formats of weights, by the names of `deploy.spec.Precision`: bytes, first SM, and the needs of their conversion.
 
 Sources: TensorRT-LLM docs/source/reference/precision.md (hardware matrix) and examples/quantization/quantize.py of the
 1.x line, cpp/tensorrt_llm/common/attentionOp.cpp for the two rules about the key/value cache, tensorrt_llm/_torch/

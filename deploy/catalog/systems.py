@@ -43,6 +43,34 @@ class System:
     python: str
     """The version of its own Python."""
 
+    @property
+    def distribution(self) -> str:
+        """`debian` or `ubuntu`."""
+        return self.name.partition("-")[0]
+
+    @property
+    def archive(self) -> tuple[tuple[str, str], ...]:
+        """(folder below a mirror of the distribution, suite) of each part of its archive."""
+        if self.distribution == "debian":
+            updates = ("debian", f"{self.codename}-updates"), ("debian-security", f"{self.codename}-security")
+            return ("debian", self.codename), *updates
+        return tuple(("ubuntu", f"{self.codename}{suffix}") for suffix in ("", "-updates", "-security"))
+
+    @property
+    def components(self) -> str:
+        """Components of the archive that the packages of a host come from."""
+        return "main contrib" if self.distribution == "debian" else "main restricted universe"
+
+    @property
+    def archive_url(self) -> str:
+        """The public mirror of the distribution, as its own source lists name it; packages are signed."""
+        return {"debian": "http://deb.debian.org", "ubuntu": "http://archive.ubuntu.com"}[self.distribution]
+
+    @property
+    def archive_keyring(self) -> str:
+        """Keyring of the distribution's archive, where its package of keys puts it."""
+        return f"/usr/share/keyrings/{self.distribution}-archive-keyring.gpg"
+
 
 _ROWS = (
     System(

@@ -31,7 +31,7 @@ class FlagVerdict:
 
 @dataclass(frozen=True, kw_only=True)
 class ValueVerdict:
-    """Why a value does not do; `instead` is the value to type, empty to leave the flag out, None where unknown."""
+    """The reason why a value is wrong; `instead` is the value to type, empty to leave the flag out, None if unknown."""
 
     why: str
     instead: str | None = None
@@ -55,7 +55,7 @@ def flag_verdict(table: FlagTable, word: str) -> FlagVerdict:
 
 
 def value_verdict(table: FlagTable, flag: Flag, value: str) -> ValueVerdict | None:
-    """Why `value` does not do for `flag`, or None when it does."""
+    """The reason why `value` is wrong for `flag`; None if it is right."""
     if flag.choices and value not in flag.choices:
         meant = value_meant(table.program, flag.name, value, flag.choices)
         return ValueVerdict(why=why_not(table.program, flag.name, value), instead=meant or _nearest(value, flag, meant))

@@ -8,7 +8,7 @@ import sys
 import click
 
 from deploy.catalog import DEFAULT_RELEASE
-from deploy.io.shown import REFUSED, refusals_shown, say
+from deploy.io.printing import REFUSED, refusals_shown, say
 
 
 @click.command(
@@ -22,7 +22,7 @@ from deploy.io.shown import REFUSED, refusals_shown, say
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def check(pasted: str, release: str, as_json: bool) -> None:
     """Judge a command, script, compose file, manifest or config.pbtxt, and print the right one. Nothing is run."""
-    from deploy.io.given_text import text_of
+    from deploy.io.pasted_text import text_of
     from deploy.linter import check as check_text
 
     with refusals_shown("", as_json):

@@ -11,7 +11,7 @@ import click
 from deploy.cli.knobs import knobs
 from deploy.cli.ranges import Number
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown, say, show
+from deploy.io.printing import refusals_shown, say, show
 
 FILE = click.Path(path_type=Path)
 

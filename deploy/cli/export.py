@@ -8,7 +8,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown, say
+from deploy.io.printing import refusals_shown, say
 
 EXAMPLE = (
     "enginehouse export cloud-init inventories/h100.py h100-01.example.internal "
@@ -18,11 +18,11 @@ EXAMPLE = (
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    short_help="Write user-data by which hosts deploy themselves.",
+    short_help="Write user-data of hosts, or manifests of Kubernetes.",
     epilog=f"Example: {EXAMPLE}",
 )
 def export() -> None:
-    """Write a plan in the form that a cloud starts hosts by."""
+    """Write a plan in the form that a cloud or Kubernetes starts hosts or Pods by."""
 
 
 @export.command(
@@ -57,3 +57,40 @@ def cloud_init(
             for path, text in written(texts, into):
                 say(f"wrote {path}: {text.sizes}")
         say(f"expects {plan.digest}; the archive has to hold {inventory} as it is now", err=True)
+
+
+@export.command(
+    short_help="Write manifests that run a plan's servers in Pods.",
+    epilog="Example: enginehouse export kubernetes inventories/h100.py -o manifests",
+)
+@click.argument("inventory")
+@click.option(
+    "-o", "folder", required=True, type=click.Path(file_okay=False, path_type=Path), help="The folder to write."
+)
+@click.option("--namespace", default="enginehouse", show_default=True, help="Of all objects.")
+@click.option("--storage-class", default="", help="Of the claims; without it the cluster's default.")
+@click.option(
+    "--access-mode",
+    default="ReadWriteOnce",
+    show_default=True,
+    type=click.Choice(["ReadWriteOnce", "ReadWriteMany"]),
+    help="Of the claims.",
+)
+def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str, access_mode: str) -> None:
+    """Write to a folder: plain YAML for kubectl, which runs what a deploy would run on the hosts of INVENTORY.
+
+    Touches no host and no cluster. Images, flags, ports and digests are those of the plan. No secret is in it.
+    """
+    from deploy.cli.rendered import served
+    from deploy.exports.kubernetes.manifests import files
+    from deploy.exports.kubernetes.weights import Storage
+    from deploy.io.export_kubernetes import confirm_folder, programs, written
+    from deploy.io.inventory import host_data
+
+    with refusals_shown(inventory, False):
+        confirm_folder(folder)
+        plan = load_plan(inventory, (), (), knobs())
+        rendered = served(plan, inventory, host_data(inventory), programs())
+        storage = Storage(storage_class=storage_class, access_mode=access_mode)
+        paths = list(written(files(rendered, namespace, storage), folder))
+        say(f"wrote {len(paths)} files to {folder}; {folder / 'README.md'} says what to type")

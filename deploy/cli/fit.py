@@ -12,7 +12,7 @@ from deploy.catalog.runtimes import SERVE, TRITON, VLLM
 from deploy.cli.ranges import GPUS, TOKENS
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_weights import look_around
-from deploy.io.shown import refusals_shown, say, show
+from deploy.io.printing import refusals_shown, say, show
 
 CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 

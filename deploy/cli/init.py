@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from deploy.io.shown import refusals_shown, say
+from deploy.io.printing import refusals_shown, say
 
 
 @click.command(

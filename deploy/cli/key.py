@@ -12,7 +12,7 @@ import click
 from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
 from deploy.inventory.key_limits import limits_text, money, tenant_limits
 from deploy.io.key_file import content_of, new_key, revoke, set_tenant
-from deploy.io.shown import refusals_shown, say, show
+from deploy.io.printing import refusals_shown, say, show
 
 SENDS = "pyinfra INVENTORY deploy.py --data only=gateway"
 
@@ -97,8 +97,8 @@ def key_new(
             "deploy.py",
             err=True,
         )
-        for other in others:
-            say(f"{other.prefix} of {tenant} goes on; to end it: enginehouse key revoke {other.prefix}", err=True)
+        for old_key in others:
+            say(f"{old_key.prefix} of {tenant} goes on; to end it: enginehouse key revoke {old_key.prefix}", err=True)
 
 
 @key.command(

@@ -1,4 +1,4 @@
-"""The settings of roles that an inventory may override; beside deploy.py the one place where deploy/ reads roles/."""
+"""The settings of roles that an inventory may override; read from roles/ for the command line, as deploy.py does."""
 
 from __future__ import annotations
 

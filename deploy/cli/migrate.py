@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from deploy.io.shown import REFUSED, refusals_shown, say
+from deploy.io.printing import REFUSED, refusals_shown, say
 from deploy.refusals.quoting import on_one_line
 
 LEFT_OUT = 2
@@ -25,10 +25,10 @@ LEFT_OUT = 2
 def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     """Say which words of another server's command have a place in an inventory, and print the inventory.
 
-    Takes a line, a script, docker run, a compose file or a Kubernetes manifest with vLLM, SGLang, TGI, TEI or NIM in
-    it. Ends with 0 if every word has a place, and with 2 if a word has none. Nothing is run.
+    Takes a line, a script, docker run, a compose file or a Kubernetes manifest with vLLM, SGLang, TGI, TEI, NIM or
+    trtllm-serve in it. Ends with 0 if every word has a place, and with 2 if a word has none. Nothing is run.
     """
-    from deploy.io.given_text import text_of
+    from deploy.io.pasted_text import text_of
     from deploy.migrate.migration import migrate as migrated
 
     with refusals_shown("", as_json):
@@ -43,6 +43,6 @@ def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     else:
         for finding in migration.findings:
             mark = "here " if finding.place else "none " if finding.is_known else "?    "
-            say(f"{mark} {on_one_line(finding.said)}\n        {on_one_line(finding.place or finding.why)}")
+            say(f"{mark} {on_one_line(finding.words)}\n        {on_one_line(finding.place or finding.why)}")
         say(f"\nwrote {to}" if to else f"\n{migration.inventory}", nl=bool(to))
     sys.exit(0 if migration.is_whole else LEFT_OUT)

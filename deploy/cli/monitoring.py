@@ -8,7 +8,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
-from deploy.io.shown import refusals_shown, say
+from deploy.io.printing import refusals_shown, say
 
 
 @click.command(

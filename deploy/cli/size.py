@@ -10,7 +10,7 @@ import click
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS
 from deploy.cli.ranges import TOKENS, Number
-from deploy.io.shown import refusals_shown, say, show
+from deploy.io.printing import refusals_shown, say, show
 
 if TYPE_CHECKING:
     from deploy.cost.size import Demand, Size

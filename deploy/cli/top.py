@@ -10,7 +10,7 @@ import click
 from deploy.cli.knobs import knobs
 from deploy.cli.ranges import Number
 from deploy.io.inventory import host_data, load_plan
-from deploy.io.shown import Visible, console, refusals_shown, say, show
+from deploy.io.printing import Visible, console, refusals_shown, say, show
 
 
 @click.command(

@@ -10,7 +10,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import host_data, load_plan
-from deploy.io.shown import refusals_shown, say, show
+from deploy.io.printing import refusals_shown, say, show
 
 INCOMPLETE = 3
 

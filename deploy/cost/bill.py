@@ -103,7 +103,7 @@ class Month:
 
     @property
     def dollars(self) -> float:
-        """Of a month."""
+        """Dollars of a month."""
         return self.gpus * self.per_hour * HOURS_A_MONTH
 
 
@@ -176,7 +176,7 @@ def _tenants(share: Share, spent: Sequence[Spent], output_weight: float) -> list
 
 
 def _requests(key: tuple[str, ...], by: Sequence[str], spent: Sequence[Spent]) -> int | None:
-    """How many requests the audit has of a row; None where rows are of engines, which it does not name."""
+    """Number of a row's requests in the audit; None for rows of engines, which the audit does not name."""
     if "tenant" not in by or "engine" in by:
         return None
     wanted = dict(zip(by, key, strict=True))

@@ -45,7 +45,7 @@ class Cost:
 
 
 def money(dollars: float | None) -> str:
-    """Dollars with three figures that matter; cents where they are many."""
+    """Whole dollars from 100 on, with cents from 1 on; smaller sums with as many decimals as they need."""
     if dollars is None:
         return ""
     if dollars >= 100:

@@ -1,4 +1,4 @@
-"""Which model used which seconds of the GPUs, and which tenant which part of a model. Counters are handed in."""
+"""Shares of the GPUs' seconds by model, and of a model by tenant. Counters are handed in."""
 
 from __future__ import annotations
 

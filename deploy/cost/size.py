@@ -1,4 +1,4 @@
-"""How many of which card so many users take: by the memory of their sequences, and by what a bench measured.
+"""Cards for a number of users: by the memory of their sequences, and by a bench's measurements.
 
 Neither is guessed from the other. Where no bench covers a model on a card, its speed is "not measured", and the number
 of cards is the least that memory allows.

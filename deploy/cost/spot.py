@@ -52,7 +52,7 @@ def recorded_of(record: Any, source: str) -> Recorded:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruptions:
-    """How often a host is taken away, and how the next one comes to serve; `fetch_mib_s` 0: as fast as recorded."""
+    """Rate at which hosts are taken away, and the time that the next one needs; `fetch_mib_s` 0: as recorded."""
 
     a_day: float
     boot_seconds: float = 0.0

@@ -35,7 +35,7 @@ class Line:
     times: dict[float, int] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """The row of a host is in the counts."""
+        """Adds the row of a host to the counts."""
         for name in COUNTS:
             self.counts[name] += row[name]
         if row["currency"]:

@@ -91,7 +91,7 @@ class Archive:
 
     @property
     def summary(self) -> str:
-        """How large it is, and what is in it, on one line."""
+        """The archive's size and content, on one line."""
         whole = sum(map(len, self.files.values()))
         hosts = len({name.split("/")[1] for name in self.files if name.startswith("hosts/")})
         return f"{len(self.packed):,} bytes, {whole:,} unpacked: {len(self.files)} files of {hosts} hosts"
@@ -115,7 +115,7 @@ def archive_of(hosts: Mapping[str, tuple[Readings, Wanted]], when: float) -> Arc
 
 
 def let_in(readings: Readings) -> Readings:
-    """Of these answers what FORMS admits."""
+    """The parts of these answers that FORMS admits."""
     texts = {name: "\n".join(_lines(name, readings.text(name), form)) for name, form in FORMS.items()}
     ended = {name: how for name, how in readings.ended.items() if name in FORMS and re.fullmatch(r"[a-z\d]{1,5}", how)}
     return Readings(texts, ended)

@@ -1,4 +1,4 @@
-"""Why a server or a build did not come up, from fixed phrases in its log. Only the phrases leave a host, never a line.
+"""Causes of a server or build that did not come up, by fixed phrases in its log. Only the phrases leave a host.
 
 `deploy/doctor/phrases.py` holds the phrases and their sources.
 """

@@ -1,4 +1,4 @@
-"""All findings of one host: what its readings say against its plan, and what a deploy would do to it."""
+"""All findings of one host: its readings compared with its plan, and the changes that a deploy would make."""
 
 from __future__ import annotations
 

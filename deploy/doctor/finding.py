@@ -1,4 +1,4 @@
-"""A finding: what was seen on one host, what it means, what to type, and whether a deploy mends it."""
+"""A finding: the evidence from one host, its meaning, the command to type, and if a deploy mends it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """How a finding calls it."""
+        """The GPU's name in findings."""
         return f"GPU {self.index}"
 
     def value(self, path: str) -> str:

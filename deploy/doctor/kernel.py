@@ -34,6 +34,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "gpu-start-failed": (
         "RmInitAdapter failed",
         "rm_init_adapter failed",
+        "osInitNvMapping(:| failed)",
         "Cannot initialize GSP firmware",
         "None of the NVIDIA devices were initialized",
         "NVIDIA probe routine failed for",
@@ -48,6 +49,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "Loading of (unsigned )?module (with unavailable key )?is rejected",
         "Lockdown: [a-z]{1,16}: unsigned module loading is restricted",
     ),
+    "gpu-lost": ("fallen off the bus and is not responding",),
     "api-mismatch": ("NVRM: API mismatch",),
     "pcie-fatal": (r"severity=Uncorrect(ed|able) \(Fatal\)", r"AER: (Multiple )?Uncorrect(ed|able) \(Fatal\)"),
     "pcie-error": (

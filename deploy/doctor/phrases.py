@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_PATH = "[A-Za-z0-9_./-]{1,120}"
 _NAME = "[A-Za-z0-9_.-]{1,60}"
 _CALL = r"\([A-Za-z0-9_:.,&()*=-? -]{0,120}\)"
 
@@ -28,7 +29,8 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "must be large enough to process at least 1 sequence",
         "Impossible to fit in any sequence in kvCache",
         "No available memory for the cache blocks",
-        "max seq len [0-9]{1,9} is larger than the maximum number of tokens that can be stored in KV cache",
+        r"max seq len \(?[0-9]{1,9}\)? is larger than the maximum number of tokens that can be stored in KV cache",
+        "is larger than the available KV cache memory",
     ),
     "cause-ranks": (
         r"mpiSize == tp \* pp",
@@ -75,6 +77,8 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "cudaErrorNoKernelImageForDevice",
         "is not compatible with the current PyTorch installation",
         "[Uu]nsupported (GPU )?architecture",
+        "is only supported on GPUs with compute capability",
+        "GPUs with compute capability below [0-9.]{1,5} are not supported",
         "is not supported on SM ?[0-9]{2,3}",
     ),
     "cause-version": (
@@ -84,7 +88,8 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "stdVersionRead == (kSERIALIZATION_VERSION|serializationVersion)",
         "Version tag does not match",
         "Failed to deserialize cuda engine",
-        r"sizeof\(T\) <= remaining_buffer_size",
+        r"(sizeof\(T\) <= remaining_buffer_size|remaining_buffer_size == 0)",
+        r"Assertion failed: d == a \+ length",
         "key '[a-z_]{1,40}' not found",
         "getPluginCreator could not find",
         "Cannot deserialize plugin",
@@ -113,7 +118,7 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "[Uu]nhandled (system|cuda) error",
         "NCCL WARN (Cuda failure|Call to [a-z_]{1,20}|Bootstrap)",
         "Watchdog caught collective operation timeout",
-        f"NCCL error:? ({_NAME}(:[0-9]{{1,6}})? )?'?(internal|unhandled|remote|system|invalid) [a-z]{{1,10}}",
+        f"NCCL error:? ({_PATH}(:[0-9]{{1,6}})? )?'?(internal|unhandled|remote|system|invalid) [a-z]{{1,10}}",
     ),
     "cause-mpi": (
         "It looks like MPI_INIT failed",
@@ -171,12 +176,14 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "misaligned address",
         "CUDA_ERROR_(ILLEGAL_ADDRESS|ECC_UNCORRECTABLE|LAUNCH_FAILED|UNKNOWN)",
         "CUBLAS_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)",
+        "Error occurred when running GEMM",
         "GPU is lost",
         "cuda(ErrorIllegalAddress|ErrorECCUncorrectable|ErrorLaunchFailure)",
     ),
     "cause-files": (
         "at least one version must be available under the version policy",
         "does not appear to have a file named",
+        "Cannot find any model weights with",
         "is not a local folder and is not a valid model identifier",
         "Can't load tokenizer for",
         "Error no file named",
@@ -228,10 +235,18 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "Unable to find image",
         "manifest unknown",
         "pull access denied",
+        "net/http: (TLS handshake timeout|request cancell?ed)",
+        "toomanyrequests: ",
+        "error pulling image configuration",
         "unauthorized: authentication required",
     ),
     "cause-disk": ("No space left on device", "[Dd]isk quota exceeded"),
-    "cause-permission": (r"PermissionError: \[Errno 13\]", "[Pp]ermission denied: '[A-Za-z0-9_./-]{1,120}'"),
+    "cause-permission": (
+        r"PermissionError: \[Errno 13\]",
+        "[Pp]ermission denied: '[A-Za-z0-9_./-]{1,120}'",
+        "permission denied while trying to connect to the Docker",
+        r"docker\.sock: connect: permission denied",
+    ),
     "cause-crash": (
         r"Signal \(([45678]|11)\) received",
         "Segmentation fault",
@@ -241,6 +256,9 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "exited on signal [0-9]{1,2}",
         "stub process exited unexpectedly",
         "Executor loop crashed",
+        "Executor worker returned error",
+        r"Assertion failed: mNextBlocks\.empty\(\)",
+        r"Aborted \(core dumped\)",
         "worker process [0-9]{0,9} ?died",
         "MPI worker died",
     ),

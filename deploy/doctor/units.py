@@ -1,4 +1,4 @@
-"""Findings about systemd's units: those that serve, those that work once, and the timers that look after both."""
+"""Findings about systemd's units: services, oneshot units, and the timers that check both."""
 
 from __future__ import annotations
 

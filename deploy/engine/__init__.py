@@ -1,4 +1,4 @@
-"""TensorRT engines, decided and not yet built: what one is made of, how it is made, what it is told at run time.
+"""TensorRT engines, decided and not yet built: their parts, their build commands, and their settings at run time.
 
 Pure, as all of `deploy`. Building is a unit on the host; trusting is a replay and a signature.
 """

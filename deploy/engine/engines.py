@@ -128,7 +128,7 @@ def replay_slice(served: Served) -> ReplaySlice | None:
 
 
 def unjudged(served: Served) -> str:
-    """Why nobody judges the engine's answers, in the inventory's words; empty where somebody does."""
+    """The inventory's reason why nobody judges the engine's answers; empty if somebody does."""
     wanted = _replay(served)
     return wanted.reason if wanted and not wanted.judged else ""
 

@@ -1,4 +1,4 @@
-"""Why no command can be written for an engine that is fine in itself: nobody read the flag it would take.
+"""Reasons why no command can be written for an engine that is right in itself: nobody read the flag it would take.
 
 A build that stops on its first line wastes a night; a flag the catalog is not certain of is therefore never emitted.
 """

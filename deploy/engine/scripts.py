@@ -1,4 +1,4 @@
-"""Which script of the image makes a TensorRT-LLM checkpoint of which model, and which flags the lesser ones take.
+"""The script of the image that converts a model to a TensorRT-LLM checkpoint, and the flags of the lesser scripts.
 
 Sources: triton-inference-server/tensorrtllm_backend dockerfile/Dockerfile.triton.trt_llm_backend (0.17.0 is the first
 image with /app/examples) and NVIDIA/TensorRT-LLM examples/, where the model scripts moved in 0.20; read 2026-11-21.

@@ -1,4 +1,4 @@
-"""How many MiB an engine takes on disk, and what building it wants of disk, GPU and host memory.
+"""MiB of an engine on disk, and of disk, GPU and host memory for its build.
 
 Estimates on the large side: nobody here has built one. Each says its arithmetic, so that a measurement can replace it.
 """

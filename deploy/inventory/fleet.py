@@ -11,10 +11,12 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from deploy.catalog.names import offer
+from deploy.inventory.elsewhere import elsewhere
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
 from deploy.inventory.logins import login_problems, one_machine_twice
 from deploy.inventory.plain import walkable
+from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.types import hints_of, mistyped, unsafe_texts
 from deploy.inventory.words import word_problems
@@ -24,7 +26,19 @@ from deploy.refusals.renamed import renamed
 from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
-FLEET_KEYS = ("rollout", "expect", "remove", "run", "events", "json", "report", "balancer", "monitor", "only")
+FLEET_KEYS = (
+    "rollout",
+    "expect",
+    "remove",
+    "run",
+    "events",
+    "json",
+    "report",
+    "balancer",
+    "monitor",
+    "only",
+    "promote",
+)
 PARTS = ("gateway",)
 """What `--data only=PART` may name."""
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
@@ -57,7 +71,7 @@ class Fleet:
         Without `knobs` the settings of roles are taken as they are.
         """
         hosts, balancers, monitors, unread, rollouts, expected, places = [], [], [], [], [], [], []
-        parts, says_gateway = list[str](), False
+        parts, promotions, says_gateway = list[str](), list[str](), False
         for source in sorted(inventory, key=lambda host: str(host.name)):
             data, unreadable = walkable(_data_of(source))
             unread += [(source.name, problem) for problem in unreadable]
@@ -68,6 +82,7 @@ class Fleet:
             rollouts.append(data.pop("rollout", DEFAULT_ROLLOUT))
             expected.append(str(data.pop("expect", "") or ""))
             parts.append(str(data.get("only") or ""))
+            promotions.append(str(data.get("promote") or ""))
             groups = tuple(getattr(source, "groups", ()))
             if "balancer" in data:
                 balancer, problems = read_balancer(source.name, data, groups, knobs)
@@ -88,8 +103,10 @@ class Fleet:
         only = next(filter(None, parts), "")
         gets_gateway = bool(hosts) and len(places) == 1 + len(monitors) and not says_gateway
         unread += [("", problem) for problem in _part_problems(only)]
+        promoted_hosts, unpromoted = promoted(tuple(hosts), next(filter(None, promotions), ""))
+        unread += unpromoted
         return cls(
-            tuple(hosts), rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), (), gets_gateway
+            promoted_hosts, rollout, tuple(unread), expect, tuple(balancers), only, tuple(monitors), (), gets_gateway
         )
 
 
@@ -229,7 +246,7 @@ def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]
             where=key,
             seen=f"`{key}`",
             wanted="a key of the spec, <role>_settings, a key of pyinfra, or one that starts with `own_`",
-            attempt=offer(key, known),
+            attempt=elsewhere(key) or offer(key, known),
         )
         for key in strange
     ]

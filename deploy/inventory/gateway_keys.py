@@ -91,13 +91,13 @@ class KeyFile:
 
 
 def key_text(numbers: bytes, taken: Iterable[str] = ()) -> str:
-    """The key that these random bytes spell, `LENGTH` of them; "" where its shown beginning is another key's."""
+    """The key that `LENGTH` random bytes spell; "" if another key has the same prefix."""
     text = START + "".join(ALPHABET[number % len(ALPHABET)] for number in numbers[:LENGTH])
     return "" if prefix_of(text) in set(taken) else text
 
 
 def prefix_of(key: str) -> str:
-    """What people are shown of a key."""
+    """The beginning of a key, which lists and messages show in its place."""
     return key[: len(START) + SHOWN]
 
 
@@ -132,7 +132,7 @@ def gateway_key(
 
 
 def concurrency(word: str) -> int | None:
-    """How many requests of a key may be under way: `8`; None for `unlimited`.
+    """Number of a key's requests that may be under way: `8`; None for `unlimited`.
 
     Raises: Refusal for another word.
     """
@@ -144,14 +144,14 @@ def concurrency(word: str) -> int | None:
 
 
 def expiry(word: str, now: datetime) -> int:
-    """When a key ends: after `90d`, `12h` or `2w`, with the day `2027-03-01` (UTC), or never.
+    """The end of a key: after `90d`, `12h` or `2w`, with the day `2027-03-01` (UTC), or never.
 
     Raises: Refusal for another word, and for a time that is over.
     """
     if word == "never":
         return 0
-    if told := DURATION.fullmatch(word):
-        return int((now + timedelta(hours=int(told[1]) * HOURS[told[2]])).timestamp())
+    if duration := DURATION.fullmatch(word):
+        return int((now + timedelta(hours=int(duration[1]) * HOURS[duration[2]])).timestamp())
     try:
         day = datetime.combine(date.fromisoformat(word), datetime.min.time(), UTC)
     except ValueError:
@@ -214,12 +214,15 @@ def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple
         facts = {"file": file, "wanted": f"the first {len(START) + SHOWN} characters"}
         problem = "this is longer than a prefix; a key typed here stays in the shell's history"
         raise Refusal(problem, facts=facts, attempt="enginehouse key list", state=UNTOUCHED, kind="no-such-key")
-    found = [key for key in keys if key.prefix == prefix] or [key for key in keys if key.prefix.startswith(prefix)]
-    if len(found) != 1 or not prefix:
-        facts = {"file": file, "seen": ", ".join(key.prefix for key in found) or f"{len(keys)} keys, none of them this"}
-        problem = f"{'several keys begin' if found else 'no key begins'} with {prefix or 'nothing'}"
+    matching = [key for key in keys if key.prefix == prefix] or [key for key in keys if key.prefix.startswith(prefix)]
+    if len(matching) != 1 or not prefix:
+        facts = {
+            "file": file,
+            "seen": ", ".join(key.prefix for key in matching) or f"{len(keys)} keys, none of them this",
+        }
+        problem = f"{'several keys begin' if matching else 'no key begins'} with {prefix or 'nothing'}"
         raise Refusal(problem, facts=facts, attempt="enginehouse key list", state=UNTOUCHED, kind="no-such-key")
-    return tuple(key for key in keys if key is not found[0]), found[0]
+    return tuple(key for key in keys if key is not matching[0]), matching[0]
 
 
 def rows(keys: Iterable[GatewayKey], now: datetime) -> list[tuple[str, str, str, str, str]]:
@@ -229,17 +232,17 @@ def rows(keys: Iterable[GatewayKey], now: datetime) -> list[tuple[str, str, str,
 
 
 def expiry_text(key: GatewayKey, now: datetime) -> str:
-    """When the key ends, in UTC."""
+    """The end of the key, in UTC."""
     if not key.expires:
         return "never"
     ends = datetime.fromtimestamp(key.expires, UTC)
     return f"{ends:%Y-%m-%d %H:%M}{' (over)' if ends <= now else ''}"
 
 
-def _line(given: object, where: str, file: str) -> GatewayKey:
+def _line(value: object, where: str, file: str) -> GatewayKey:
     known: dict[str, type] = {"sha256": str, "prefix": str, "tenant": str, "models": list}
     known |= {"created": int, "expires": int, "currency": str} | dict.fromkeys(LIMITS, int)
-    line = _known(given, known, ("sha256", "prefix", "tenant", "models"), where, file)
+    line = _known(value, known, ("sha256", "prefix", "tenant", "models"), where, file)
     models = line["models"]
     if not re.fullmatch(r"[0-9a-f]{64}", line["sha256"]):
         raise _no_keys(file, f"{where}.sha256 is no hash")
@@ -248,9 +251,9 @@ def _line(given: object, where: str, file: str) -> GatewayKey:
     return GatewayKey(**{"created": 0} | line | {"models": tuple(models)})
 
 
-def _tenant(given: object, where: str, file: str) -> TenantLimits:
+def _tenant(value: object, where: str, file: str) -> TenantLimits:
     known: dict[str, type] = {"tenant": str, "currency": str} | dict.fromkeys(PERIODS, int)
-    return TenantLimits(**_known(given, known, ("tenant",), where, file))
+    return TenantLimits(**_known(value, known, ("tenant",), where, file))
 
 
 def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], where: str, file: str) -> dict[str, Any]:

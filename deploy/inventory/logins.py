@@ -1,4 +1,4 @@
-"""How hosts are logged in to: names and SSH settings, which are words of ssh and lines of ssh_config."""
+"""Logins to hosts: names and SSH settings, which are words of ssh and lines of ssh_config."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deploy.catalog.connection_keys import (
     SWITCHES,
     TEXTS,
 )
-from deploy.catalog.names import offer
+from deploy.catalog.names import nearest, offer
 from deploy.inventory.reach import is_address, is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, kind_of, shortened
@@ -124,7 +124,7 @@ def _words(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if not isinstance(value, str) or not (form.fullmatch(value) and value.isprintable()):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is no word for ssh",
+                f"`{key}` of a host is no valid value for ssh",
                 where=key,
                 seen=shortened(value) if isinstance(value, str) else described(value),
                 wanted=words,
@@ -200,8 +200,16 @@ def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
                 where=key,
                 seen=f"`{key}`",
                 wanted="a setting of pyinfra's connection or operations; your own roles' keys begin with `own_`",
-                attempt=offer(key, READ) if _is_near(key) else f'"own_{key.lstrip("_")}"',
+                attempt=_instead(key),
             )
+
+
+def _instead(key: str) -> str:
+    """The key that was meant; for one near a password's, what stands in place of that password."""
+    if not _is_near(key):
+        return f'"own_{key.lstrip("_")}"'
+    near = nearest(key, READ)
+    return PASSWORDS.get(near, offer(key, READ))
 
 
 def _is_near(key: str) -> bool:

@@ -17,6 +17,7 @@ WORDS = {
     "json": "json=yes",
     "report": "report=FILE",
     "only": "only=gateway",
+    "promote": "promote=MODEL:RUNTIME",
 }
 
 

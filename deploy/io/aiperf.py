@@ -58,7 +58,7 @@ def _python() -> str:
 
 
 def together(program: Path, configs: Sequence[Mapping[str, Any]], key: str, seconds: float) -> list[dict[str, Any]]:
-    """The reports of runs that go on at the same time, each a process of its own.
+    """The reports of simultaneous runs, each of which is a process of its own.
 
     The key is in the processes' environment alone. Raises: a Refusal with aiperf's last words where one ends badly.
     """

@@ -38,7 +38,7 @@ AT_ONCE = 8
 
 
 def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[list[Answered], list[Answered]]:
-    """The machines that are to serve, and those `outside`, balancers and monitors, with what they answered.
+    """The answers of the machines that will serve, and of those `outside`: balancers and monitors.
 
     Raises: a Refusal for all that do not answer, and for all that are to serve and have no NVIDIA GPU.
     """

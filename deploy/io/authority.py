@@ -113,7 +113,7 @@ def signed(authority: Authority, request: str, use: Use, name: str, address: str
 
 
 def why_anew(pem: str, trusted: Iterable[x509.Certificate], use: Use, name: str, address: str, now: datetime) -> str:
-    """Why a host wants another certificate than the one in `pem`; empty where it does not.
+    """The reason why a host needs another certificate than the one in `pem`; empty if it needs none.
 
     Raises: LookupError where nobody in `trusted` signed it.
     """

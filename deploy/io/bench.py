@@ -83,7 +83,7 @@ def _machine(plan: Plan) -> dict[str, Any]:
 
 
 def _watts(prometheus: str, seconds: float) -> float | None:
-    """Of all GPUs that a dcgm-exporter reports, on average; None where nobody was asked or nobody knew."""
+    """Average watts of all GPUs that a dcgm-exporter reports; None if no exporter was asked or answered."""
     rows = asker(prometheus)(WATTS.format(seconds=max(seconds, 60))) if prometheus else []
     return rows[0][1] if rows else None
 

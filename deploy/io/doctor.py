@@ -1,4 +1,4 @@
-"""Examines the hosts of an inventory: what doctor.py finds on them, and what the next deploy would do to them."""
+"""Examines the hosts of an inventory: doctor.py's findings, and the changes that the next deploy would make."""
 
 from __future__ import annotations
 

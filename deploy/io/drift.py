@@ -29,13 +29,13 @@ def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), ver
 
 
 def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str] = ()) -> dict[str, Any]:
-    """The output of `deploy.io.looking` for a verb, in a process of its own.
+    """The output of `deploy.io.dry_run` for a verb, in a process of its own.
 
     Raises: a Refusal where that process ends without an answer.
     """
     words = json.dumps({"data": list(data), "limit": list(limit)})
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "deploy.io.looking", str(verb), file, words]
+    command = [sys.executable, "-m", "deploy.io.dry_run", str(verb), file, words]
     process = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     if process.returncode:
         raise Refusal(

@@ -1,4 +1,4 @@
-"""Looks at everything on the control machine that building engines will need, before a host is touched.
+"""Looks at everything on the control machine that building and judging will need, before a host is touched.
 
 A build takes an hour; that a key, a prompt file or a program is missing must not be learnt at its end. Only for runs
 that deploy: a plan can be read without a key.
@@ -6,7 +6,6 @@ that deploy: a plan can be read without a key.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -22,10 +21,17 @@ from deploy.spec import EngineStore, EngineTrust
 
 def input_problems(slices: Iterable[Slice], root: Path) -> list[Refusal]:
     """A refusal for each input that is missing or cannot be read, the same one of several hosts once."""
-    return together((slice_.host, problem) for slice_ in slices if slice_.engines for problem in _of_host(slice_, root))
+    return together((slice_.host, problem) for slice_ in slices for problem in _of_host(slice_, root))
 
 
 def _of_host(slice_: Slice, root: Path) -> Iterator[Refusal]:
+    for model in (model for server in slice_.servers for model in server.models if model.replay):
+        yield from _replay_problems(model.name, model.replay, root) if model.replay else ()
+    if slice_.engines:
+        yield from _of_engines(slice_, root)
+
+
+def _of_engines(slice_: Slice, root: Path) -> Iterator[Refusal]:
     if slice_.engine_trust:
         yield from _trust_problems(slice_.engine_trust, root)
     if slice_.engine_store:
@@ -98,19 +104,15 @@ _WANTED = {
 }
 
 
-def _prompts(text: str) -> list[str]:
-    return [str(json.loads(line)["prompt"]) for line in text.splitlines() if line.strip()]
-
-
 _READERS: dict[str, Callable[[str], object]] = {
-    "prompts": _prompts,
+    "prompts": replay.prompts,
     "answers": replay.answers,
     "tasks": replay.tasks,
 }
 
 
 def _unreadable(path: Path, reader: Callable[[str], object]) -> str:
-    """Why the file cannot be used; empty when it can be read and holds something."""
+    """The reason why the file cannot be used; empty if it can be read and is not empty."""
     if not is_file(path):
         return "no such file"
     try:

@@ -30,19 +30,19 @@ def given_key(file: str, environment: Mapping[str, str]) -> GivenKey | None:
     Raises: a Refusal for a file that cannot be read, and for what is no key. Neither says what it read.
     """
     if not file:
-        told = environment.get(VARIABLE, "").strip()
-        return GivenKey(_checked(told, VARIABLE), f'"${VARIABLE}"') if told else None
+        text = environment.get(VARIABLE, "").strip()
+        return GivenKey(_checked(text, VARIABLE), f'"${VARIABLE}"') if text else None
     try:
-        told = Path(file).read_text("utf-8").strip()
+        text = Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise _no_key(file, getattr(error, "strerror", "") or "no text in UTF-8") from None
-    return GivenKey(_checked(told, file), f'"$(cat {shlex.quote(file)})"')
+    return GivenKey(_checked(text, file), f'"$(cat {shlex.quote(file)})"')
 
 
-def _checked(told: str, where: str) -> str:
-    if not TEXT.fullmatch(told):
-        raise _no_key(where, f"{len(told)} characters, some of which no key has" if told else "nothing")
-    return told
+def _checked(text: str, where: str) -> str:
+    if not TEXT.fullmatch(text):
+        raise _no_key(where, f"{len(text)} characters, some of which no key has" if text else "nothing")
+    return text
 
 
 def key_wanted(model: str) -> Refusal:

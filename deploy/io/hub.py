@@ -47,7 +47,7 @@ AGAIN = (429, 500, 502, 503, 504)
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How a hub is reached. Proxies come from the environment (`https_proxy`), as everywhere in Python."""
+    """Access to a hub. Proxies come from the environment (`https_proxy`), as everywhere in Python."""
 
     endpoint: str = "https://huggingface.co"
     token: str = ""

@@ -1,4 +1,4 @@
-"""Whether a file can be an inventory: read and compiled, never run. A refusal names line and column."""
+"""Checks that a file can be an inventory: it is read and compiled, never run. A refusal names line and column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of the control machine an inventory names, and which of them are not there.
+"""The files of the control machine that an inventory names, and those that are missing.
 
 A plan can be read without them, so each missing one is a note of the plan. A deploy refuses what it needs itself
 (`engine_inputs`); a missing file of anything else would be learnt in the middle of a run.
@@ -66,7 +66,7 @@ def files_of(host: Host, root: Path) -> Iterator[NamedFile]:
     for place, ca_file in (("registry", host.registry.ca_file), ("hub", host.hub.ca_file)):
         if ca_file:
             yield NamedFile(f"the CA of the {place}", ca_file, f"{place}.ca_file")
-    for name in ("nvidia", "docker", "toolkit"):
+    for name in ("system", "nvidia", "docker", "toolkit"):
         if mirror := getattr(host.mirrors, name):
             yield NamedFile(f"the signing key of the {name} mirror", mirror.key_file, f"mirrors.{name}.key_file")
     for place, secret in (("registry.key", host.registry.key), ("hub.token", host.hub.token)):

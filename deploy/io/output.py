@@ -14,7 +14,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Output:
-    """How a program ended and what it wrote; `is_too_long` if it was stopped for writing more than there is room for.
+    """A program's exit status and output; `is_too_long` if it was stopped for writing more than there is room for.
 
     Bytes that are no UTF-8 are marked in the text.
     """

@@ -76,7 +76,7 @@ def _diff(inventory: Path, before: str, after: str) -> str:
 def _no_text(inventory: Path, reference: str, digest: str) -> Refusal:
     return refuse(
         "no-place-for-digest",
-        f"{inventory} does not have the image {reference} as a text of its own",
+        f"{inventory} does not have the image {reference} as a separate string",
         where=str(inventory),
         seen="no such text in quotes",
         wanted="the whole image in quotes, where the digest is put behind it",

@@ -1,4 +1,4 @@
-"""How a client gets to a server: straight to its address, or through SSH where it listens on the host's loopback."""
+"""The way of a client to a server: straight to its address, or through SSH where it listens on the host's loopback."""
 
 from __future__ import annotations
 

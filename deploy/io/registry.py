@@ -58,7 +58,7 @@ class Login:
 
 
 def digest_of(reference: str, login: Login) -> str:
-    """`sha256:…` of what `host/path:tag` names now; computed over what was received, so that no header is believed."""
+    """The digest, `sha256:…`, of `host/path:tag` now; computed from the received bytes, not read from a header."""
     host, path, tag = split(reference)
     url = f"https://{host}/v2/{path}/manifests/{tag}"
     for attempt in range(1, ATTEMPTS + 1):

@@ -30,7 +30,7 @@ RUNS = ("RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK")
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
-    """An instruction; `text` is what a shell would run or the words behind it, `image` what the stage stands on."""
+    """An instruction; `text` is its shell command or its other words, `image` the base of its stage."""
 
     line: int
     name: str

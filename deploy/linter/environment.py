@@ -30,7 +30,7 @@ KEPT, DROPPED, HELD = "kept", "dropped", "held"
 
 
 def judge_variable(judged: Judged, name: str, value: str, *, place: str, option: str = "") -> str:
-    """Adds what is wrong with a variable, and says what its right form is."""
+    """Adds the findings about a variable, and returns its right form."""
     option = f"{option} " if option else ""
     default = DEFAULT.fullmatch(value)
     if name in NAMES:

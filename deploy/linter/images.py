@@ -33,7 +33,7 @@ def right_image(target: Target) -> str:
 
 
 def judge_image(judged: Judged, image: Word) -> None:
-    """Adds what is wrong with the tag of a Triton image; other images are nobody's business here."""
+    """Adds the findings about the tag of a Triton image; other images are ignored."""
     if TRITON not in image.text or image.varies or "<" in image.text:
         return
     tag = image.text.partition("@")[0].partition(f"{TRITON}:")[2]

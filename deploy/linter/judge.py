@@ -80,7 +80,7 @@ BREAKS = {
 
 
 def check(text: str, release: str = "") -> Report:
-    """The report on pasted text: what is wrong, and what to type. Raises a `Refusal` only for an unknown `release`."""
+    """The report on pasted text: its mistakes, and the right text. Raises a `Refusal` only for an unknown `release`."""
     target = target_named(release)
     if is_model_config(text) and not OTHER_YAML.search(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))

@@ -239,7 +239,7 @@ def may_hold_more(table: FlagTable, options: Iterable[Option]) -> bool:
 
 
 def _beyond(table: FlagTable, option: Option) -> tuple[Word, ...]:
-    """The values of an option that are not the one value its flag takes."""
+    """The values of an option beyond the one that its flag takes."""
     flag = table.find(option.name)
     return option.values[1:] if flag and not flag.is_switch and flag.values != "+" else option.values
 

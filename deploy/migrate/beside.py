@@ -87,29 +87,31 @@ def serve_with_vllm(
 
 
 def _of_vllm(finding: Finding, call: Given) -> Finding:
-    option = finding.said.split()[0] if finding.said else ""
-    if finding.said in STARTED_WITH:
-        return Finding(finding.said, place=f"vLLM is started with {STARTED_WITH[finding.said]}")
+    option = finding.words.split()[0] if finding.words else ""
+    if finding.words in STARTED_WITH:
+        return Finding(finding.words, place=f"vLLM is started with {STARTED_WITH[finding.words]}")
     if finding.place.startswith("release=…"):
-        return Finding(finding.said, place=f"image={call.model['image']}: a release of vLLM whose flags are known here")
+        return Finding(
+            finding.words, place=f"image={call.model['image']}: a release of vLLM whose flags are known here"
+        )
     if option in OF_ADAPTERS:
-        return Finding(finding.said, place="as many as LoRA(adapters=…) names")
+        return Finding(finding.words, place="as many as LoRA(adapters=…) names")
     if finding.place.startswith("precision=") and "precision" not in call.model:
-        return Finding(finding.said, place="precision left out: what the checkpoint holds")
+        return Finding(finding.words, place="precision left out: what the checkpoint holds")
     if finding.place.startswith("precision=") and call.model["precision"] not in finding.place:
-        return Finding(finding.said, place=f"precision={call.model['precision']}; the rest is in config.json's type")
+        return Finding(finding.words, place=f"precision={call.model['precision']}; the rest is in config.json's type")
     if finding.place.startswith("parallel=Parallel(expert"):
         return Finding(
-            finding.said, why="Parallel(expert=…) is TensorRT-LLM's; vLLM splits every expert among the GPUs"
+            finding.words, why="Parallel(expert=…) is TensorRT-LLM's; vLLM splits every expert among the GPUs"
         )
     if finding.place.startswith("kv_cache=KVCache(dtype") and "dtype" not in call.kv_cache:
-        return Finding(finding.said, place="dtype left out of KVCache: the cache is held as the model computes")
+        return Finding(finding.words, place="dtype left out of KVCache: the cache is held as the model computes")
     if finding.place.startswith("one_per_gpu("):
         return replace(finding, place=f"{call.replicas} servers, each with a vLLM on a port of its own")
     if option.startswith("--speculative"):
-        return Finding(finding.said, why="no draft is served beside a model of vLLM here")
+        return Finding(finding.words, why="no draft is served beside a model of vLLM here")
     if "TensorRT-LLM" in finding.why:
-        return Finding(finding.said, why="an LLM has no field for it: vLLM is started with its own default")
+        return Finding(finding.words, why="an LLM has no field for it: vLLM is started with its own default")
     return finding
 
 

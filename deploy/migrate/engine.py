@@ -20,6 +20,7 @@ class Engine:
     modules: frozenset[str] = frozenset()
     verbs: frozenset[str] = frozenset()
     """Words that have to follow a program: `vllm serve`."""
+    needs_verb: bool = True
     renamed: Mapping[str, str] = field(default_factory=dict)
     no_place: Mapping[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
@@ -44,7 +45,7 @@ class Engine:
         return self.renamed.get(option, option)
 
     def reason(self, name: str) -> str:
-        """Why an option has no place; empty where that was never read."""
+        """The reason why an option has no place; empty if it was never read."""
         base = name.split(".")[0]
         return self._reason(name) or self._reason(base) or self._reason(base.replace("--no-", "--", 1))
 

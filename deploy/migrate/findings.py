@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Finding:
     """A word, with the place where the inventory says it, or why it has none; `is_known` False: nobody read it."""
 
-    said: str
+    words: str
     place: str = ""
     why: str = ""
     is_known: bool = True

@@ -101,18 +101,18 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
 
 def _of_encoder(finding: Finding) -> Finding:
     """The finding as it is for an embedder or a reranker, which have none of an LLM's arguments."""
-    if finding.said.startswith(("--max-model-len", "--context-length", "NIM_MAX_MODEL_LEN")):
-        return Finding(finding.said, place=finding.place.replace("max_seq_len", "max_tokens"), why=finding.why)
+    if finding.words.startswith(("--max-model-len", "--context-length", "NIM_MAX_MODEL_LEN")):
+        return Finding(finding.words, place=finding.place.replace("max_seq_len", "max_tokens"), why=finding.why)
     if finding.place.startswith(OF_LLMS) and not finding.place.startswith(OF_ENCODERS):
         why = "encoders have no such setting: passes are filled by tokens, nothing is cached"
-        return Finding(finding.said, why=why)
+        return Finding(finding.words, why=why)
     return finding
 
 
 def _of_llm(finding: Finding) -> Finding:
     """The finding as it is for an LLM, which has none of an encoder's arguments."""
     if finding.place.startswith(OF_ENCODERS):
-        return Finding(finding.said, why="an LLM has max_num_tokens and max_batch_size instead")
+        return Finding(finding.words, why="an LLM has max_num_tokens and max_batch_size instead")
     return finding
 
 
@@ -200,7 +200,7 @@ def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
         else:
             typed = Word(value, value) if "$" in value else word(shlex.quote(value))
             finding = _finding(server, Option(flag, (typed,), ()), name, call)
-            yield replace(finding, said=finding.said.replace(f"{name} ", f"{name}=", 1))
+            yield replace(finding, words=finding.words.replace(f"{name} ", f"{name}=", 1))
     yield from of_variables(tuple(others))
 
 

@@ -53,11 +53,11 @@ def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Ite
 
 def of_branch(finding: Finding, source: Source, call: Given) -> Finding:
     """The finding of a revision that stands after the model's name, where a branch or a tag may stand too."""
-    option, _, revision = finding.said.partition(" ")
+    option, _, revision = finding.words.partition(" ")
     if option not in ("--revision", "--model-revision") or not HUB_NAME.fullmatch(f"{source.repository}@{revision}"):
         return finding
     call.revision = revision
-    return Finding(finding.said, place=f"{source.repository}@{revision}; enginehouse pin FILE locks its commit")
+    return Finding(finding.words, place=f"{source.repository}@{revision}; enginehouse pin FILE locks its commit")
 
 
 def of_nim(image: str, call: Given) -> Finding:
@@ -80,14 +80,14 @@ def as_published(finding: Finding, source: Source, known: KnownCheckpoint | None
         is_stored = known.shape.quantisation in STORED[word] if known else any(part in name for part in STORED[word])
         call.model.pop("precision")
         if is_stored:
-            return Finding(finding.said, place="precision left out: what the checkpoint holds")
+            return Finding(finding.words, place="precision left out: what the checkpoint holds")
         why = f'weights are served as they are stored; path="engine" with precision="{word}" builds an engine of them'
-        return Finding(finding.said, why=why)
+        return Finding(finding.words, why=why)
     if finding.place.startswith("precision=") and "auto" not in finding.place and "precision" not in call.model:
-        return Finding(finding.said, place="precision left out: what the checkpoint holds")
+        return Finding(finding.words, place="precision left out: what the checkpoint holds")
     takes_parts = known is None or ARCHITECTURES[known.shape.architecture].chunked_prefill
     if "chunked_prefill=True" in finding.place and not takes_parts:
         call.model.pop("chunked_prefill", None)
         rest = finding.place.replace("chunked_prefill=True", "").strip(", ")
-        return Finding(finding.said, place=rest, why="" if rest else "TensorRT-LLM takes this model's prompts whole")
+        return Finding(finding.words, place=rest, why="" if rest else "TensorRT-LLM takes this model's prompts whole")
     return finding

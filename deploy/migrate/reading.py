@@ -143,8 +143,8 @@ def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
         name = part.text.rsplit("/", 1)[-1]
         follows = words[place + 1].text if place + 1 < len(words) else ""
         for engine in ENGINES:
-            if name in engine.programs and (not engine.verbs or follows in engine.verbs):
-                return engine, list(words[place + (2 if engine.verbs else 1) :])
+            if name in engine.programs and (not engine.verbs or follows in engine.verbs or not engine.needs_verb):
+                return engine, list(words[place + (2 if follows in engine.verbs else 1) :])
             if part.text in engine.modules or (part.text.endswith("openai/api_server.py") and engine.modules):
                 return engine, list(words[place + 1 :])
     return None, []

@@ -2,7 +2,8 @@
 
 Sources, read in stored copies on 2026-11-27: vLLM as in `deploy.migrate.options`; SGLang's page on server arguments;
 text-generation-inference docs/source/reference/launcher.md; text-embeddings-inference docs/source/en/cli_arguments.md;
-NVIDIA's page on variables of NIM for LLMs (2.0); KServe's Hugging Face server is known from its examples.
+NVIDIA's pages on variables of NIM for LLMs (2.0) and on trtllm-serve (0.18 to 1.3); KServe's Hugging Face server is
+known from its examples.
 """
 
 from __future__ import annotations
@@ -33,9 +34,7 @@ PROMPTS = "max_seq_len counts prompt and answer together; a request says how lon
 
 VLLM = Engine(
     title="vLLM",
-    image=re.compile(
-        r"(^|/)vllm[\w-]*(/vllm[\w-]*)*-openai(:|@|$)|(^|/)vllm/vllm[\w-]*(:|@|$)|public\.ecr\.aws/.*/vllm"
-    ),
+    image=re.compile(r"(^|/)vllm[\w-]*(/vllm[\w-]*)*-openai(:|@|$)|(^|/)vllm[\w-]*(:|@|$)|public\.ecr\.aws/.*/vllm"),
     programs=frozenset(["vllm"]),
     modules=frozenset(["vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"]),
     verbs=frozenset(["serve"]),
@@ -253,4 +252,39 @@ KSERVE = Engine(
         "--add-special-tokens": TOKENIZER,
     },
 )
-ENGINES = (VLLM, SGLANG, TGI, TEI, NIM, KSERVE)
+TRTLLM_SERVE = Engine(
+    title="trtllm-serve",
+    image=re.compile(r"(?!)"),
+    programs=frozenset(["trtllm-serve"]),
+    verbs=frozenset(["serve"]),
+    needs_verb=False,
+    takes_a_word=True,
+    renamed={
+        **dict.fromkeys(("--tp-size", "--tp"), "--tensor-parallel-size"),
+        **dict.fromkeys(("--pp-size", "--pp"), "--pipeline-parallel-size"),
+        **dict.fromkeys(("--ep-size", "--ep"), EXPERTS),
+        "--max-batch-size": "--max-num-seqs",
+        "--max-num-tokens": "--max-num-batched-tokens",
+        "--max-seq-len": "--max-model-len",
+        "--reasoning-parser": "--reasoning-parser",
+        "--tool-parser": "--tool-call-parser",
+        "--served-model-name": "--served-model-name",
+        "--revision": "--revision",
+        "--host": "--host",
+        "--port": "--port",
+    },
+    no_place={
+        **dict.fromkeys(("--kv-cache-free-gpu-memory-fraction", "--free-gpu-memory-fraction"), MEMORY),
+        **dict.fromkeys(("--backend", "--max-beam-width", "--num-postprocess-workers", "--fail-fast"), KERNELS),
+        **dict.fromkeys(("--cluster-size", "--gpus-per-node", "--metadata-server-config-file"), MANY_HOSTS),
+        **dict.fromkeys(("--tokenizer", "--chat-template", "--custom-tokenizer"), TOKENIZER),
+        **dict.fromkeys(
+            ("--extra-llm-api-options", "--config"),
+            "its settings are fields of LLM(…): the plan writes the file that the server reads",
+        ),
+        "--log-level": GATEWAY_LOGS,
+    },
+    flags=frozenset(["--trust-remote-code", "--fail-fast"]),
+)
+"""NVIDIA's image starts a shell, so that a command inside it names the server."""
+ENGINES = (VLLM, SGLANG, TGI, TEI, NIM, TRTLLM_SERVE, KSERVE)

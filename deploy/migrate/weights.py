@@ -35,8 +35,8 @@ class Source:
 
 def is_model(text: str) -> bool:
     """True if a word can name a model: no program, no option, and nothing with a blank in it."""
-    name = text.rsplit("/", 1)[-1]
-    is_program = name in SHELLS or re.fullmatch(r"python[\d.]*|vllm|sglang|env|exec", name) is not None
+    name = text.rstrip("/").rsplit("/", 1)[-1]
+    is_program = name in SHELLS or re.fullmatch(r"python[\d.]*|vllm|sglang|trtllm-serve|env|exec", name) is not None
     is_word = re.fullmatch(r"[^-\s{<][^\s{}<>]*", text) is not None
     return bool(name) and is_word and not is_program and not PROGRAM.search(text)
 

@@ -1,4 +1,4 @@
-"""Which files of a checkpoint reach a host, where they lie there, and how much disk that takes.
+"""A checkpoint's files on a host: their names, places and disk space.
 
 Fetching is a role's work.
 """
@@ -103,8 +103,13 @@ def calibration_path(digest: str) -> str:
 
 
 def image_copies(image: ImageSlice) -> int:
-    """How often an image's download is on the disk while it is pulled; of one that hosts share, its blobs as well."""
+    """Copies of an image's download on the disk while it is pulled; of one that hosts share, its blobs as well."""
     return IMAGE_UNPACK_FACTOR + bool(image.shared_port)
+
+
+def distinct_images(images: Iterable[ImageSlice]) -> tuple[ImageSlice, ...]:
+    """The images whose layers Docker keeps: of those with one digest, whatever their names, the first."""
+    return tuple({image.digest or image.reference: image for image in reversed(list(images))}.values())[::-1]
 
 
 def disk_needed_mib(
@@ -120,12 +125,12 @@ def disk_needed_mib(
     built = tuple(engines)
     scratch = max((scratch for _size, scratch in built), default=0)
     files = sum(model_files.size_mib for model_files in weights) + sum(size for size, _scratch in built)
-    images = sum(image_copies(pulled) * pulled.size_mib for pulled in (image, *more_images))
+    images = sum(image_copies(pulled) * pulled.size_mib for pulled in distinct_images((image, *more_images)))
     return images + files + scratch + HEADROOM_MIB
 
 
 def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
-    """The directory of each set of files of one host, by the files without a name: the first model's that has them.
+    """The directory of each set of files of one host, keyed by `_unnamed`: that of the first model with the files.
 
     The first and not the last, so that a model added below those that serve moves none of their files.
     """

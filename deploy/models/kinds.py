@@ -1,4 +1,4 @@
-"""The kinds of repositories that are no checkpoint anything here can load, told by the names of their files. Pure."""
+"""Kinds of repositories that cannot be loaded here, recognised by the names of their files. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a served LLM takes and gives: one contract of tensors, on the PyTorch path and on the engine path.
+"""The tensors of a served LLM: one contract for the PyTorch path and for the engine path.
 
 The gateway speaks these tensors and no others. Both models are written for them: files/llm/llmapi.py on the PyTorch
 path, files/llm/completion.py in front of an engine. The file imports nothing of this repository and runs on Python

@@ -1,4 +1,4 @@
-"""How many MiB each model takes on one GPU, and how many key/value tokens are left. Whole MiB everywhere, rounded up.
+"""MiB of each model on one GPU, and the key/value tokens that are left. Whole MiB everywhere, rounded up.
 
     usable = weights + one CUDA context per process + workspace + key/value cache + reserve
 

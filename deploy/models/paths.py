@@ -1,4 +1,4 @@
-"""Which backend serves a model, chosen from its architecture and the release, with the reason.
+"""Chooses the backend of a model by its architecture and the release, with the reason.
 
 Never guessed by an operator.
 """

@@ -87,7 +87,7 @@ class Layout:
 
 
 def layout_of(server: Server, model: Model) -> Layout:
-    """How the model is split over the GPUs of its server; an encoder is not split."""
+    """The model's split over the GPUs of its server; an encoder is not split."""
     if not isinstance(model, LLM):
         return Layout(tensor=1)
     declared = model.parallel

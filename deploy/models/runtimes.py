@@ -1,4 +1,4 @@
-"""Which program serves an LLM, why another one cannot, and the start line of the one beside Triton.
+"""The program that serves an LLM, the reasons against others, and the start line of one beside Triton.
 
 A runtime beside Triton is a container of its own on the GPUs of its server. Its key/value cache has an absolute size:
 memory that Triton's encoders take or free meanwhile changes nothing. `RuntimeRow.knows` guards every flag.

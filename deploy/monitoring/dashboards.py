@@ -1,4 +1,4 @@
-"""Four dashboards: the fleet, a host, a model, and what tokens cost. Names are those that the rules read."""
+"""Four dashboards: the fleet, a host, a model, and the cost of tokens. The rules read the same names."""
 
 from __future__ import annotations
 

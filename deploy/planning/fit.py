@@ -156,7 +156,7 @@ def fit_of(
 
 
 def _without_judging(model: Model) -> Model:
-    """The model as an inventory declares it; where that says nothing of judging its engine, a fit builds none."""
+    """The model without checks of its engine's answers, because a fit builds no engine."""
     if not isinstance(model, LLM) or model.replay or model.runtime != TRITON:
         return model
     return replace(model, replay=Replay.none(reason="a fit builds no engine"))

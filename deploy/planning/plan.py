@@ -15,6 +15,7 @@ from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
 from deploy.inventory.named_models import with_names
 from deploy.models.files import all_weights_of, disk_needed_mib
 from deploy.models.resolve import image_of, release_row
+from deploy.planning.bundled import with_bundles
 from deploy.planning.digest import digest
 from deploy.planning.serving import served_by, server_slice
 from deploy.refusals.errors import Refusal, refuse_all
@@ -137,7 +138,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
     """The slices of all GPU hosts; then what a host takes over from the fleet: engines, gateways, mutual TLS, peers."""
     alone = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
-    return with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts)
+    return with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
 
 
 def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from deploy.engine.engines import engines_of
+from deploy.engine.engines import engines_of, replay_slice
 from deploy.engine.runtime import runtime_settings
 from deploy.models.budget import Share, is_beside, reuses_blocks, server_budget
 from deploy.models.devices import device_name
@@ -85,6 +85,7 @@ def model_slice(
         engines=engines,
         adapters=adapters_of(served),
         drafts_with=None if compiled else beside_of(served),
+        replay=None if compiled else replay_slice(served),
         runtime=runtime_slice(
             served, share, layout_of(server, model), gpu.total_mib if gpu else 0, server.stop_seconds
         ),

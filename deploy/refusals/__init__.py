@@ -1,1 +1,1 @@
-"""How this project says no."""
+"""Refusals: their parts, and the texts in them."""

@@ -1,4 +1,4 @@
-"""How this project says no.
+"""Refusals: the errors that print as one clean message, with all their parts.
 
     DeployError (pyinfra)        prints as one clean message from anywhere, an inventory included
     └── Refusal                  one problem: what is wrong, aligned facts, what to type, what was touched

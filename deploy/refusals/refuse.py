@@ -1,4 +1,4 @@
-"""The one shape of a planning refusal: where, what was seen, what was wanted, what to type.
+"""The one shape of a planning refusal: place, value seen, value wanted, and the text to type.
 
 Checks build their refusals here so that none can leave a part out. `where` is a path inside the inventory without the
 host; `together` puts the hosts back, once for all hosts that share the problem.

@@ -163,7 +163,7 @@ def _served(server: ServerSlice) -> Table:
 
 
 def memory_parts(server: ServerSlice, gpu: int, slice_: Slice) -> dict[str, int]:
-    """MiB of one GPU by what they are for, in the order of the bar; they add up to what CUDA can use."""
+    """MiB of one GPU by purpose, in the order of the bar; the sum is the memory that CUDA can use."""
     models = [model for model in server.models if gpu in gpus_of(model, server)]
     parts = {
         "weights": sum(model.memory.weights_mib for model in models),

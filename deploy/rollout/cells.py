@@ -41,7 +41,7 @@ def deploy_words(inventory: str, cell: str, digest: str) -> list[str]:
 
 
 def rollouts(cells: Sequence[str], runs: Iterable[Run]) -> int:
-    """How often this plan has been brought to every cell. Typed again after that, a rollout begins anew."""
+    """Number of times that this plan has been brought to every cell. A rollout typed after that begins anew."""
     completed = Counter(run.cell for run in runs if run.state == "completed")
     return min(completed[cell] for cell in cells)
 

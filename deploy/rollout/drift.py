@@ -35,7 +35,7 @@ class Drift:
 
     @property
     def exit_code(self) -> int:
-        """0 all are as the inventory says, 2 some differ, 1 some could not be asked, whatever the others said."""
+        """0: all hosts are as the inventory says; 2: some differ; 1: some could not be asked."""
         if self.stopped or self.unasked:
             return NOT_ASKED
         return DIFFERS if self.steps else SAME

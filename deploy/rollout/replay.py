@@ -1,4 +1,4 @@
-"""Whether a new engine answers like the checkpoint it came from: asked on the control machine before it is signed.
+"""Compares a new engine's answers with its checkpoint's, on the control machine, before the engine is signed.
 
 Pure: it compares answers that a host made, greedily and with a fixed seed, with stored ones or with those of the
 checkpoint itself. Two engines of one checkpoint may differ in a late token (another kernel, another rounding); one that
@@ -127,6 +127,11 @@ def answers(text: str) -> list[Answer]:
                str(record.get("kind", "prompt")))
         for record in records
     ]  # fmt: skip
+
+
+def prompts(text: str) -> list[str]:
+    """The prompts in JSON lines. Raises ValueError, KeyError or TypeError where a line is none."""
+    return [str(json.loads(line)["prompt"]) for line in text.splitlines() if line.strip()]
 
 
 def tasks(text: str) -> list[tuple[str, str]]:

@@ -111,7 +111,7 @@ class Run:
         self._current, self._last = 0, -1
 
     def hear(self, event: Event, host: str) -> None:
-        """The host has come this far. AssertionError: this cannot follow, or must not; a mistake of ours."""
+        """Records how far the host has come. AssertionError: this cannot follow, or must not; a mistake of ours."""
         state = self.states[host]
         assert event == "lost" or state in BEFORE[event], f"{host} is {state} and then {event}"
         if event == "drained":
@@ -154,7 +154,7 @@ class Run:
         return (self._room(wave) or Begin(self._current)) if wave else Done()
 
     def hindrance(self, host: str) -> Hold | None:
-        """Why the host may not be drained now; None where it may."""
+        """The reason why the host may not be drained now; None if it may."""
         if self._waiting:
             return UNSTAGED
         group = self.next_back if self.is_going_back else self._wave()
@@ -177,7 +177,7 @@ class Run:
         return next(self._groups_back(), ()) if self.is_going_back else ()
 
     def end(self) -> Stop:
-        """How the run ends where no further host goes back."""
+        """The end of a run in which no further host goes back."""
         stays = tuple(sorted(host for group in self._wanted_back() for host in group if host in self.changed))
         return Stop(self.lost, dict(self.failed), tuple(sorted(self.back)), stays)
 
@@ -223,7 +223,7 @@ class Run:
         return None
 
     def _count(self, host: str) -> None:
-        """The host is out, or not: in our hands it is what we did to it, else what balancers say."""
+        """Counts the host as out or in: by our own acts if this run drained it, else by the balancers' view."""
         state = self.states.get(host, "")
         if state == "admitted":
             self._newcomers.discard(host)

@@ -1,4 +1,4 @@
-"""What has been decided for the gateway of a host: the models it offers, and how it is reached."""
+"""A host's part of the plan for its gateway: the models it offers, and how it is reached."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class MutualGatewaySlice:
 
 @dataclass(frozen=True, kw_only=True)
 class MutualSlice:
-    """What of a host speaks mutual TLS. Without `port` its own gateway only asks others."""
+    """Mutual TLS of a host. Without `port` its gateway sends to other hosts and receives nothing from them."""
 
     address: str
-    """In its certificates."""
+    """The address in the host's certificates."""
     port: int = 0
     gateways: tuple[MutualGatewaySlice, ...] = ()
 

@@ -16,18 +16,7 @@ from deploy.slices.runtime import RuntimeSlice
 from deploy.slices.sharing import SharingSlice
 from deploy.slices.traffic import TrafficSlice
 from deploy.slices.trimming import trimmed
-from deploy.spec import (
-    DataDisk,
-    Docker,
-    EngineStore,
-    EngineTrust,
-    Firewall,
-    Https,
-    Hub,
-    Machine,
-    Mirrors,
-    Registry,
-)
+from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Https, Hub, Machine, Mirrors, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +175,8 @@ class ModelSlice:
     adapters: tuple[WeightsSlice, ...] = ()
     drafts_with: WeightsSlice | None = None
     """Files of the draft model or EAGLE head that this one reads while it is served; an engine holds its own."""
+    replay: ReplaySlice | None = None
+    """The prompts by which a swap compares it with the LLM before; an engine's own replay is not here."""
     runtime: RuntimeSlice | None = None
     """The program beside Triton that serves this LLM; None for a model of Triton."""
 
@@ -271,6 +262,8 @@ class Slice:
     """None: nobody watches this host."""
     mutual: MutualSlice | None = None
     """None: no gateway of another host sends to this one, and none of its own to another."""
+    bundle: str = ""
+    """Directory of the control machine that has every part of a host without a network; empty for a connected host."""
     sharing: SharingSlice | None = None
     """None: this host shares no files with peers."""
 
@@ -289,7 +282,7 @@ class Slice:
 
     @property
     def drain_seconds(self) -> int:
-        """How long a server's stop may wait for balancers; 0 where none sends to this host."""
+        """Seconds that a server's stop may wait for balancers; 0 if none sends to this host."""
         return self.traffic.drain_seconds if self.traffic and self.traffic.balancers else 0
 
     def data_disk(self) -> DataDisk | None:

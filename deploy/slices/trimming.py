@@ -26,8 +26,15 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
+<<<<<<< HEAD
     if not plain["machine"]["notices"]:
         del plain["machine"]["notices"]
+=======
+    if not plain["bundle"]:
+        del plain["bundle"]
+    if plain["mirrors"]["system"] is None:
+        del plain["mirrors"]["system"]
+>>>>>>> main
     if not plain["pool"]:
         del plain["pool"], plain["traffic"]
     for image in (plain["image"], *(server["image"] for server in plain["servers"])):
@@ -38,7 +45,7 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             del server["traces"]
     models = [model for server in plain["servers"] for model in server["models"]]
     for model in models:
-        for name in ("drafts_with", "runtime"):
+        for name in ("drafts_with", "replay", "runtime"):
             if model[name] is None:
                 del model[name]
     for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):

@@ -11,7 +11,7 @@ from deploy.spec.sources import Secret
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """How a host tells balancers whether it may be sent requests, and how long it waits for them at a stop.
+    """A host's answers to balancers that ask if it takes requests, and its wait for them at a stop.
 
     `gateways_port` is open where a `Gateway` of another host names this one, to that host alone, over mutual TLS.
     `ready_port` answers `GET /ready` as JSON, for balancers of others too; `agent_port` speaks HAProxy's agent-check.

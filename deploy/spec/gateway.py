@@ -10,7 +10,7 @@ from deploy.spec.https import Https
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayLimits:
-    """What one request through a gateway may be, and how much of everything a process takes on."""
+    """Limits of one request through a gateway, and of all requests that a process holds."""
 
     body_mib: int = 16
     """MiB of a request's body. A chat may have less: as much as the largest context of the gateway's LLMs can hold."""
@@ -19,15 +19,15 @@ class GatewayLimits:
     bodies_mib: int = 128
     """MiB of all tenants' bodies; more: 503. As text a body takes up to four times its size of the process's 4 GiB."""
     request_seconds: int = 600
-    """For an answer, streamed or whole; OpenAI's clients wait as long."""
+    """Seconds for an answer, streamed or whole; OpenAI's clients wait as long."""
     connections: int = 4096
-    """Of a process; a request on one more is answered 503."""
+    """Connections of a process; a request on one more is answered 503."""
     held: int = 256
     """Requests of a process that may wait for models none of whose servers is ready."""
     inputs: int = 2048
     """Texts of one request for embeddings."""
     documents: int = 10_000
-    """Of one request to rerank."""
+    """Documents of one request to rerank."""
 
 
 @dataclass(frozen=True, kw_only=True)

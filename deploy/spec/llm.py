@@ -48,7 +48,7 @@ class KVCache:
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """How one model is split. `tensor=0` is every GPU of its server, divided by `pipeline`.
+    """The split of a model over GPUs. `tensor=0` is every GPU of its server, divided by `pipeline`.
 
     `expert` splits the experts of a tensor-parallel group among its GPUs, so it divides `tensor`; 0 leaves it to the
     release's default.
@@ -155,14 +155,18 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """Prompts an engine answers, greedily, with a fixed seed, before it is signed. JSON lines of the control machine.
+    """Prompts an LLM answers before it serves, greedily and with a fixed seed. JSON lines of the control machine.
 
-    `answers` holds `{"prompt", "tokens"}` per line; empty: the checkpoint itself answers first, through the PyTorch
-    backend of the same image. At least `equal_percent` of all tokens have to be equal. `tasks` holds `{"prompt",
-    "expected"}` (a regular expression), of which `minimum_percent` have to be met.
+    An engine answers them before it is signed, and is compared with its checkpoint. Any other LLM answers them in the
+    swap that brings it, before clients reach it, and is compared with the LLM of its name that served until then; its
+    tasks are sampled. Below the limits that one is put back.
 
-    Every compiled LLM has one, or says why it has none: `Replay.none(reason="…")` is in the plan, and signed with the
-    engine.
+    `answers`, of engines alone, holds `{"prompt", "tokens"}` per line; empty: the checkpoint itself answers first,
+    through the PyTorch backend of the same image. At least `equal_percent` of all tokens have to be equal. `tasks`
+    holds `{"prompt", "expected"}` (a regular expression), of which `minimum_percent` have to be met.
+
+    Every compiled LLM and every promotion has one, or says why it has none: `Replay.none(reason="…")` is in the plan,
+    and signed with the engine.
     """
 
     prompts: str = ""

@@ -77,8 +77,13 @@ class AptMirror:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirrors:
-    """Other places for the three upstream apt repositories (air gap, company mirror)."""
+    """Other places for the three upstream apt repositories and the distribution's archive (air gap, company mirror).
 
+    `system` has the folders `debian` and `debian-security`, or `ubuntu`. With it apt on the host reads no other source
+    than these mirrors; files of other sources stay as they are.
+    """
+
+    system: AptMirror | None = None
     nvidia: AptMirror | None = None
     docker: AptMirror | None = None
     toolkit: AptMirror | None = None
@@ -86,7 +91,7 @@ class Mirrors:
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """How to log in to the registry of the release's image; no key pulls anonymously. `ca_file` trusts a private CA."""
+    """The login to the registry of the release's image; no key pulls anonymously. `ca_file` trusts a private CA."""
 
     key: Secret | None = None
     username: str = "$oauthtoken"
@@ -121,7 +126,7 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """How a fleet is brought over: canaries first, then shares of the rest, a gate after each wave.
+    """The order in which a fleet is brought over: canaries first, then shares of the rest, a gate after each wave.
 
     Hosts are counted by pool (`Host.pool`); those without one are a pool together.
     """

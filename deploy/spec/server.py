@@ -108,6 +108,10 @@ class Host:
     gateway: Gateway | None = None
     """None: no gateway on this host, and clients speak to Triton itself. Where the inventory has one host and says
     nothing, it has a `Gateway()`."""
+    connected: bool = True
+    """False: the host reaches nothing but the control machine's SSH, and every part comes from `bundle`."""
+    bundle: str = "bundle"
+    """Directory of the control machine, made by `enginehouse bundle`; read only for a host that is not connected."""
     sharing: Sharing | None = None
     """None: every file comes to this host from where it is fetched or sent from, and goes to nobody."""
     groups: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""Which host sends to, reads from or shares with which other host, and in which order hosts are changed."""
+"""Relations between hosts: sending, reading and sharing, and the order in which they are changed."""

@@ -1,4 +1,4 @@
-"""Which balancer sends to which server: the same names on both sides, so that a host finds itself in the exporter."""
+"""Balancers and the servers they send to: the same names on both sides, so that a host finds itself in the exporter."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def line_name(host: Host, server: Server) -> str:
 
 
 def line_of(host: str) -> str:
-    """How the lines of all servers of a host begin, before the dot."""
+    """The beginning of the lines of all servers of a host, before the dot."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", host)
 
 
@@ -233,7 +233,7 @@ def is_reachable(address: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """True for a loopback address, and for what is no address: that is told elsewhere."""
+    """True for a loopback address, and for text that is no address, which another check refuses."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

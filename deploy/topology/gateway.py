@@ -1,4 +1,4 @@
-"""The gateway of a host: which names clients may ask for, and what stands behind each."""
+"""The gateway of a host: the model names of its clients, and the servers behind each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SALTS_SINCE = "1.1"
 
 
 def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice | None:
-    """What the gateway of the host is to become; None where none is declared."""
+    """The planned gateway of the host; None if the host declares none."""
     gateway = host.gateway
     if gateway is None:
         return None
@@ -100,13 +100,14 @@ def takes_salt(path: str, trtllm: str) -> bool:
 
 def fingerprint(servers: Iterable[ServerSlice]) -> str:
     """`serves-` and 16 hex digits over images and models; ports and addresses change no answer."""
-    content = [(_said(server.image), [_answering(model) for model in server.models]) for server in servers]
+    content = [(_image_values(server.image), [_answering(model) for model in server.models]) for server in servers]
     return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _answering(model: ModelSlice) -> dict[str, object]:
-    """A model's values; a program beside Triton without its port, which changes no answer."""
+    """A model's values without its replay; a program beside Triton without its port, which changes no answer."""
     values = asdict(model)
+    del values["replay"]
     if model.runtime is None:
         del values["runtime"]
     else:
@@ -114,8 +115,8 @@ def _answering(model: ModelSlice) -> dict[str, object]:
     return values
 
 
-def _said(image: ImageSlice) -> dict[str, object]:
-    """All of an image but where Docker pulls it from."""
+def _image_values(image: ImageSlice) -> dict[str, object]:
+    """An image's values without the port that Docker pulls it from."""
     return {name: value for name, value in asdict(image).items() if name != "shared_port"}
 
 

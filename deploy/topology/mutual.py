@@ -1,4 +1,4 @@
-"""Gateways that also send to servers of other hosts: who reaches whom, and with what name in the certificate."""
+"""Gateways that also send to servers of other hosts: their connections, and the names in their certificates."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def allowed(pool: str, units: int, rollout: Rollout) -> int:
 
 
 def _in_a_wave(pool: str, units: int, rollout: Rollout) -> int:
-    """Units of a pool that one wave takes out: what may be out, less what the run may lose."""
+    """Units of a pool that one wave takes out: the number that may be out, less the number that may be lost."""
     unbounded = not pool and rollout.max_unavailable == ""
     return units if unbounded else allowed(pool, units, rollout) - rollout.may_be_lost
 

@@ -68,7 +68,7 @@ def _system(declared: Balancer) -> Iterator[Refusal]:
     elif declared.os not in fit:
         yield refuse(
             "haproxy-too-old",
-            f"HAProxy {SYSTEMS[declared.os].haproxy} of {declared.os} cannot ask a host that joins while it runs",
+            f"HAProxy {SYSTEMS[declared.os].haproxy} of {declared.os} cannot check a host that is added while it runs",
             where="balancer.os",
             seen=f"{declared.os}, which has HAProxy {SYSTEMS[declared.os].haproxy}",
             wanted=f"HAProxy {HAPROXY_FLOOR} or newer: {', '.join(sorted(fit))}",
@@ -80,7 +80,7 @@ def _address(declared: Balancer) -> Iterator[Refusal]:
     if not is_reachable(declared.address):
         yield refuse(
             "bad-address",
-            f"{declared.address!r} is no address that hosts see a balancer come from",
+            f"{declared.address!r} cannot be the source of a balancer's connections to hosts",
             where="balancer.address",
             seen=repr(declared.address),
             wanted="the balancer's own IP address in the network of the hosts",

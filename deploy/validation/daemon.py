@@ -23,7 +23,7 @@ def daemon_problems(host: Host) -> Iterator[Refusal]:
         if wanted is None and (meant := slip_of(key, DAEMON_KEYS)):
             yield refuse(
                 "daemon-key",
-                f"dockerd knows no key {key}, and does not start over it",
+                f"dockerd knows no key {key}, and would not start with it",
                 where=where,
                 seen=repr(key),
                 wanted="a key of daemon.json",
@@ -32,7 +32,7 @@ def daemon_problems(host: Host) -> Iterator[Refusal]:
         elif wanted is not None and not _is_of(value, wanted):
             yield refuse(
                 "daemon-key",
-                f"dockerd reads {key} as {WORDS[wanted]}, and does not start over another type",
+                f"dockerd reads {key} as {WORDS[wanted]}, and would not start with another type",
                 where=where,
                 seen=described(value),
                 wanted=WORDS[wanted],

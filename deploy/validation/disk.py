@@ -8,7 +8,14 @@ from dataclasses import replace
 from deploy.engine.recipe import recipes_of
 from deploy.engine.sizes import engine_mib, scratch_mib
 from deploy.models.budget import is_compiled
-from deploy.models.files import HEADROOM_MIB, all_weights_of, disk_needed_mib, image_copies, shared_directories
+from deploy.models.files import (
+    HEADROOM_MIB,
+    all_weights_of,
+    disk_needed_mib,
+    distinct_images,
+    image_copies,
+    shared_directories,
+)
 from deploy.models.resolve import image_of, release_row, serve
 from deploy.models.runtimes import image_of_runtime, row_of_image
 from deploy.refusals.errors import Refusal
@@ -45,8 +52,9 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     if host.machine.disk_mib < needed:
         sizes = " · ".join(f"{checkpoint.model} {checkpoint.size_mib:,}" for checkpoint in weights)
         sizes += "".join(f" · engine {name} {size:,} (+{more:,})" for name, (size, more) in engines.items())
-        images = [f"image {image_copies(pulled)} x {pulled.size_mib:,}" for pulled in (image, *more_images)]
-        unpacked = f"{' · '.join(images)} while {'they unpack' if more_images else 'it unpacks'}"
+        pulled_images = distinct_images((image, *more_images))
+        images = [f"image {image_copies(pulled)} x {pulled.size_mib:,}" for pulled in pulled_images]
+        unpacked = f"{' · '.join(images)} while {'they unpack' if pulled_images[1:] else 'it unpacks'}"
         yield refuse(
             "disk-too-small",
             f"a disk of {host.machine.disk_mib:,} MiB holds less than this host needs",

@@ -16,6 +16,7 @@ from deploy.spec.surroundings import Surroundings
 from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
+from deploy.validation.bundled import bundled_problems
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
 from deploy.validation.daemon import daemon_problems
 from deploy.validation.default_gateway import with_default_gateway
@@ -23,7 +24,6 @@ from deploy.validation.disk import disk_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems
 from deploy.validation.gateway import gateway_notice, gateway_problems, past_the_gateway, smaller_fallbacks
-from deploy.validation.gateway_others import gateway_others_problems
 from deploy.validation.holes import hole_notices, hole_problems
 from deploy.validation.https import https_problems
 from deploy.validation.machine import machine_problems
@@ -38,6 +38,7 @@ from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
 from deploy.validation.release import ending_soon, release_problems
+from deploy.validation.remote_models import remote_models_problems
 from deploy.validation.repositories import repository_notices, repository_problems
 from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.validation.runtimes import runtime_notices
@@ -47,7 +48,9 @@ from deploy.validation.shapes import shape_problems
 from deploy.validation.sharing import sharing_problems
 from deploy.validation.sources import source_problems
 from deploy.validation.tenants import shared_prefixes, tenant_problems
+from deploy.validation.tool_calls import tool_notices
 from deploy.validation.traffic import traffic_problems
+from deploy.validation.unused import idle_gpus, mixed_pools
 from deploy.validation.weights import weights_problems
 
 
@@ -65,7 +68,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
         strange = list(number_problems(host))
         numbers += [(host.name, problem) for problem in strange]
         refusals += [(host.name, problem) for problem in host_problems(host, fleet, surroundings, strange)]
-    refusals += [*balancer_problems(fleet, surroundings), *gateway_others_problems(fleet), *monitor_problems(fleet)]
+    refusals += [*balancer_problems(fleet, surroundings), *remote_models_problems(fleet), *monitor_problems(fleet)]
     refusals += [*sharing_problems(fleet), *address_problems(fleet)]
     return together([*refusals, *_unrefused(numbers, refusals)])
 
@@ -113,6 +116,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from hole_problems(host)
     yield from secret_problems(host)
     yield from source_problems(host)
+    yield from bundled_problems(host)
     yield from authority_problems(host, surroundings)
     yield from daemon_problems(host)
     yield from pair_problems(host)
@@ -165,6 +169,7 @@ def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
     shown: list[Balancer | Https] = [*(balancer.balancer for balancer in fleet.balancers), *https]
     ending = filter(None, (certificate_notice(declared, surroundings) for declared in shown))
     opened = filter(None, map(open_notice, fleet.balancers))
+    sentences += mixed_pools(fleet.hosts)
     yield from dict.fromkeys([*sentences, *fleet.remarks, *opened, *ending, *surroundings.missing])
 
 
@@ -180,10 +185,11 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from runtime_notices(host)
-    yield from filter(None, [missing_switches(host)])
+    yield from filter(None, [missing_switches(host), idle_gpus(host)])
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))
+    yield from tool_notices(host)
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

@@ -166,9 +166,9 @@ def taken_ports(host: Host) -> dict[int, str]:
     return traffic | servers
 
 
-def _ranges(place: str, given: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
+def _ranges(place: str, limits_of: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
     for name, (low, high) in limits.items():
-        value = getattr(given, name)
+        value = getattr(limits_of, name)
         if not low <= value <= high:
             yield refuse(
                 "out-of-range",
@@ -380,8 +380,8 @@ def _models(host: Host) -> Iterator[Refusal]:
     for server in host.servers:
         for model in server.models:
             yield from spoken_to(server.name, model)
-            owner, other = first.setdefault(model.name, (server.name, model))
-            if seen_from_outside(model) != seen_from_outside(other):
+            owner, first_model = first.setdefault(model.name, (server.name, model))
+            if seen_from_outside(model) != seen_from_outside(first_model):
                 yield refuse(
                     "one-name-two-models",
                     f"{model.name} is one model in server {owner} and another in server {server.name}",

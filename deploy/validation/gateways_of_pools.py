@@ -84,7 +84,12 @@ def _of_host(host: Host, gateway: Gateway, fleet: Fleet) -> Iterator[Refusal]:
 
 def _not_everywhere(pool: str, fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
     """A refusal for each balancer of the pool that has no port for its gateways: a host asks all of them alike."""
-    routes = {one.name: route for one in fleet.balancers for route in one.balancer.routes if route.pool == pool}
+    routes = {
+        balancer_host.name: route
+        for balancer_host in fleet.balancers
+        for route in balancer_host.balancer.routes
+        if route.pool == pool
+    }
     has = sorted(name for name, route in routes.items() if route.gateway_port)
     for name in sorted(set(routes) - set(has)) if has else ():
         problem = refuse(
@@ -101,7 +106,11 @@ def _not_everywhere(pool: str, fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
 def _routes_to(host: Host, fleet: Fleet) -> list[BalancerHost]:
     """The balancers with a port for the gateways of the host's pool."""
     known = balancers_of(host, fleet.balancers)
-    return [one for one in known if any(r.gateway_port for r in one.balancer.routes if r.pool == host.pool)]
+    return [
+        balancer_host
+        for balancer_host in known
+        if any(r.gateway_port for r in balancer_host.balancer.routes if r.pool == host.pool)
+    ]
 
 
 def _is_behind(host: Host) -> bool:

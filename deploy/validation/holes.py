@@ -1,4 +1,4 @@
-"""Known holes of what a host is to run: refused where strangers could run code by them, else a note in the plan."""
+"""Known holes of a host's planned software: refused if strangers could run code by them, else a note in the plan."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _any_model(server: Server, model: Model) -> Iterator[Refusal]:
     if isinstance(model, Encoder) and model.max_queue_delay_microseconds < 0:
         yield refuse(
             "out-of-range",
-            f"{model.name}: no request waits {model.max_queue_delay_microseconds:,} microseconds for a batch",
+            f"{model.name}: a request cannot wait {model.max_queue_delay_microseconds:,} microseconds for a batch",
             where=model_at(server.name, model.name, "max_queue_delay_microseconds"),
             seen=str(model.max_queue_delay_microseconds),
             wanted="0 or more",

@@ -48,7 +48,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
     if not is_reachable(declared.address):
         yield refuse(
             "bad-address",
-            f"{declared.address!r} is no address that hosts see a monitor come from",
+            f"{declared.address!r} cannot be the source of a monitor's connections to hosts",
             where="monitor.address",
             seen=repr(declared.address),
             wanted="the monitor's own IP address in the network of the hosts",

@@ -88,7 +88,7 @@ def _registry(host: Host) -> Iterator[Refusal]:
     if host.registry.key is None and host.registry.username != Registry().username:
         yield refuse(
             "username-without-key",
-            "a registry's user without a key pulls as nobody, and is refused there",
+            "a registry refuses a user name without a key",
             where="registry.key",
             seen=f"username={host.registry.username!r}, key=None",
             wanted="both, or neither to pull anonymously",

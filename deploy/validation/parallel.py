@@ -1,4 +1,4 @@
-"""How a model is split over the GPUs of its server, and what may stand beside it there."""
+"""Checks a model's split over the GPUs of its server, and its neighbours there."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def _gpus(placed: Placed) -> Iterator[Refusal]:
     product = f"tensor {layout.tensor} x pipeline {layout.pipeline} = {layout.world}"
     if declared.tensor == 0:
         product = f"pipeline {layout.pipeline} of {len(gpus)} GPUs"
+    hosts = "; a model is not split over hosts" if layout.world > placed.host.machine.gpus else ""
     experts = f"; {EXPERTS_DIVIDE}" if declared.expert > 1 else ""
     fitting = [number for number in (8, 4, 2, 1) if len(gpus) % number == 0 and number <= max(layout.pipeline, 1)]
     yield placed.no(
@@ -54,7 +55,7 @@ def _gpus(placed: Placed) -> Iterator[Refusal]:
         f"{product}, and server {placed.server.name} has {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}",
         "parallel",
         seen=f"Parallel(tensor={declared.tensor}, pipeline={declared.pipeline}, expert={declared.expert}), gpus={gpus}",
-        wanted=f"tensor x pipeline = the GPUs of the server{experts}",
+        wanted=f"tensor x pipeline = the GPUs of the server{hosts}{experts}",
         attempt=f"leave tensor out, pipeline={fitting[-1]}"
         + (f" (or {', '.join(str(number) for number in fitting[:-1])})" if len(fitting) > 1 else ""),
     )

@@ -1,4 +1,4 @@
-"""How weights and key/value cache are held: what this SM and this path can do, and what making it takes."""
+"""Checks the formats of weights and key/value cache: support by SM and path, and the needs of the conversion."""
 
 from __future__ import annotations
 

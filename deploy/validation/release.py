@@ -33,7 +33,7 @@ OFFERED = [row.name for row in RELEASES.values() if row.offered]
 
 
 def release_problems(host: Host, today: date) -> Iterator[Refusal]:
-    """A refusal for each mistake in what one host is to run on: release, digest, driver, toolkit."""
+    """A refusal for each mistake in a host's release, digest, driver or toolkit."""
     yield from _release(host.release)
     yield from _digests(host)
     yield from driver_problems(host, today)

@@ -1,4 +1,4 @@
-"""Refusals of a replay: whether its prompts and limits can judge an engine before it is trusted."""
+"""Refusals of a replay: whether its prompts and limits can judge an engine or another LLM before it is trusted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from deploy.models.paths import has_pytorch
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Replay
-from deploy.validation.offers import engine_path
+from deploy.spec import LLM, Replay
 from deploy.validation.placed import Placed
 
 
@@ -20,16 +19,6 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
     if not replay.judged:
         yield from _none(placed, replay)
         return
-    if not placed.is_engine:
-        yield placed.no(
-            "replay-without-engine",
-            "a replay compares a new engine with its checkpoint, and on the PyTorch path the checkpoint itself serves",
-            "replay",
-            seen=f"Replay(…) on path {placed.path}",
-            wanted="none",
-            attempt=f"leave replay out; or {engine_path(placed)}",
-        )
-        return
     if not replay.prompts:
         yield placed.no(
             "no-prompts",
@@ -39,8 +28,35 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
             wanted='a file of JSON lines, {"prompt": …} each, on this machine',
             attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…") to sign it unjudged',
         )
-    yield from _reference(placed, replay)
+    if placed.is_engine:
+        yield from _reference(placed, replay)
+    else:
+        yield from _in_a_swap(placed, replay)
     yield from _limits(placed, replay)
+
+
+def _in_a_swap(placed: Placed, replay: Replay) -> Iterator[Refusal]:
+    """Refusals of stored answers, and of a second LLM that the same swap would compare."""
+    if replay.answers:
+        yield placed.no(
+            "answers-without-engine",
+            "it is compared with the LLM that serves before it, and stored answers are an engine's",
+            "replay.answers",
+            seen=f"answers={replay.answers!r} on path {placed.path}",
+            wanted="no stored answers on this path",
+            attempt="leave answers out",
+        )
+    llms = [model for model in placed.server.models if isinstance(model, LLM) and model.path != "engine"]
+    judged = [model.name for model in llms if model.replay and model.replay.judged]
+    if placed.model.name in judged[1:]:
+        yield placed.no(
+            "two-replays",
+            f"a swap of server {placed.server.name} compares one LLM, and {judged[0]} has a replay too",
+            "replay",
+            seen=", ".join(judged),
+            wanted='one replay on a server; engines, which are judged when they are built, say path="engine"',
+            attempt='Replay.none(reason="…"), or a server of its own',
+        )
 
 
 def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:

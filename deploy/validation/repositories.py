@@ -103,7 +103,7 @@ def _is_named(repository: str, known: KnownCheckpoint) -> bool:
 
 
 def _carried(words: list[str], name: str) -> int:
-    """How many words of `name` stand side by side in `words`; 0 unless all do."""
+    """Number of words of `name` that stand side by side in `words`; 0 unless all do."""
     wanted = _words(name)
     places = range(len(words) - len(wanted) + 1)
     return len(wanted) if any(words[at : at + len(wanted)] == wanted for at in places) else 0

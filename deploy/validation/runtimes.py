@@ -19,10 +19,11 @@ from deploy.validation.offers import beside_triton, on_triton, or_else
 from deploy.validation.parallel import parallel_problems
 from deploy.validation.placed import Placed
 from deploy.validation.precision import precision_problems
+from deploy.validation.replay import replay_problems
 
 DEFAULTS = {field.name: field.default for field in fields(LLM)}
 OF_TRITON = (
-    *("path", "speculative", "calibration", "engine", "replay", "decoupled"),
+    *("path", "speculative", "calibration", "engine", "decoupled"),
     *("max_queue_size", "cancellation_check_period_ms"),
 )
 """Fields that only models of Triton have."""
@@ -125,6 +126,7 @@ def runtime_problems(placed: Placed) -> Iterator[Refusal]:
     yield from _cache(placed)
     yield from _answers(placed)
     yield from parallel_problems(placed)
+    yield from replay_problems(placed)
     if placed.model.runtime == SERVE:
         yield from precision_problems(placed)
     else:

@@ -41,7 +41,7 @@ def source_problems(host: Host) -> Iterator[Refusal]:
     if not USERNAME.fullmatch(host.registry.username):
         yield refuse(
             "registry-username",
-            f"{host.registry.username!r} is no name that a registry knows a user by",
+            f"{host.registry.username!r} is no user name of a registry",
             where="registry.username",
             seen=repr(host.registry.username),
             wanted="letters, digits and . _ $ @ + : = / -",

@@ -80,7 +80,7 @@ def _compiled(placed: Placed, speculative: Speculative) -> str:
 
 
 def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
-    """Whether trtllm-build and the backend of this release have it."""
+    """A refusal unless trtllm-build and the backend of this release have it."""
     name, kind = type(speculative).__name__, type(speculative)
     table = build_flags(placed.trtllm).certain.get("--speculative_decoding_mode") if placed.trtllm else None
     if table and MODES[kind] not in table.choices:
@@ -104,7 +104,7 @@ def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
 
 
 def _of_family(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
-    """Whether engines with these heads exist for this architecture."""
+    """A refusal unless engines with these heads exist for this architecture."""
     name, families = type(speculative).__name__, FAMILIES.get(type(speculative), ())
     if families and placed.served.architecture.name not in families:
         yield placed.no(

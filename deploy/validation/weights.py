@@ -45,7 +45,7 @@ def _source(model: Model, weights: Weights, place: str, surroundings: Surroundin
     elif weights.directory and weights.directory not in surroundings.local:
         yield refuse(
             "no-local-weights",
-            f"{model.name}: no safetensors files in {weights.directory} on this machine",
+            f"{model.name}: no safetensors files in {weights.directory} on the machine where you type this",
             where=f"{place}.directory",
             seen="nothing that ends in .safetensors",
             wanted="the files of the checkpoint, relative to where the command is typed",
@@ -115,7 +115,9 @@ def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
             where=place,
             seen=", ".join(listed),
             wanted="config.json, the tokenizer and *.safetensors",
-            attempt="leave files out: the architecture has its own list",
+            attempt="the repository that these were converted from: GGUF is llama.cpp's format"
+            if any(name.lower().endswith(".gguf") for name in listed)
+            else "leave files out: the architecture has its own list",
         )
 
 

@@ -14,7 +14,8 @@ The last part of this module is attention that is causal, looks through a window
 heads: `mixings` has the implementations of that, and `mixed_by_sequence` is the one that is right everywhere.
 
 All but the first are functions of query, key and value [tokens, heads, head], int32 `starts` [sequences + 1] and the
-length of the longest sequence, and return [tokens, heads, head]; `over` makes of each what the networks call.
+length of the longest sequence, and return [tokens, heads, head]; `adapted` gives each the signature of
+`Attention`.
 """
 
 import importlib
@@ -30,7 +31,7 @@ from .plain import Steps
 
 Flash = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
 Attention = Callable[..., Tensor]
-"""As `over` gives it: of [tokens, 3 x hidden], [tokens, hidden]; with `output_scale` as e4m3."""
+"""[tokens, 3 x hidden] to [tokens, hidden], as `adapted` returns it; with `output_scale` as e4m3."""
 
 
 Mixing = Callable[..., Tensor]
@@ -47,7 +48,7 @@ def own() -> Attention:
     return attend
 
 
-def over(run: Flash, steps: Steps) -> Attention:
+def adapted(run: Flash, steps: Steps) -> Attention:
     """`run` as the networks call it: [tokens, 3 x hidden] to [tokens, hidden], with `output_scale` as e4m3."""
 
     def attend(qkv: Tensor, heads: int, batch: Packed, output_scale: float = 0.0) -> Tensor:
@@ -118,12 +119,12 @@ def _flash(run: Callable[..., Tensor | tuple[Tensor, ...]]) -> Flash:
 FLASH: dict[str, Callable[[], Flash]] = {"fa3": fa3, "varlen": varlen, "aten": aten, "fa2": fa2}
 
 
-def ways(steps: Steps) -> dict[str, Callable[[], Attention]]:
+def implementations(steps: Steps) -> dict[str, Callable[[], Attention]]:
     """Every implementation but `sequences` by name, best first.
 
     Not measured: whether FlashAttention-3 beats `own` where it is there.
     """
-    return {"own": own} | {name: lambda find=find: over(find(), steps) for name, find in FLASH.items()}
+    return {"own": own} | {name: lambda find=find: adapted(find(), steps) for name, find in FLASH.items()}
 
 
 def mixed_by_sequence(query: Tensor, key: Tensor, value: Tensor, batch: Packed, causal: bool, window: int) -> Tensor:

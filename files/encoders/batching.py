@@ -26,7 +26,7 @@ class Pass(Protocol):
     """A pass under way."""
 
     def wait(self) -> np.ndarray:
-        """One result per sequence, [sequences, …], once computed."""
+        """Waits for the pass, and returns a result per sequence, [sequences, …]."""
 
 
 Launch = Callable[[Sequence[Ids], bool], Pass]
@@ -35,7 +35,7 @@ Launch = Callable[[Sequence[Ids], bool], Pass]
 
 @dataclass
 class Job:
-    """One request on its way through: its sequences, then a result for each, or the error it is answered with."""
+    """A request on its way through: its sequences, then a result for each of them, or the error of its answer."""
 
     sequences: list[Ids] = field(default_factory=list)
     results: list[np.ndarray] = field(default_factory=list)
@@ -44,14 +44,14 @@ class Job:
     finish: Callable[["Job"], None] = lambda job: None
     """Called once, when every result or an error is there."""
     answered: Callable[[Any], object] = lambda response: None
-    """Where the response goes."""
+    """Called with the response."""
     left: int = 0
     """Results still missing."""
     tokens: int = 0
-    """Of all sequences together."""
+    """Tokens of all sequences together."""
 
     def expect(self, sequences: list[Ids]) -> None:
-        """`sequences` are to be run; results come in the same order."""
+        """Sets the sequences to run; results come in the same order."""
         self.sequences, self.left, self.tokens = sequences, len(sequences), sum(map(len, sequences))
         self.results = [np.empty(0)] * len(sequences)
 
@@ -101,7 +101,7 @@ class Batcher:
         return bool(self._arrived or self._window or self._running)
 
     def step(self) -> None:
-        """The next pass is launched; or, with enough under way or none to launch, the oldest's results are delivered.
+        """Launches the next pass; or, with enough under way or none to launch, delivers the results of the oldest.
 
         Raises: what ends a thread (SystemExit, a panic), once the jobs of its pass are answered as stopped.
         """
@@ -190,7 +190,7 @@ class Batcher:
 
 
 def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
-    """Every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or what the pass raised."""
+    """Runs passes until every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or the pass's."""
     batcher = Batcher(launch, budget)
     for job in jobs:
         batcher.add(job)

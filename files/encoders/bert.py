@@ -48,7 +48,7 @@ class Shape:
 
     @property
     def prefix(self) -> str:
-        """What the trunk's names begin with in the checkpoint."""
+        """Prefix of the trunk's names in the checkpoint."""
         return f"{self.head}." if self.head else ""
 
 

@@ -1,4 +1,4 @@
-"""Which implementation of each step runs on this device, chosen once at start by trying them, best first.
+"""Chooses the implementation of each step for this device, once at start, by trying them, best first.
 
 A candidate is taken if it can be found and agrees with the plain computation on a small random input. A name that
 another torch release lacks, a missing package, a compiler that is not there: each only means the next candidate, and
@@ -14,21 +14,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from . import attention, linear, plain, routing
+from . import attention, gated_steps, linear, plain, routing
 from .packing import Packed, form, pack
 
-SEQUENCES = attention.over(attention.sequences, plain)
+SEQUENCES = attention.adapted(attention.sequences, plain)
 MANY = 20_480
 """Rows of a trial: more tiles than a GPU has multiprocessors, so that programs that walk over tiles take several."""
 TWO_STEPS = linear.in_two_steps(plain.gelu_)
-THEN_TURNED = linear.then_turned(plain.rotate_)
+THEN_ROTATED = linear.then_rotated(plain.rotate_)
 Agrees = Callable[[Any, str, torch.dtype], bool]
-"""True if a candidate computes on this device what the plain way does, in this type."""
+"""True if the candidate's output matches the plain computation on this device, in this type."""
 
 
 @dataclass
 class Kernels:
-    """What the networks call, and where they run."""
+    """The kernels that the networks call, and the device that they run on."""
 
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
@@ -36,12 +36,14 @@ class Kernels:
     attend: attention.Attention = SEQUENCES
     mix: attention.Mixing = attention.mixed_by_sequence
     """Attention of `Family.mixes`."""
+    gated: gated_steps.Steps = gated_steps
+    """The steps between products of `Family.mixes`."""
     activated: linear.Activated = TWO_STEPS
     """GELU of a projection."""
-    turned: linear.Turned = THEN_TURNED
-    """A projection to queries, keys and values, the first two turned."""
+    rotated: linear.Rotated = THEN_ROTATED
+    """A projection to queries, keys and values, the first two rotated."""
     product: Callable[..., Tensor] | None = None
-    """Of product_kernels, which takes and gives 8 bits too."""
+    """The product of product_kernels, which takes and returns 8 bits, too."""
     route: Callable[[Tensor, Tensor, int], routing.Routing] = routing.route
     experts: Callable[[Tensor, routing.Routing, Tensor, Tensor], Tensor] = routing.one_by_one
     silent: bool = False
@@ -49,7 +51,7 @@ class Kernels:
     tiled: bool = False
     """Attention goes by the pass's tiles, so that a graph does not pay for sequences it might have held."""
     notes: list[str] = field(default_factory=list)
-    """For the log: what was chosen and what was passed over, why."""
+    """For the log: the candidates that were chosen, and those passed over, with the reason."""
 
 
 def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = False) -> Kernels:
@@ -63,24 +65,25 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = 
         return kernels
     half = dtype != torch.float32
     steps: plain.Steps = _first(kernels, "steps", {"fused": fused}, plain, _steps_agree)
-    slow = attention.over(attention.sequences, steps)
-    fast = attention.ways(steps) if half else {}
+    slow = attention.adapted(attention.sequences, steps)
+    fast = attention.implementations(steps) if half else {}
     kernels.attend = _first(kernels, "attention", fast, slow, _attention_agrees)
     own = _first(kernels, "products", {"own": own_products} if half else {}, None, _products_agree)
     kernels.product = own and own.product
     gelus = {"in the product": linear.in_one_product} if half else {}
     kernels.activated = _first(kernels, "gelu", gelus, linear.in_two_steps(steps.gelu_), _activated_agrees)
-    kernels.turned = linear.then_turned(steps.rotate_)
+    kernels.rotated = linear.then_rotated(steps.rotate_)
     if own:
         kernels.activated = linear.by_rows(kernels.activated, own.activated)
-        kernels.turned = linear.by_rows(kernels.turned, own.turned)
+        kernels.rotated = linear.by_rows(kernels.rotated, own.rotated)
     if mixture:
         pair = (routing.route, routing.one_by_one)
-        kernels.route, kernels.experts = _first(kernels, "experts", expert_ways(dtype), pair, _experts_agree)
+        kernels.route, kernels.experts = _first(kernels, "experts", expert_implementations(dtype), pair, _experts_agree)
     if mixes:
         kernels.mix = _first(
             kernels, "attention in windows", attention.mixings() if half else {}, kernels.mix, _mixing_agrees
         )
+        kernels.gated = _first(kernels, "gated steps", {"fused": fused_gated}, gated_steps, _gated_agree)
     kernels.steps = steps
     kernels.tiled = not mixes and any(note.startswith("attention own") for note in kernels.notes)
     if mixes:
@@ -99,6 +102,16 @@ def fused() -> plain.Steps:
     from . import fused
 
     return fused
+
+
+def fused_gated() -> gated_steps.Steps:
+    """The steps of gated networks in the Triton language.
+
+    Raises: ImportError where the Triton language is not installed.
+    """
+    from . import gated_kernels
+
+    return gated_kernels
 
 
 def own_products() -> Any:
@@ -147,8 +160,8 @@ def grouped_mm() -> tuple[Any, Any]:
     return routing.route, routing.grouped(product)
 
 
-def expert_ways(dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
-    """What finds routing and expert products, by name, best first.
+def expert_implementations(dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
+    """Functions that look implementations of routing and expert products up, by name, best first.
 
     The first is for 16 bits; torch's grouped product has a fast path for bfloat16 alone.
     """
@@ -157,10 +170,10 @@ def expert_ways(dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
     return own | ({"grouped_mm": grouped_mm} if dtype == torch.bfloat16 else {})
 
 
-def _first(kernels: Kernels, what: str, ways: dict[str, Callable[[], Any]], last: Any, agrees: Agrees) -> Any:
-    """What the first of `ways` finds that agrees with the plain computation, else `last`; the log is told."""
+def _first(kernels: Kernels, what: str, finders: dict[str, Callable[[], Any]], last: Any, agrees: Agrees) -> Any:
+    """The first candidate of `finders` that agrees with the plain computation, else `last`; notes for the log."""
     passed: list[str] = []
-    for name, find in ways.items():
+    for name, find in finders.items():
         try:
             candidate = find()
             if agrees(candidate, kernels.device, kernels.dtype):
@@ -182,23 +195,39 @@ def _steps_agree(steps: plain.Steps, device: str, dtype: torch.dtype) -> bool:
     return _near(got.narrow, wanted.narrow) and _near(got.wide, wanted.wide)
 
 
+def _gated_agree(steps: gated_steps.Steps, device: str, dtype: torch.dtype) -> bool:
+    x, y = _random(device, torch.float32, 5, 96), _random(device, dtype, 5, 96)
+    turns, positions = _random(device, torch.float32, 9, 96), torch.arange(5, device=device, dtype=torch.int32)
+    rms, centred = (gated_steps.Scale(x[0], 1e-5, is_centred) for is_centred in (False, True))
+    agreed = []
+    for after, norm, kind in ((None, centred, dtype), (rms, rms, torch.float32), (None, None, dtype)):
+        got, wanted = (way.add_scaled(y, x, after, norm, kind) for way in (steps, gated_steps))
+        agreed += [_near(got.narrow, wanted.narrow), _near(got.wide, wanted.wide)]
+    for norms in (None, (rms, rms)):
+        qkv = _random(device, dtype, 5, 7, 96)
+        wanted = gated_steps.turn(qkv.clone(), positions, turns, 3, norms)
+        agreed.append(_near(steps.turn(qkv, positions, turns, 3, norms), wanted))
+    for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
+        agreed.append(_near(steps.gate(y, activation), gated_steps.gate(y, activation)))
+    return all(agreed)
+
+
 def _attention_agrees(attend: attention.Attention, device: str, dtype: torch.dtype) -> bool:
     qkv = _random(device, dtype, 80, 3 * 2 * 64)
     texts = [np.zeros(3, np.int32), np.zeros(77, np.int32)]
     room = form(texts)
-    batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(device), room)
+    batch = Packed.of_row(torch.from_numpy(pack(texts, room, 0)).to(device), room)
     return _near(attend(qkv, 2, batch), SEQUENCES(qkv, 2, batch))
 
 
 def _mixing_agrees(mix: attention.Mixing, device: str, dtype: torch.dtype) -> bool:
     texts = [np.zeros(3, np.int32), np.zeros(77, np.int32)]
     room = form(texts)
-    batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(device), room)
+    batch = Packed.of_row(torch.from_numpy(pack(texts, room, 0)).to(device), room)
     for head in (64, 128, 256):
-        query = _random(device, dtype, 80, 4, head)
-        key, value = _random(device, dtype, 80, 2, head), _random(device, dtype, 2, 80, head).transpose(0, 1)
+        query, key, value = _random(device, dtype, 80, 8, head).split((4, 2, 2), dim=1)
         for causal, window in ((True, 0), (False, 5), (False, 0)):
-            parts = (query, key, value.contiguous(), batch, causal, window)
+            parts = (query, key, value, batch, causal, window)
             if not _near(mix(*parts), attention.mixed_by_sequence(*parts)):
                 return False
     return True
@@ -208,8 +237,8 @@ def _products_agree(own: Any, device: str, dtype: torch.dtype) -> bool:
     projection = linear.Linear(_random(device, dtype, 384, 128), _random(device, dtype, 384))
     x, turns = _random(device, dtype, MANY, 128), _random(device, torch.float32, 80, 64)
     positions = torch.arange(MANY, device=device, dtype=torch.int32) % len(turns)
-    turned = _near(own.turned(x, projection, positions, turns), THEN_TURNED(x, projection, positions, turns))
-    return turned and _near(own.activated(x, projection), TWO_STEPS(x, projection))
+    rotated = _near(own.rotated(x, projection, positions, turns), THEN_ROTATED(x, projection, positions, turns))
+    return rotated and _near(own.activated(x, projection), TWO_STEPS(x, projection))
 
 
 def _activated_agrees(activated: linear.Activated, device: str, dtype: torch.dtype) -> bool:

@@ -1,4 +1,4 @@
-"""Where a network runs: the device asked for, its memory cap, packed passes on it, and the first warm ones."""
+"""A network's device: its memory cap, packed passes on it, and the passes that warm it up."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ ROUND = 64  # tokens of a pass on CUDA are a multiple: fewer shapes for cuBLAS t
 
 
 def claim(settings: Settings) -> None:
-    """The device exists and, with memory_mib, this process's allocations on it are capped; call before loading.
+    """Checks that the device exists, and caps this process's allocations on it (memory_mib); called before loading.
 
     Raises: CheckpointError where it does not exist or has less memory.
     """
@@ -66,7 +66,7 @@ class Runner:
         self._lane = 0
         self.is_well = True
         self.time = DeviceTime()
-        """Spent in passes."""
+        """Time that the device spent in passes."""
 
     @property
     def streams(self) -> int:
@@ -97,11 +97,11 @@ class Runner:
             raise
 
     def __call__(self, sequences: Sequence[Ids]) -> np.ndarray:
-        """One float32 row (or number) per sequence, [sequences, …]; waits for the pass."""
+        """Waits for the pass; a float32 row (or number) per sequence, [sequences, …]."""
         return self.launch(sequences).wait()
 
     def _eager(self, row: Tensor, room: Form) -> Tensor:
-        return self._compute(Packed.over(row.to(self._kernels.device, non_blocking=True), room))
+        return self._compute(Packed.of_row(row.to(self._kernels.device, non_blocking=True), room))
 
     def _compute(self, batch: Packed) -> Tensor:
         return self._finish(self._network(batch), batch).float()
@@ -182,7 +182,7 @@ class DeviceTime:
         self._last: torch.cuda.Event | None = None
 
     def add(self, began: torch.cuda.Event, ended: torch.cuda.Event) -> None:
-        """A pass between two events that have happened; the part before the latest end so far is counted already."""
+        """Adds a pass between two events that have happened, without the part before the latest end so far."""
         milliseconds = began.elapsed_time(ended)
         if self._last is not None:
             milliseconds = min(milliseconds, self._last.elapsed_time(ended))  # below 0: it ended before the latest
@@ -215,7 +215,7 @@ class Running:
         self._ended.record()
 
     def wait(self) -> np.ndarray:
-        """One float32 row (or number) per sequence, [sequences, …].
+        """Waits for the pass; a float32 row (or number) per sequence, [sequences, …].
 
         Raises: what the device reports; `is_well` of the runner then says if it still computes.
         """

@@ -21,7 +21,7 @@ from .tokens import Tokenizer
 
 @dataclass
 class EmbedJob(Job):
-    """One embedding request."""
+    """An embedding request."""
 
     shape: tuple[int, ...] = (0, 0)
     texts: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class EmbedJob(Job):
 
 
 class Embedder:
-    """One loaded checkpoint that turns batches of requests into vectors; inputs and outputs by Triton's names."""
+    """A loaded checkpoint that turns batches of requests into vectors; inputs and outputs by Triton's names."""
 
     inputs = ("texts",)
 
@@ -75,13 +75,13 @@ class Embedder:
         return EmbedJob(shape=shape, texts=texts, options=options)
 
     def encode(self, jobs: Sequence[EmbedJob]) -> None:
-        """Every job has its token sequences or an error of its own."""
+        """Gives every job its token sequences or an error of its own."""
         singles = iter(self.tokenizer.singles([text for job in jobs for text in job.texts]))
         for job in jobs:
             self._prepare(job, [next(singles) for _ in job.texts])
 
     def work(self, jobs: Sequence[EmbedJob]) -> None:
-        """Every job has its vectors or an error of its own; all in this thread."""
+        """Gives every job its vectors or an error of its own; all in this thread."""
         self.encode(jobs)
         run(jobs, self.runner.launch, self.budget)
 

@@ -1,4 +1,4 @@
-"""The two ways this package says no.
+"""The two exceptions of this package.
 
 CheckpointError   at load: these files, settings or this device cannot be served; the model never becomes ready
 RequestError      at inference: one request is refused; its batch-mates are not touched
@@ -10,7 +10,7 @@ class CheckpointError(Exception):
 
 
 class RequestError(Exception):
-    """One request is refused. `code` is the name of a Triton error code, kept as text so Triton is not imported."""
+    """Refuses a request. `code` is the name of a Triton error code, kept as text so Triton is not imported."""
 
     def __init__(self, message: str, code: str = "INVALID_ARG") -> None:
         super().__init__(message)
@@ -18,5 +18,5 @@ class RequestError(Exception):
 
 
 def stopped() -> RequestError:
-    """What a request is told that was with a thread which died."""
+    """The error of a request whose thread died."""
     return RequestError("the model's worker has stopped; the server needs a restart", "UNAVAILABLE")

@@ -102,7 +102,7 @@ def _entered(register: dict[str, Reader], architectures: tuple[str, ...]) -> Cal
 
 
 def must_be(directory: Path, config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    """Every key of `fixed` has that value in `config`.
+    """Checks that every key of `fixed` has that value in `config`.
 
     Raises: CheckpointError for a key with another value.
     """

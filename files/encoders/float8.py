@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .choices import Kernels
 from .errors import CheckpointError
-from .linear import Activated, Linear, Turned
+from .linear import Activated, Linear, Rotated
 from .plain import Norm
 
 LARGEST = 448.0  # of e4m3
@@ -57,8 +57,8 @@ class Float8Linear(Linear):
             return product(x, self.weight, self.bias, self._scale, gelu=True, output_scale=self.output_scale)
         return self._kernels.steps.to_float8(self(x), self.output_scale, gelu=True)
 
-    def turned(self, x: Tensor, how: Turned, positions: Tensor, turns: Tensor) -> Tensor:
-        """The projection to queries, keys and values, the first two turned: [tokens, in] to [tokens, 3 x hidden]."""
+    def rotated(self, x: Tensor, how: Rotated, positions: Tensor, turns: Tensor) -> Tensor:
+        """The projection to queries, keys and values, the first two rotated: [tokens, in] to [tokens, 3 x hidden]."""
         if product := self._kernels.product:
             return product(self._narrowed(x), self.weight, self.bias, self._scale, positions=positions, turns=turns)
         qkv = self(x)
@@ -96,10 +96,10 @@ class Watched(Linear):
         self._watch(x)
         return super().activated(x, how)
 
-    def turned(self, x: Tensor, how: Turned, positions: Tensor, turns: Tensor) -> Tensor:
-        """The projection to queries, keys and values, the first two turned: [tokens, in] to [tokens, 3 x hidden]."""
+    def rotated(self, x: Tensor, how: Rotated, positions: Tensor, turns: Tensor) -> Tensor:
+        """The projection to queries, keys and values, the first two rotated: [tokens, in] to [tokens, 3 x hidden]."""
         self._watch(x)
-        return super().turned(x, how, positions, turns)
+        return super().rotated(x, how, positions, turns)
 
     def _watch(self, x: Tensor) -> None:
         self.largest = max(self.largest, float(x.abs().amax()))

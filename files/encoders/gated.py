@@ -6,9 +6,7 @@ keys and values, which norm stands where. States are added up in float32 whateve
 decoders reach values that float16 does not hold.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +16,14 @@ from torch.nn import functional as F
 
 from .choices import Kernels
 from .errors import CheckpointError
+from .gated_steps import Scale
 from .nomic import rotations
 from .packing import Packed, firsts, lasts
+from .plain import States
 from .weights import Shapes, Weights
 
 FLOAT32 = r"norm\.weight$|^head\.|^classifier\."
 """Norms, and the head of a reranker."""
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
-}
 PICKS = {"first": firsts, "last": lasts}
 
 
@@ -107,26 +102,6 @@ def shapes(s: Shape) -> Shapes:
     return {f"{name}.weight": size for name, size in tensors.items()}
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A norm over the last dimension: its weights in float32."""
-
-    weight: Tensor
-    epsilon: float
-    centred: bool
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """The norm in float32: any shape to the same."""
-        x = x.float()
-        if self.centred:
-            return F.layer_norm(x, x.shape[-1:], self.weight, None, self.epsilon)
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.epsilon) * self.weight
-
-
-def _unchanged(x: Tensor) -> Tensor:
-    return x
-
-
 class Trunk:
     """Packed token ids to hidden states [tokens, hidden], float32."""
 
@@ -137,72 +112,70 @@ class Trunk:
         self.embedded = norm(shape, weights, names.embedded)
         head = shape.head
         turns = {base: rotations(shape.positions, head, base).to(kernels.device) for base in sorted(set(shape.bases))}
+        before = [f"{names.layer.format(index)}.{names.before[0]}" for index in range(shape.layers)]
+        before[0] = before[0] if shape.first_norm else ""
+        norms = [norm(shape, weights, name) for name in (*before, names.final)]
+        self.first, self.kind = norms[0], self.word.dtype
         self.layers = [
-            Layer(shape, weights, index, turns[shape.bases[index]], kernels) for index in range(shape.layers)
+            Layer(shape, weights, index, turns[shape.bases[index]], norms[index + 1], kernels)
+            for index in range(shape.layers)
         ]
-        self.final = norm(shape, weights, names.final)
 
     def __call__(self, batch: Packed) -> Tensor:
         """Hidden states [tokens, hidden]."""
-        x = self.embedded(self.word[batch.ids].float() * self.scale)
+        x = self.word[batch.ids].float() * self.scale
+        wide = self.embedded(x) if self.embedded else x
+        states = States((self.first(wide) if self.first else wide).to(self.kind), wide)
         for layer in self.layers:
-            x = layer(x, batch)
-        return self.final(x)
+            states = layer(states, batch)
+        return states.narrow
 
 
 class Layer:
-    """Attention and a gated feed-forward, each behind a norm and added to its input."""
+    """Attention and a gated feed-forward, each behind a norm and added to its input; then the next layer's norm."""
 
-    def __init__(self, shape: Shape, weights: Weights, index: int, turns: Tensor, kernels: Kernels) -> None:
+    def __init__(
+        self, shape: Shape, weights: Weights, index: int, turns: Tensor, following: Scale | None, kernels: Kernels
+    ) -> None:
         names, at = shape.names, f"{shape.names.layer.format(index)}."
         self.shape, self.turns, self.kernels, self.window = shape, turns, kernels, shape.windows[index]
         self.qkv = weights.linear(*(at + name for name in names.qkv)).weight
         self.out, self.down = (weights.linear(at + name).weight for name in (names.out, names.down))
         self.up = weights.linear(*(at + name for name in names.gates)).weight
-        first = names.before[0] if index or shape.first_norm else ""
-        self.norms = [norm(shape, weights, name and at + name) for name in (first, names.before[1], *names.after)]
-        self.heads = [norm(shape, weights, name and at + name) for name in names.heads]
-        self.activation = ACTIVATIONS[shape.activation]
+        self.between, self.after, self.last = (
+            norm(shape, weights, name and at + name) for name in (names.before[1], *names.after)
+        )
+        first, second = (norm(shape, weights, name and at + name) for name in names.heads)
+        self.heads = (first, second) if first and second else None
+        self.following = following
+        self.kind = torch.float32 if index == shape.layers - 1 else self.out.dtype
+        """Of what follows: the states behind the last layer are float32."""
 
-    def __call__(self, x: Tensor, batch: Packed) -> Tensor:
-        """The next states: float32 [tokens, hidden] to the same."""
-        before, between, after, last = self.norms
-        kind = self.out.dtype
-        x = x + after(F.linear(self.mixed(before(x).to(kind), batch), self.out))
-        gate, inner = F.linear(between(x).to(kind), self.up).chunk(2, dim=1)
-        return x + last(F.linear(self.activation(gate) * inner, self.down))
+    def __call__(self, states: States, batch: Packed) -> States:
+        """The next states: float32 [tokens, hidden], and their norm, to the same."""
+        steps, x = self.kernels.gated, F.linear(self.mixed(states.narrow, batch), self.out)
+        states = steps.add_scaled(x, states.wide, self.after, self.between, self.out.dtype)
+        inner = steps.gate(F.linear(states.narrow, self.up), self.shape.activation)
+        return steps.add_scaled(F.linear(inner, self.down), states.wide, self.last, self.following, self.kind)
 
     def mixed(self, x: Tensor, batch: Packed) -> Tensor:
         """The states after attention: [tokens, hidden] to [tokens, heads x head]."""
         s = self.shape
         qkv = F.linear(x, self.qkv).view(len(x), -1, s.head)
-        query, key, value = qkv.split((s.heads, s.kv_heads, s.kv_heads), dim=1)
-        turns = self.turns[batch.positions][:, None, :]
-        query, key = (
-            turned_halves(scale(part), turns, x.dtype) for scale, part in zip(self.heads, (query, key), strict=True)
-        )
-        return self.kernels.mix(query, key, value.contiguous(), batch, s.causal, self.window).flatten(1)
+        rotated = self.kernels.gated.turn(qkv, batch.positions, self.turns, s.heads, self.heads)
+        query, key, value = rotated.split((s.heads, s.kv_heads, s.kv_heads), dim=1)
+        return self.kernels.mix(query, key, value, batch, s.causal, self.window).flatten(1)
 
 
-def norm(shape: Shape, weights: Weights, name: str) -> Callable[[Tensor], Tensor]:
-    """The norm `name`; without a name nothing is changed.
+def norm(shape: Shape, weights: Weights, name: str) -> Scale | None:
+    """The norm `name`; none without a name.
 
     Raises: KeyError for a name that is not there.
     """
     if not name:
-        return _unchanged
+        return None
     weight = weights[f"{name}.weight"].float()
     return Scale(weight + 1 if shape.shifted else weight, shape.epsilon, shape.centred)
-
-
-def turned_halves(x: Tensor, turns: Tensor, kind: torch.dtype) -> Tensor:
-    """Value i of each head turned with value i + head / 2, in `kind`.
-
-    Shape: x [tokens, heads, head] to the same; turns float32 [tokens, 1, head], cosines, then sines.
-    """
-    left, right = x.float().chunk(2, dim=-1)
-    cosine, sine = turns.chunk(2, dim=-1)
-    return torch.cat((left * cosine - right * sine, right * cosine + left * sine), dim=-1).to(kind)
 
 
 def bases(directory: Path, config: dict[str, Any], kinds: tuple[str, ...], legacy: dict[str, str]) -> tuple[float, ...]:

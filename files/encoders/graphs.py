@@ -54,20 +54,20 @@ class Graphs:
         with torch.cuda.stream(self.stream):
             rows = {room: example(room).to(self.stream.device) for room in wanted}
             for room, row in rows.items():  # first, so that nothing is loaded or compiled during a capture
-                self._compute(Packed.over(row, room))
+                self._compute(Packed.of_row(row, room))
         torch.cuda.synchronize(self.stream.device)
         torch.cuda.empty_cache()  # or the device would hold the workspace of the passes beside the graphs'
         pool = None
         for room in sorted(wanted, key=lambda room: room.tokens, reverse=True):  # the largest shapes the pool
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=pool, stream=self.stream):
-                out = self._compute(Packed.over(rows[room], room))
+                out = self._compute(Packed.of_row(rows[room], room))
             pool = pool or graph.pool()
             self._captured[room] = (graph, rows[room], out)
         self.offered = sorted(self._captured, key=lambda room: room.tokens)
 
     def clear(self) -> None:
-        """No room is captured any more, and the pool's memory is free."""
+        """Drops every captured graph, and frees the pool's memory."""
         self._captured.clear()
         self.offered = []
 

@@ -15,7 +15,7 @@ class Linear:
     """`x @ weight.T + bias`: weight [out, in], bias [out]."""
 
     input_scale = 0.0
-    """Of the e4m3 inputs it takes; 0: its inputs have 16 bits or more."""
+    """Scale of its e4m3 inputs; 0: its inputs have 16 bits or more."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self.weight, self.bias = weight, bias
@@ -25,23 +25,23 @@ class Linear:
         return F.linear(x, self.weight, self.bias)
 
     def bare(self, x: Tensor) -> Tensor:
-        """The product [tokens, out] without the bias, for whoever adds it while adding something else."""
+        """The product [tokens, out] without the bias, which the caller adds together with something else."""
         return F.linear(x, self.weight)
 
     def activated(self, x: Tensor, how: "Activated") -> Tensor:
         """GELU of the projection: [tokens, in] to [tokens, out]."""
         return how(x, self)
 
-    def turned(self, x: Tensor, how: "Turned", positions: Tensor, turns: Tensor) -> Tensor:
-        """Queries, keys and values [tokens, 3 x hidden], the first two turned by their positions (plain.rotate_)."""
+    def rotated(self, x: Tensor, how: "Rotated", positions: Tensor, turns: Tensor) -> Tensor:
+        """Queries, keys and values [tokens, 3 x hidden], the first two rotated by their positions (plain.rotate_)."""
         return how(x, self, positions, turns)
 
 
 Activated = Callable[[Tensor, Linear], Tensor]
-Turned = Callable[[Tensor, Linear, Tensor, Tensor], Tensor]
+Rotated = Callable[[Tensor, Linear, Tensor, Tensor], Tensor]
 
 FEW_ROWS = 1024
-"""Up to so many a product's tiles do not fill the device, and the library has smaller ones."""
+"""With fewer rows a product's tiles do not fill the device, and the library has smaller tiles."""
 
 
 def by_rows(few: Callable[..., Tensor], many: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -64,7 +64,7 @@ def in_one_product() -> Activated:
     return lambda x, linear: run(linear.bias, x, linear.weight.t(), use_gelu=True)
 
 
-def then_turned(rotate_: Callable[[Tensor, Tensor, Tensor], None]) -> Turned:
+def then_rotated(rotate_: Callable[[Tensor, Tensor, Tensor], None]) -> Rotated:
     """A function for the projection with the rotation in a pass of its own: [tokens, in] to [tokens, 3 x hidden]."""
 
     def run(x: Tensor, linear: Linear, positions: Tensor, turns: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""What the encoders count, published as Triton's custom metrics about once a second, beside Triton's own.
+"""Counts of the encoders, published as Triton's custom metrics about once a second, beside Triton's own.
 
 Every update crosses from this process to the server, so counts are kept here and sent together. On releases without
 custom metrics (before 23.05) nothing is published.
 
-`answers_total` is what the watchdog tells a hang by: Triton counts a request as answered once it is taken over.
+The watchdog detects a hang by `answers_total`: Triton counts a request as answered once it is taken over.
 """
 
 import time
@@ -40,15 +40,15 @@ class Meter:
         self._metrics = _metrics(pb_utils, model) if hasattr(pb_utils, "MetricFamily") else {}
 
     def passed(self, documents: int, tokens: int) -> None:
-        """One more pass has been launched."""
+        """Counts a pass that was launched."""
         self.documents, self.tokens, self.passes = self.documents + documents, self.tokens + tokens, self.passes + 1
 
     def answered(self) -> None:
-        """One more request has its results; called by the thread that replies, while there is one."""
+        """Counts a request that has its results; called by the thread that replies, while there is one."""
         self.answers += 1
 
     def publish(self, queued_tokens: int) -> None:
-        """The server knows the counts, if the last time was long enough ago."""
+        """Sends the counts to the server, if they were last sent long enough ago."""
         now = time.monotonic()
         if not self._metrics or now < self._due:
             return

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from .choices import Kernels
 from .family import Family, Network, embeds, must_be, reranks
-from .gated import FLOAT32, Names, Shape, Trunk, bases, norm, shapes
+from .gated import FLOAT32, Names, Shape, Trunk, bases, shapes
+from .gated_steps import Scale
 from .packing import Packed, firsts
 from .weights import Shapes, Weights
 
@@ -94,7 +95,7 @@ class Classifier:
     def __init__(self, shape: Shape, weights: Weights, pooling: str, kernels: Kernels) -> None:
         self.pooling, self.kernels = pooling, kernels
         self.dense, self.score = weights.linear("head.dense").weight, weights.linear("classifier")
-        self.norm = norm(shape, weights, "head.norm")
+        self.norm = Scale(weights["head.norm.weight"].float(), shape.epsilon, shape.centred)
 
     def __call__(self, trunk: Trunk, batch: Packed) -> Tensor:
         """The float32 logit of every sequence, [sequences]."""

@@ -152,11 +152,11 @@ class Layer:
         return self.kernels.steps.add_norm(*self.mlp(x.narrow), x.wide, self.norm2)
 
     def mixed(self, x: Tensor, batch: Packed) -> Tensor:
-        """What attention makes of the states: [tokens, hidden] to the same.
+        """Attention over the states: [tokens, hidden] to the same.
 
         In a function, so that queries, keys and values are held no longer.
         """
-        qkv = self.qkv.turned(x, self.kernels.turned, batch.positions, self.turns)
+        qkv = self.qkv.rotated(x, self.kernels.rotated, batch.positions, self.turns)
         return self.kernels.attend(qkv, self.heads, batch, self.out.input_scale)
 
 
@@ -168,7 +168,7 @@ class Dense:
         self.up, self.down = weights.linear(f"{at}.fc1"), weights.linear(f"{at}.fc2")
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What is to be added to `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
+        """The summands of `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
         return self.down.bare(self.up.activated(x, self.kernels.activated)), self.down.bias
 
 
@@ -179,7 +179,7 @@ class Gated:
         self.up, self.down = weights.linear(f"{at}.fc12", f"{at}.fc11"), weights.linear(f"{at}.fc2")
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What is to be added to `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
+        """The summands of `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
         gate, inner = self.up(x).chunk(2, dim=1)
         return self.down.bare(F.silu(gate) * inner), self.down.bias
 
@@ -197,7 +197,7 @@ class Experts:
         self.up, self.down = (weights[f"{at}.experts.mlp.{name}"].view(cut) for name in ("w1", "w2"))
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What is to be added to `x` [tokens, hidden]: a row for each slot, and a bias.
+        """The summands of `x` [tokens, hidden]: a row for each slot, and a bias.
 
         Shape: [tokens x chosen, hidden] and [hidden].
         """

@@ -1,4 +1,4 @@
-"""What a client may ask for with one request, as request parameters: task, normalize, dimensions, truncate, raw_scores.
+"""Options of a request, sent as request parameters: task, normalize, dimensions, truncate, raw_scores.
 
 Parameters rather than optional tensors: Triton's batcher does not merge requests whose sets of inputs differ.
 """
@@ -58,13 +58,13 @@ def parse(raw: str | None, kind: type[Options]) -> Options:
 
     Raises: RequestError for an unknown name, a wrong type or a value out of range.
     """
-    given = {key: value for key, value in json.loads(raw or "{}").items() if key not in TRANSPORT}
+    values = {key: value for key, value in json.loads(raw or "{}").items() if key not in TRANSPORT}
     known = {field.name: field.type for field in fields(kind)}
-    for name, value in given.items():
+    for name, value in values.items():
         if name not in known:
             raise RequestError(_unknown(name, list(known)))
         _check(name, value, known[name])
-    return kind(**given)
+    return kind(**values)
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -21,7 +21,7 @@ Ids = np.ndarray
 
 @dataclass(frozen=True)
 class Packed:
-    """One pass on its device."""
+    """A pass on its device."""
 
     ids: Tensor
     positions: Tensor
@@ -30,7 +30,7 @@ class Packed:
     longest: int
 
     @classmethod
-    def over(cls, row: Tensor, room: "Form") -> "Packed":
+    def of_row(cls, row: Tensor, room: "Form") -> "Packed":
         """Views of the parts of `row`, int32 [room.size]."""
         parts = (room.tokens, room.tokens, room.sequences + 1, 1 + 2 * room.tiles)
         ids, positions, starts, tiles = row.split(parts)

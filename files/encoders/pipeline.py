@@ -28,7 +28,7 @@ IDLE_SECONDS = 1.0
 CLOSE_SECONDS = 10.0  # after a thread has died: another may hang in the driver
 
 Stage = tuple[Callable[[], None], list[threading.Thread]]
-"""What tells one thread of a stage to end, and the stage's threads."""
+"""A function that tells one thread of a stage to end, and the stage's threads."""
 
 
 class Pipeline:
@@ -50,7 +50,7 @@ class Pipeline:
         """`close` has ended every thread: what comes is answered as stopped."""
         self._closing = threading.Lock()
         self._moved = 0.0  # when a thread died, or somebody had an answer since
-        self._over: set[str] = set()  # stages nobody is in any more
+        self._ended_stages: set[str] = set()  # stages nobody is in any more
         self._stages: tuple[Stage, ...] = (
             (lambda: self._put(self._raw, None), [self._started("encode", self._encoding) for _ in range(ENCODERS)]),
             (lambda: self._put(self._encoded, None), [self._started("compute", self._computing)]),
@@ -58,15 +58,15 @@ class Pipeline:
         )
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Every one of `jobs` will be replied to. Blocks while the stages before the device have enough."""
+        """Takes jobs in; each of them will be replied to. Blocks while the stages before the device have enough."""
         for job in jobs:
             job.finish = self._finished.put
         self._put(self._raw, list(jobs))
 
     def close(self) -> None:
-        """Everything submitted has been replied to and the threads have ended; but for what hangs after a death.
+        """Waits until all jobs are replied to and the threads have ended, except for jobs that hang after a death.
 
-        May be called again, and by several threads at once: each returns when that is so.
+        May be called again, and by several threads at once: each call waits.
         """
         with self._closing:
             if not self.closed:
@@ -76,7 +76,7 @@ class Pipeline:
             self._refuse([])  # what came beside, behind the last word to the first stage
 
     def _is_hung(self) -> bool:
-        """True if nobody was answered for so long after a death that nobody will be."""
+        """True if no request was answered for CLOSE_SECONDS after a death: none will be."""
         return self.dead and time.monotonic() > self._moved + CLOSE_SECONDS
 
     def _started(self, name: str, stage: Callable[[], None]) -> threading.Thread:
@@ -123,7 +123,7 @@ class Pipeline:
         self._put(self._encoded, jobs)
 
     def _encode_all(self, jobs: list[Job]) -> None:
-        """Every job has its sequences or an error, of its own: what one of them cannot have, others still do."""
+        """Gives every job its sequences or an error of its own: the failure of one job does not fail the others."""
         error = self._trouble_encoding(jobs)
         if error is None:
             return
@@ -172,7 +172,7 @@ class Pipeline:
             return
 
     def _replying(self) -> None:
-        while not (self.dead and "compute" in self._over and self._finished.empty()):
+        while not (self.dead and "compute" in self._ended_stages and self._finished.empty()):
             try:
                 job = self._finished.get(timeout=IDLE_SECONDS)
             except queue.Empty:
@@ -198,7 +198,7 @@ class Pipeline:
         except BaseException as error:
             died, self._moved, self.dead = type(error).__name__, time.monotonic(), True
         finally:
-            self._over.add(name)
+            self._ended_stages.add(name)
             if self.dead:
                 with self._room:
                     self._room.notify_all()
@@ -208,14 +208,14 @@ class Pipeline:
                     self._meter.note(f"thread {name} died: {died}")
 
     def _refuse(self, jobs: Sequence[Job]) -> None:
-        """The jobs, and all that wait where nobody comes any more, are answered."""
+        """Answers the jobs, and all that wait in queues without a reader, with an error."""
         with self._refusing:
             held = [*jobs, *_drained(self._raw), *_drained(self._encoded)]
-            if "compute" in self._over:
+            if "compute" in self._ended_stages:
                 held += self._batcher.abandon()
             for job in held:
                 job.error = job.error or stopped()
-            if "reply" in self._over:
+            if "reply" in self._ended_stages:
                 with suppress(queue.Empty):
                     while True:
                         held += [job for job in [self._finished.get_nowait()] if job]
@@ -226,7 +226,7 @@ class Pipeline:
 
 
 def _end(end_one: Callable[[], None], threads: Sequence[threading.Thread], is_hung: Callable[[], bool]) -> None:
-    """Every one of a stage's threads has been told to end and has, unless it hangs."""
+    """Tells each of a stage's threads to end, and waits for it unless it hangs."""
     for _ in threads:
         end_one()
     for thread in threads:

@@ -22,7 +22,7 @@ class Norm(NamedTuple):
 
 
 class States(NamedTuple):
-    """One row for each token: `narrow` for products; `wide` for sums, float32 for bfloat16 tensors, else as they are.
+    """A row for each token: `narrow` for products; `wide` for sums, float32 for bfloat16 tensors, else as they are.
 
     Both are the same tensor unless that is bfloat16 or products are in 8 bits. bfloat16 keeps 8 bits of each state, and
     24 layers add up what was cut off: with sums in float32 the vectors of a full-size NomicBert come a third nearer to
@@ -40,7 +40,7 @@ class States(NamedTuple):
 
 
 class Steps(Protocol):
-    """What this module and `fused` both offer; the functions here say what each returns."""
+    """The steps that both this module and `fused` implement; the functions here document the results."""
 
     def embed(
         self, ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm

@@ -38,7 +38,7 @@ def product(
     Shape: x [rows, inside], weight [columns, inside], bias [columns], to [rows, columns]; positions [rows], turns
     float32 [positions, head].
 
-    With `turns` the first two thirds of the columns, queries and keys, are turned as plain.rotate_ does.
+    With `turns` the first two thirds of the columns, queries and keys, are rotated as plain.rotate_ does.
     """
     rows, inside = x.shape
     columns, kind = len(weight), FLOAT8 if output_scale else bias.dtype
@@ -64,8 +64,8 @@ def activated(x: Tensor, linear: Linear) -> Tensor:
     return product(x, linear.weight, linear.bias, gelu=True)
 
 
-def turned(x: Tensor, linear: Linear, positions: Tensor, turns: Tensor) -> Tensor:
-    """Queries, keys and values, the first two turned: [tokens, in] to [tokens, 3 x hidden]."""
+def rotated(x: Tensor, linear: Linear, positions: Tensor, turns: Tensor) -> Tensor:
+    """Queries, keys and values, the first two rotated: [tokens, in] to [tokens, 3 x hidden]."""
     return product(x, linear.weight, linear.bias, positions=positions, turns=turns)
 
 
@@ -93,16 +93,16 @@ def _product(x_tiles, weight_tiles, out_tiles, bias, positions, turns, scale, fa
             total = half_gelu(total.to(tl.float16)) if HALF else fast_gelu(total)
         if HEAD > 0:  # noqa: SIM102 - decided when compiled; without rotation the rest has no meaning
             if column < columns // 3 * 2:
-                total = _turned(total, positions, turns, row, column, rows, columns, HEAD, BLOCK_M, BLOCK_N)
+                total = _rotated(total, positions, turns, row, column, rows, columns, HEAD, BLOCK_M, BLOCK_N)
         if FLOAT8:
             total *= factor.to(total.dtype)
         out_tiles.store([row, column], total.to(out_tiles.dtype))
 
 
 @triton.jit
-def _turned(x, positions, turns, row, column, rows, columns,
+def _rotated(x, positions, turns, row, column, rows, columns,
             HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):  # fmt: skip
-    """`x` [BLOCK_M, BLOCK_N] with columns 2i and 2i + 1 of each head turned by their row's position.
+    """`x` [BLOCK_M, BLOCK_N] with columns 2i and 2i + 1 of each head rotated by their row's position.
 
     The last third's columns stay.
     """

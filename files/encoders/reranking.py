@@ -21,7 +21,7 @@ LEAST_TOKENS = 17  # 3/4 for the query and four special tokens must leave the pa
 
 @dataclass
 class RerankJob(Job):
-    """One reranking request: a query per row, and as many passages in every row."""
+    """A reranking request: a query per row, and as many passages in every row."""
 
     shape: tuple[int, ...] = (0, 0)
     queries: list[str] = field(default_factory=list)
@@ -30,7 +30,7 @@ class RerankJob(Job):
 
 
 class Reranker:
-    """One loaded checkpoint that scores batches of requests; inputs and outputs by Triton's names."""
+    """A loaded checkpoint that scores batches of requests; inputs and outputs by Triton's names."""
 
     inputs = ("query", "passages")
 
@@ -73,7 +73,7 @@ class Reranker:
         return RerankJob(shape=shape, queries=[row[0] for row in queries], passages=passages, options=options)
 
     def encode(self, jobs: Sequence[RerankJob]) -> None:
-        """Every job has its token sequences or an error of its own."""
+        """Gives every job its token sequences or an error of its own."""
         if self.template:
             self._encode_texts(self.template, jobs)
             return
@@ -101,7 +101,7 @@ class Reranker:
             job.expect([template.whole(text, self.max_tokens) for text in ids])
 
     def work(self, jobs: Sequence[RerankJob]) -> None:
-        """Every job has its scores or an error of its own; all in this thread."""
+        """Gives every job its scores or an error of its own; all in this thread."""
         self.encode(jobs)
         run(jobs, self.runner.launch, self.budget)
 

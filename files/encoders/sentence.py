@@ -111,15 +111,15 @@ def pooling_mode(directory: Path, usual: str = "mean") -> str:
     return str(modes[0])
 
 
-def token_limit(directory: Path, asked: int, capacity: int) -> int:
+def token_limit(directory: Path, max_tokens: int, capacity: int) -> int:
     """Longest sequence in tokens: `asked`, or for 0 the checkpoint's own or 512; never above `capacity`.
 
     Raises: CheckpointError where more is asked than the checkpoint has positions for.
     """
-    if asked > capacity:
-        raise CheckpointError(f"config.pbtxt: max_tokens is {asked}; {directory} has positions for {capacity}")
-    if asked:
-        return asked
+    if max_tokens > capacity:
+        raise CheckpointError(f"config.pbtxt: max_tokens is {max_tokens}; {directory} has positions for {capacity}")
+    if max_tokens:
+        return max_tokens
     path = directory / "sentence_bert_config.json"
     own = read_json(directory, path.name).get("max_seq_length") if path.is_file() else None
     return min(own or USUAL_TOKENS, capacity)

@@ -48,7 +48,7 @@ class Model(Protocol):
 
 
 class Service:
-    """One model instance: answers each batch of requests, one response per request."""
+    """A model instance: answers each batch of requests, one response per request."""
 
     def __init__(self, pb_utils: Any, arguments: dict[str, str], kind: Callable[[Settings], Model]) -> None:
         name, config = arguments["model_name"], json.loads(arguments["model_config"])
@@ -75,7 +75,7 @@ class Service:
         return self._model.runner.is_well and not (self._pipeline.dead or self._pipeline.closed)
 
     def close(self) -> None:
-        """Every request has been answered and the threads have ended; what comes later is refused. Repeatable."""
+        """Waits until every request is answered and the threads have ended; later requests are refused. Repeatable."""
         self._pipeline.close()
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
@@ -173,8 +173,8 @@ def _through(sender: Any, pb_utils: Any, job: Job) -> Callable[[Any], None]:
 
 
 def _where(error: Exception | None) -> str:
-    """What went wrong and where, without a word of a request: only messages of torch and of arithmetic, which see
-    numbers alone."""
+    """The error's type and place, without a word of a request: only torch and arithmetic, which see numbers alone,
+    keep their message."""
     frames = traceback.extract_tb(error.__traceback__) if error else []
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}{f': {error}' if isinstance(error, RuntimeError | ArithmeticError) else ''}"

@@ -1,4 +1,4 @@
-"""What config.pbtxt may say to an encoder: names, defaults and bounds, in this one place."""
+"""An encoder's parameters in config.pbtxt: names, defaults and bounds."""
 
 import difflib
 import json
@@ -15,7 +15,7 @@ TASKS = ("search_query", "search_document", "classification", "clustering")
 
 @dataclass(frozen=True)
 class Settings:
-    """One encoder's parameters after reading; every value is a string in config.pbtxt."""
+    """An encoder's parameters after reading; every value is a string in config.pbtxt."""
 
     model_path: str
     """Directory with config.json, tokenizer.json and the safetensors; 1_Pooling/config.json is read when present."""

@@ -100,7 +100,7 @@ class Account:
             self._mark(self._process).unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """File and lock are let go, as when the process is killed."""
+        """Closes file and lock, as when the process is killed."""
         self._file.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -108,9 +108,9 @@ class Account:
 
     @contextlib.contextmanager
     def looked_at(self, key: str, most_running: int = 0) -> Iterator[Spent]:
-        """Inside, what the key has used, and nobody else changes it. An exception takes back what was written.
+        """Locks the key's counters and returns them. An exception inside the block undoes the writes.
 
-        `most_running`: where as many are under way, dead processes are looked for.
+        `most_running`: if as many requests are under way, it looks for dead processes.
         """
         if self._unsettled:
             self._settle()
@@ -140,7 +140,7 @@ class Account:
         self._file.execute(ADD, (key, int(now), 0, tokens))
 
     def settle(self, key: str, second: int, reserved: int, prompt: int, completion: int) -> None:
-        """A request is over that used these tokens, counted when it reserved. What fails now is done with the next."""
+        """Settles a request that used these tokens. A write that fails now is repeated with the next request."""
         self._unsettled.append((key, second, reserved, prompt, completion))
         self._settle()
 

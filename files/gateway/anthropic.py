@@ -30,6 +30,9 @@ from gateway.tools import MOST_TOOLS
 
 TEXT = {"text": "text"}
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+OTHERS_TOOLS = ("_tool_use", "_tool_result")
+"""Ends of the types of blocks in which a server tells of tools that it runs itself: server_tool_use."""
+NO_TOOLS = "this server runs no tools of its own, so it reads no calls and results of such tools: leave the block out"
 NO_EFFECT = (
     *("cache_control", "context_management", "diagnostics", "inference_geo", "service_tier", "speed"),
     *("user_profile_id", "workspace_id"),
@@ -41,7 +44,7 @@ AT_ONCE = 64
 
 
 async def messages(request: Request) -> None:
-    """The model's message is sent."""
+    """Sends the model's message."""
     fields = request.fields()
     if fields.has("thread"):
         raise FieldError("thread", f"`thread`: {NOT_STORED}", NO_THREADS)
@@ -62,7 +65,7 @@ async def messages(request: Request) -> None:
 
 
 async def count_tokens(request: Request) -> None:
-    """The tokens that the messages would have are counted; no model is asked. They cost the key their number."""
+    """Answers the number of tokens of the messages; no model is asked. They cost the key their number."""
     fields = request.fields()
     chat = translation(request, fields)
     request.pay_for(request.size)
@@ -149,6 +152,8 @@ def _assistant(blocks: list[Fields], role: str, where: str, chat: Translation) -
             chat.names[f"{place}.tool_calls[{len(calls)}]"] = block.where
             chat.names[f"{place}.tool_calls[{len(calls)}].function.arguments"] = block.path("input")
             calls.append(call_of(block.text("id"), name, json.dumps(arguments, ensure_ascii=False)))
+        elif kind.endswith(OTHERS_TOOLS):
+            raise FieldError(block.path("type"), f"`{block.path('type')}`: {NO_TOOLS}", "unsupported")
         elif kind != "redacted_thinking":  # another server's secret
             texts.append(text_part(block, TEXT, kind))
     if calls:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.answer_parts import Call, Reasoning
 from gateway.dialects import Block, Blocks, NamedEvent, Step
 from gateway.errors import ApiError
 from gateway.generation import Generation
-from gateway.said import Call, Reasoning
 
 ERRORS = {
     401: "authentication_error",
@@ -64,7 +64,7 @@ class MessageWriter:
         return events
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """Why it ended, the usage, and the stop."""
+        """The events of the end: reason, usage, and stop."""
         delta = {"stop_reason": self._stop(blocks, finish), "stop_sequence": None}
         return [_event("message_delta", delta=delta, usage=self._usage()), _event("message_stop")]
 

@@ -67,7 +67,7 @@ class Route:
 
 
 async def openapi(request: Request) -> None:
-    """The paths of the gateway are answered as OpenAPI 3.1; what each takes stands in its README."""
+    """Answers the gateway's paths as OpenAPI 3.1; the README has the fields of each."""
     paths = {path: {route.method.lower(): {"operationId": route.label}} for path, route in ROUTES.items()}
     info = {"title": "enginehouse gateway", "version": "1"}
     bodies = {"responses": {"default": {"description": "JSON, or events of a stream"}}}
@@ -117,7 +117,7 @@ class Active:
     why: Exception | None = None
 
     def end(self, why: Exception) -> None:
-        """The work is cancelled, for this reason."""
+        """Cancels the work, for this reason."""
         self.why = why
         self.work.cancel()
 
@@ -363,7 +363,7 @@ def known_path(path: str) -> tuple[str, str]:
 
 
 async def read_and_answer(route: Route, request: Request) -> None:
-    """The request's body is read, and its answer sent, by the fallback of an alias if its model does not answer."""
+    """Reads the request's body and sends its answer, by an alias's fallback if its model does not answer."""
     if route.method == "POST":
         await request.read(route.kind)
     try:

@@ -80,6 +80,6 @@ class Record:
 
 
 def write(line: str, to: TextIO | None = None) -> None:
-    """The line is in the journal; a journal that cannot be written to ends no request."""
+    """Writes the line into the journal; a journal that cannot be written to ends no request."""
     with contextlib.suppress(OSError, ValueError):
         print(line, file=to or sys.stdout, flush=True)

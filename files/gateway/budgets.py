@@ -101,7 +101,7 @@ class Budgets:
         return ask(self._alone, self.hosts * self.processes)
 
     def check_periods(self, key: Key) -> None:
-        """The key and its tenant have something left of their days and months.
+        """Checks that the key and its tenant have something left of their days and months.
 
         Raises: ApiError 429.
         """
@@ -141,7 +141,7 @@ class Lease:
         """Tokens of prompt and answer, once the request is over."""
 
     def begin(self) -> None:
-        """The request is counted.
+        """Counts the request.
 
         Raises: ApiError 429.
         """
@@ -197,7 +197,7 @@ class Lease:
         self._budgets.counted(ask)
 
     def settle(self, record: Record, streams: bool) -> None:
-        """The request is over, and what it did not use is free again."""
+        """Ends the request, and frees the part of its reservation that it did not use."""
         account, self._account = self._account, None
         self.used = prompt, completion = used(record, self._tokens, streams)
         if account is None:

@@ -6,8 +6,8 @@ import re
 import secrets
 import string
 
+from gateway.answer_parts import Call, Part
 from gateway.calls import Calls, arguments_of, value_of
-from gateway.said import Call, Part
 
 MOST_HEADER = 256
 """Characters between Mistral's mark and the arguments: a name, and words that may stand beside it."""

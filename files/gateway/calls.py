@@ -13,8 +13,8 @@ import string
 from collections.abc import Callable, Collection
 from typing import Any
 
+from gateway.answer_parts import Call, Content, Part, overlap
 from gateway.json_body import Bounds, parsed
-from gateway.said import Call, Content, Part, overlap
 
 BOUNDS = Bounds(nesting=64, brackets=4096, marks=16_384)
 """Bounds of a call, and of arguments that a client sends back: they are read in 5 ms at most."""

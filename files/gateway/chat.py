@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.answer_parts import Call, Content, Part, Reasoning
 from gateway.call_formats import SPECIAL
 from gateway.events import Event
 from gateway.exchange import compact
@@ -17,7 +18,6 @@ from gateway.logprobs import content_of
 from gateway.messages import messages_of
 from gateway.prompts import OURS
 from gateway.request import Request
-from gateway.said import Call, Content, Part, Reasoning
 from gateway.sampling import endless, logprobs_of, refuse_logprobs, sampling_of
 from gateway.settings import ModelSettings
 from gateway.tokens import Tokens
@@ -28,7 +28,7 @@ PREFIX = "chatcmpl"
 
 
 async def chat_completions(request: Request) -> None:
-    """The model's answer is sent."""
+    """Sends the model's answer."""
     chat = await understood(request)
     await (streamed if chat.streams else whole)(chat)
 
@@ -148,7 +148,7 @@ async def ids(request: Request, model: ModelSettings, conversation: Conversation
 
 
 async def streamed(chat: Generation) -> None:
-    """Each event is sent when it comes; then the usage, where it is asked for."""
+    """Sends each event when it comes; then the usage, if it is requested."""
     exchange, head = chat.request.exchange, chat.head("chat.completion.chunk", PREFIX)
     # The head of every event is the same, so it is made JSON once: each event's whole took a fifth of the event's time.
     before = f'{compact(head)[:-1]},"choices":[{{"index":'
@@ -179,7 +179,7 @@ async def streamed(chat: Generation) -> None:
 
 
 async def whole(chat: Generation) -> None:
-    """The whole answer is sent, with its usage."""
+    """Sends the whole answer, with its usage."""
     entries: list[list[dict[str, Any]]] = [[] for _ in chat.readers]
     parts: list[list[Part]] = [[] for _ in chat.readers]
     finishes = [""] * len(chat.readers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.answer_parts import Call, Reasoning
 from gateway.dialects import (
     Block,
     Blocks,
@@ -25,7 +26,6 @@ from gateway.fields import Fields
 from gateway.generation import Generation
 from gateway.messages import MOST_MESSAGES, MOST_PARTS
 from gateway.request import Request
-from gateway.said import Call, Reasoning
 
 FINISHES = {"stop": "COMPLETE", "length": "MAX_TOKENS"}
 CHOICES = {"REQUIRED": "required", "NONE": "none"}
@@ -34,7 +34,7 @@ SAME_PRIORITY = "all requests have the same priority"
 
 
 async def chat(request: Request) -> None:
-    """The model's message is sent, as `/v2/chat` does."""
+    """Sends the model's message, as `/v2/chat` does."""
     fields = request.fields()
     chat = translation(request, fields)
     for number, message in enumerate(fields.items("messages", MOST_MESSAGES), 1):
@@ -158,7 +158,7 @@ class ChatWriter:
         return [_event(name, index=block.number, delta={"message": message})]
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """Why it ended, and the usage."""
+        """The events of the end: reason and usage."""
         delta = {"finish_reason": _finish(blocks, finish), "usage": self._usage()}
         return [_event("message-end", id=self._identity, delta=delta)]
 

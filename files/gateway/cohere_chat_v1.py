@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from gateway.answer_parts import Call, Content
 from gateway.cohere_chat import FINISHES, answer_format, refuse_unsupported, sampling_fields
 from gateway.dialects import (
     Blocks,
@@ -24,7 +25,6 @@ from gateway.fields import FieldError, Fields
 from gateway.generation import Generation
 from gateway.messages import MOST_MESSAGES
 from gateway.request import Request
-from gateway.said import Call, Content
 from gateway.tools import MOST_TOOLS
 
 CallKey = tuple[str, str]
@@ -43,7 +43,7 @@ AT_ONCE = 64
 
 
 async def chat(request: Request) -> None:
-    """The model's message is sent."""
+    """Sends the model's message."""
     fields = request.fields()
     chat = translation(request, fields)
     history = await _history(fields, chat, request)

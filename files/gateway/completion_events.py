@@ -14,6 +14,7 @@ from typing import Any
 from gateway.errors import UpstreamError
 from gateway.events import Event
 from gateway.llm_request import LlmRequest
+from gateway.sampling_numbers import SAMPLING_NUMBERS
 from gateway.tensors import Output, Outputs
 
 DATA, DONE = b"data:", b"[DONE]"
@@ -86,7 +87,7 @@ class Completion:
         return self._event(parsed(content))
 
     def end(self) -> None:
-        """The answer is over.
+        """Ends the answer.
 
         Raises: Malformed if it broke off, or did not tell how many tokens it has.
         """
@@ -160,12 +161,8 @@ def refuse_error(value: dict[str, Any]) -> None:
 
 CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 422: "INVALID_ARGUMENT", 501: "UNIMPLEMENTED", 504: "CANCELLED"}
 CODES |= {429: "UNAVAILABLE", 503: "UNAVAILABLE", 413: "INVALID_ARGUMENT"}
-PARAMS = {
-    "logprobs": "logprobs", "max_tokens": "max_tokens", "min_p": "min_p",
-    "min_tokens": "min_tokens", "n": "n", "seed": "seed", "stop": "stop", "structured_outputs": "response_format",
-    "response_format": "response_format", "temperature": "temperature", "top_k": "top_k", "top_p": "top_p",
-    "prompt": "messages",
-}  # fmt: skip
+PARAMS = {name: name for name in (*SAMPLING_NUMBERS, "logprobs", "max_tokens", "min_tokens", "n", "seed", "stop")}
+PARAMS |= {"structured_outputs": "response_format", "response_format": "response_format", "prompt": "messages"}
 """Fields of a completion by which an engine explains a refusal, and the client's own."""
 
 

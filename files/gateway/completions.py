@@ -28,7 +28,7 @@ Prompt = str | list[int]
 
 
 async def completions(request: Request) -> None:
-    """The model's continuations are sent."""
+    """Sends the model's continuations."""
     batch, echoes = await understood(request)
     await (streamed if batch.first.streams else whole)(batch, Choices(batch, echoes))
 
@@ -152,7 +152,7 @@ def choice(index: int, text: str, finish: str | None, logprobs: dict[str, Any] |
 
 
 async def streamed(batch: Batch, choices: Choices) -> None:
-    """Each event is sent when it comes; then the usage, where it is asked for."""
+    """Sends each event when it comes; then the usage, if it is requested."""
     exchange, head = batch.first.request.exchange, batch.first.head(KIND, PREFIX)
     no_usage = {"usage": None} if batch.first.tells_usage else {}
     async with aclosing(batch.events()) as events:
@@ -166,7 +166,7 @@ async def streamed(batch: Batch, choices: Choices) -> None:
 
 
 async def whole(batch: Batch, choices: Choices) -> None:
-    """The whole continuations are sent, with their usage."""
+    """Sends the whole continuations, with their usage."""
     texts, finishes = [""] * choices.count, [""] * choices.count
     listed: list[dict[str, Any] | None] = [None] * choices.count
     async with aclosing(batch.events()) as events:

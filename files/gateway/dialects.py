@@ -13,13 +13,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
+from gateway.answer_parts import Call, Part
 from gateway.chat import parts_of, understood
 from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
 from gateway.generation import Generation
 from gateway.messages import MOST_PARTS, reads_field
 from gateway.request import Request
-from gateway.said import Call, Part
 from gateway.tokens import Tokens
 
 EFFORTS = {
@@ -239,7 +239,7 @@ class Writer(Protocol):
         """The events of a block's step."""
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """The events after the last part; `finish` is the model's word for how it ended."""
+        """The events after the last part; `finish` is the model's finish reason."""
 
     def failure(self, error: ApiError) -> NamedEvent:
         """The event that ends a broken stream."""
@@ -249,7 +249,7 @@ class Writer(Protocol):
 
 
 async def answer(chat: Generation, writer: Writer) -> None:
-    """The model's answer is sent, as a stream or whole."""
+    """Sends the model's answer, as a stream or whole."""
     exchange, blocks, finish, has_begun = chat.request.exchange, Blocks(), "", False
     if chat.streams:
         exchange.last_words = writer.failure

@@ -31,7 +31,7 @@ INPUT_TYPES = {"query": "search_query", "document": "search_document", "passage"
 
 
 async def embeddings(request: Request) -> None:
-    """The vectors of the texts are answered, in their order."""
+    """Answers the vectors of the texts, in their order."""
     fields = request.fields()
     name = fields.text("model")
     model, alias = request.model(name, "embedder")

@@ -203,7 +203,7 @@ class Exchange:
         return b"".join(parts)
 
     async def _pass_over(self) -> None:
-        """The rest of a body that is too large is received and kept nowhere, within bounds.
+        """Receives the rest of a body that is too large, within bounds, and drops it.
 
         A connection that is closed with unread bytes is reset, and many clients then see no answer (2026-11-25). Few
         bodies are passed over at a time: 192 at once held up all streams for 1.6 s (16 cores, 2026-11-25).
@@ -235,12 +235,12 @@ class Exchange:
             pass
 
     async def json(self, value: object, status: int = 200, headers: Headers = ()) -> None:
-        """The whole answer is sent."""
+        """Sends the whole answer."""
         content = compact(value).encode()
         await self.whole(content, b"application/json", status, headers)
 
     async def json_of_many(self, before: str, items: Iterable[object], after: str) -> None:
-        """The whole answer, `before`, the list of items and `after`, is sent; others have turns as it is made."""
+        """Sends the whole answer: `before`, the list of items and `after`; other requests get turns meanwhile."""
         await self.json_of_lists("", [(before, items)], after)
 
     async def json_of_lists(self, before: str, lists: Sequence[tuple[str, Iterable[object]]], after: str) -> None:
@@ -261,11 +261,11 @@ class Exchange:
         await self.whole_of(pieces, b"application/json")
 
     async def whole(self, content: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> None:
-        """An answer of any type is sent."""
+        """Sends an answer of any type."""
         await self.whole_of([content], kind, status, headers)
 
     async def whole_of(self, pieces: Sequence[bytes], kind: bytes, status: int = 200, headers: Headers = ()) -> None:
-        """An answer of any type is sent, piece by piece; a page instead of it if the client is a person."""
+        """Sends an answer of any type, piece by piece; a page instead of it if the client is a person."""
         if self.view:
             kind, pieces, headers = HTML, [self.view(b"".join(pieces), status)], [*headers, *PAGE_HEADERS]
         length = (b"content-length", str(sum(map(len, pieces))).encode())
@@ -276,20 +276,20 @@ class Exchange:
             await self._put(pieces[-1] if self.method != "HEAD" else b"", more=False)
 
     async def event(self, value: object) -> None:
-        """An event of the stream is sent; the first begins the answer."""
+        """Sends an event of the stream; the first begins the answer."""
         await self.event_of(compact(value))
 
     async def event_of(self, content: str) -> None:
-        """An event whose JSON is `content`, on one line, is sent."""
+        """Sends an event whose JSON is `content`, on one line."""
         await self._stream(f"data: {content}\n\n".encode())
 
     async def named_event(self, name: str, value: object, more: bool = True) -> None:
-        """An event that has a name is sent; without `more` it is the stream's last."""
+        """Sends an event with a name; without `more` it is the stream's last."""
         content = f"{compact(value)}\n" if self.is_lines else f"event: {name}\ndata: {compact(value)}\n\n"
         await self._stream(content.encode(), more)
 
     async def done(self) -> None:
-        """The stream has ended as OpenAI's does."""
+        """Ends the stream as OpenAI does."""
         await self._stream(LAST_EVENT, more=False)
 
     async def fail(self, error: ApiError, body: object) -> None:
@@ -304,7 +304,7 @@ class Exchange:
             await self._stream(b"data: " + data + b"\n\n", more=False)
 
     async def comment(self) -> None:
-        """A comment has kept the stream from looking dead; nothing where the answer is no stream, or over."""
+        """Sends a comment that keeps the stream alive; nothing if the answer is no stream, or has ended."""
         if self.streams and not self._has_ended and not self._is_sending:
             await self._stream(EMPTY_LINE if self.is_lines else COMMENT)
 

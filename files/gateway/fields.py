@@ -1,4 +1,4 @@
-"""The fields of a JSON object, read by name; what nobody read is refused by name, or noted where that is wanted.
+"""The fields of a JSON object, read by name; fields that were not read are refused by name, or noted.
 
 For requests and for the settings. Requests note fields that change nothing of an answer's meaning, and the answer names
 them; settings refuse every unknown field. A field whose value is null counts as absent, as OpenAI's clients send it.
@@ -136,13 +136,13 @@ class Fields:
         return Fields(value, where, self._ignored)
 
     def only(self, name: str, *accepted: object, because: str) -> None:
-        """The field is absent or has a value that changes nothing; every other is refused with the reason."""
+        """Accepts an absent field or a value that changes nothing; refuses every other with the reason."""
         value = self.value(name)
         if value is not None and not any(type(value) is type(choice) and bool(value == choice) for choice in accepted):
             raise FieldError(self.path(name), f"`{self.path(name)}`: {because}", "unsupported")
 
     def ignore(self, name: str, *accepted: object, because: str) -> None:
-        """The field is taken out: it asks for nothing that would give an answer another meaning.
+        """Drops the field, which does not change the meaning of an answer.
 
         Raises: FieldError where unknown fields are refused and the value asks for something.
         """

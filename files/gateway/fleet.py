@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from gateway.errors import ApiError, UpstreamError
 from gateway.events import Event
+from gateway.http_upstream import HttpUpstream
 from gateway.llm_request import LlmRequest
 from gateway.ready import LOOK_SECONDS, says_ready
 from gateway.routing import NO_PREFIX, Known, Prefix, chosen
@@ -45,11 +46,13 @@ class Server:
 
     async def look(self) -> bool:
         """True if what is known changed."""
-        before = self.is_ready
-        self.is_ready = await self.says_ready()
-        if self.is_ready and not before:
+        before, is_ready = self.is_ready, await self.says_ready()
+        if is_ready and not before:
+            if isinstance(self.upstream, HttpUpstream):
+                await asyncio.to_thread(self.upstream.read_release)
             self._back = asyncio.get_running_loop().time()
-        return self.is_ready != before
+        self.is_ready = is_ready
+        return is_ready != before
 
     async def says_ready(self) -> bool:
         """True if the traffic service or the server says so; the last known state if the service does not answer."""
@@ -114,7 +117,7 @@ class Fleet:
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, settings: Settings) -> None:
-        """The servers are those of the settings. One that stays as it was keeps its channel and its requests."""
+        """Takes the servers of the settings. An unchanged server keeps its channel and its requests."""
         self._hold_seconds, self._most_held = settings.hold_seconds, settings.limits.held
         before, self.servers = self.servers, {}
         for name, wanted in settings.servers.items():
@@ -143,7 +146,7 @@ class Fleet:
             self._wake()
 
     async def close(self) -> None:
-        """No channel is open."""
+        """Closes every channel."""
         await asyncio.gather(*(server.upstream.close(0) for server in self.servers.values()))
 
     def ready(self, names: Collection[str]) -> list[Server]:

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.answer_parts import Reader
 from gateway.budgets import UNSAID_TOKENS
 from gateway.errors import ApiError
 from gateway.events import Event
@@ -15,7 +16,6 @@ from gateway.fields import FieldError, Fields
 from gateway.llm_request import LlmRequest
 from gateway.request import Request
 from gateway.routing import prefix_of
-from gateway.said import Reader
 from gateway.sampling import Sampling
 from gateway.settings import ModelSettings
 from gateway.tokens import Tokens

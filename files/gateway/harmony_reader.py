@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 
 from openai_harmony import HarmonyEncoding, HarmonyError, Role, StreamableParser
 
+from gateway.answer_parts import Call, Content, Part, Reasoning
 from gateway.call_formats import Hermes
 from gateway.calls import arguments_of, value_of
-from gateway.said import Call, Content, Part, Reasoning
 
 NAMESPACE = "functions."
 LONGEST = 8
@@ -136,7 +136,7 @@ class HarmonyReader:
             self._plain()
 
     def _plain(self, last: bool = False) -> None:
-        """Unread tokens are text as soon as they are whole characters."""
+        """Emits unread tokens as text as soon as they are whole characters."""
         unread = [identity for identity in self._unread if not self._encoding.is_special_token(identity)]
         try:
             text = self._encoding.decode_utf8(unread)

@@ -97,7 +97,7 @@ class Body:
         return self._chunks(data)
 
     def end(self) -> None:
-        """The connection has ended.
+        """Ends the connection.
 
         Raises: ProtocolError if the body has not.
         """
@@ -167,7 +167,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True unless the server closed it, or sent what nobody asked for."""
+        """True unless the server closed it, or sent bytes without a request."""
         return not self._writer.is_closing() and not self._reader.at_eof()
 
     async def ask(self, head: bytes, pieces: list[bytes]) -> Head:

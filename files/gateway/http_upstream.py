@@ -8,7 +8,9 @@ end the request (vLLM 0.26.0: `with_cancellation` and Starlette's streams; read 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from gateway.completion_events import WHOLE_BYTES, Completion, Malformed, parsed, refuse_error, refused
@@ -16,8 +18,8 @@ from gateway.errors import UpstreamError
 from gateway.events import Event
 from gateway.http_client import Answer, Client
 from gateway.llm_request import LlmRequest
-from gateway.mutual import Identity
-from gateway.runtimes import body_of, streams_from
+from gateway.runtimes import RUNTIMES, body_of, streams_from
+from gateway.servers import ServerSettings
 from gateway.tensors import Input, Outputs
 
 PATH, HEALTH = "/v1/completions", "/health"
@@ -28,11 +30,22 @@ MOST_ERROR = 2**20
 class HttpUpstream:
     """An engine of one LLM."""
 
-    def __init__(
-        self, address: str, runtime: str, version: str = "", identity: Identity | None = None, name: str = ""
-    ) -> None:
-        self._runtime, self._version = runtime, version
-        self._client = Client(address, identity.context if identity else None, name)
+    def __init__(self, settings: ServerSettings) -> None:
+        self._runtime, self._version, self._release = settings.runtime, settings.version, settings.release
+        identity = settings.identity
+        self._client = Client(settings.http, identity.context if identity else None, settings.mutual)
+        self.read_release()
+
+    def read_release(self) -> None:
+        """Speaks to the program that the host's release names; to the one of the settings where no file says it.
+
+        A swap may bring another program, or bring the earlier one back, long before the settings follow.
+        """
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            llm = json.loads(Path(self._release).read_text())["llm"] if self._release else {}
+            runtime, version = llm["runtime"], str(llm["version"])
+            if runtime in RUNTIMES:
+                self._runtime, self._version = runtime, version
 
     async def is_ready(self, seconds: float) -> bool:
         """True if the engine says that it is well."""
@@ -79,7 +92,7 @@ class HttpUpstream:
             raise UpstreamError("INTERNAL", f"the engine's answer is no completion: {error}") from None
 
     async def close(self, grace_seconds: float) -> None:
-        """No connection is kept; requests under way end by themselves."""
+        """Closes idle connections; requests under way end by themselves."""
         await self._client.close(grace_seconds)
 
 

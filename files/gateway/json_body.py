@@ -56,7 +56,7 @@ def marks(raw: bytes) -> int:
 
 
 def check(raw: bytes, bounds: Bounds) -> None:
-    """The text has no more than the bounds allow; nothing of it was parsed.
+    """Checks the text against the bounds, without parsing it.
 
     Raises: JsonError.
     """

@@ -56,7 +56,7 @@ class KeyLimits:
         return any(getattr(self, name) for name in PERIODS)
 
     def shared(self, share: int) -> KeyLimits:
-        """The part of one of `share`, rounded up: a limit lets something through everywhere."""
+        """The limits of one of `share` gateways, rounded up, so that no gateway gets a limit of 0."""
         parts: dict[str, Any] = {name: -(-getattr(self, name) // share) for name in NUMBERS}
         return KeyLimits(**parts, currency=self.currency)
 

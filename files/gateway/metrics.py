@@ -36,7 +36,7 @@ class Counter:
         self._values: dict[Labels, float] = {}
 
     def add(self, labels: Labels, value: float = 1) -> None:
-        """The number of these labels is larger by `value`."""
+        """Adds `value` to the number of these labels."""
         self._values[labels] = self._values.get(labels, 0) + value
 
     def lines(self) -> Iterator[str]:
@@ -98,7 +98,7 @@ class Metrics:
         self._initialised: set[str] = set()
 
     def stream_ended(self, model: str, end: str) -> None:
-        """A stream that had begun is over; `end` is "" where it has come to its end, else why it has not."""
+        """Counts a stream that had begun and ended; `end` is "" for a complete one, else the reason."""
         if model not in self._initialised:  # from 0 on: of a counter that begins at 1 Prometheus sees no increase
             self._initialised.add(model)
             for reason in REASONS:

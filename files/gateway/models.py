@@ -11,14 +11,14 @@ from gateway.settings import ModelSettings, Settings
 
 
 async def list_models(request: Request) -> None:
-    """The models and aliases of the key are answered, sorted by name."""
+    """Answers the models and aliases of the key, sorted by name."""
     named = usable(request.gateway.settings, request.key)
     data = [described(name, named[name]) for name in sorted(named)]
     await request.exchange.json({"object": "list", "data": data})
 
 
 async def one_model(request: Request) -> None:
-    """The model or alias that the path names is answered."""
+    """Answers the model or alias that the path names."""
     name = request.exchange.path.removeprefix("/v1/models/")
     if (model := usable(request.gateway.settings, request.key).get(name)) is None:
         raise ApiError(404, "the model does not exist or this key is not for it", code="model_not_found")
@@ -26,7 +26,7 @@ async def one_model(request: Request) -> None:
 
 
 async def version(request: Request) -> None:
-    """The serving version is answered: the value that answers have in `system_fingerprint`."""
+    """Answers the serving version: the value that answers have in `system_fingerprint`."""
     await request.exchange.json({"version": request.gateway.settings.fingerprint or "enginehouse"})
 
 

@@ -42,7 +42,7 @@ class Row:
 
 
 async def page(gateway: Gateway, exchange: Exchange) -> None:
-    """A page, or the style of all, is sent. A form to try an endpoint goes to that endpoint instead.
+    """Sends a page, or the style sheet. A form to try an endpoint goes to that endpoint instead.
 
     Raises: ApiError for another method and a form of another site; a key that is none is told in the page, with 401.
     """
@@ -103,7 +103,7 @@ def row(name: str, model: ModelSettings, standing: dict[str, bool]) -> Row:
 
 
 def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
-    """Each count of the key: its name, its value, what else is to say, and the percentage of the limit, -1 for none."""
+    """Each count of the key: its name, its value, a note, and the percentage of the limit, -1 for none."""
     key_usage = gateway.budgets.usage(key)
     spent, limits = key_usage.spent, key_usage.limits
     kinds = (

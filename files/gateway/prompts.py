@@ -12,13 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
+from gateway.answer_parts import Reader
 from gateway.control_tokens import ControlTokens, tokenizer_of, without
 from gateway.fields import FieldError
 from gateway.published import content, read_json, source_of
 from gateway.reader import reader_of
 from gateway.reasoning import CLOSE, OPEN
 from gateway.renderer import Renderer
-from gateway.said import Reader
 from gateway.settings import ModelSettings
 from gateway.templates import Template
 from gateway.tokens import INLINE_CHARACTERS, Form, Tokens, within

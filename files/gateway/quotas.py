@@ -55,7 +55,7 @@ def _of(meter: Meter, limits: KeyLimits, place: int) -> Iterator[Quota]:
 
 
 def check(key: Key, periods: Periods, hosts: int, now: datetime) -> None:
-    """The key and its tenant have something left of each budget.
+    """Checks that the key and its tenant have something left of each budget.
 
     Raises: ApiError 429, with a `Retry-After` only if the budget begins anew as soon as clients would wait.
     """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.answer_parts import Call, Content, Part
 from gateway.call_formats import PARSERS, Listed, Named
 from gateway.calls import Calls
 from gateway.reasoning import Thoughts
-from gateway.said import Call, Content, Part
 from gateway.tools import Tools
 
 

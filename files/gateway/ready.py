@@ -11,7 +11,7 @@ LONGEST_STATUS = 4096
 
 
 async def says_ready(url: str, seconds: float = LOOK_SECONDS, context: ssl.SSLContext | None = None) -> bool | None:
-    """True for 200, false for 503, None where nobody answers: what was known before then holds."""
+    """True for 200, false for 503, None without an answer: the last known state then holds."""
     try:
         return await asyncio.wait_for(_readiness(url, context), seconds)
     except (OSError, ValueError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):

@@ -5,7 +5,7 @@ Qwen 3 and DeepSeek R1 write so. Whether the template has opened the thought is 
 
 from __future__ import annotations
 
-from gateway.said import Content, Part, Reasoning, overlap
+from gateway.answer_parts import Content, Part, Reasoning, overlap
 
 OPEN, CLOSE = "<think>", "</think>"
 MOST_BLANK = 64

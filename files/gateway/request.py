@@ -50,7 +50,7 @@ class Request:
     """The model that answers instead of the alias's own."""
 
     async def read(self, kind: str) -> None:
-        """The body is parsed. A large one is paid for before, and whatever comes of it.
+        """Parses the body. A large body is charged before, whatever the result.
 
         Raises: ApiError.
         """

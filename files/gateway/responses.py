@@ -23,7 +23,7 @@ from gateway.load import Pauses
 from gateway.messages import MOST_MESSAGES
 from gateway.request import Request
 from gateway.responses_answer import ResponseWriter, unsealed
-from gateway.tools import MOST_TOOLS
+from gateway.tools import MOST_TOOLS, refuse_custom
 
 NOT_STORED = "this server stores no responses: send the whole conversation in `input`, as clients do with `store` false"
 OTHER_ITEM = "this server takes messages, function calls, their outputs, and reasoning"
@@ -49,7 +49,7 @@ AT_ONCE = 64
 
 
 async def responses(request: Request) -> None:
-    """The model's response is sent."""
+    """Sends the model's response."""
     body: Any = request.body
     fields = request.fields()
     chat = translation(request, fields)
@@ -66,7 +66,7 @@ async def responses(request: Request) -> None:
 
 
 def _echo(body: dict[str, Any]) -> dict[str, Any]:
-    """The response's fields that repeat the request's, and those that say what this server does not do."""
+    """The response's fields that repeat the request's, and fixed values for features that this server lacks."""
     text, reasoning, tools = (body.get(name) for name in ("text", "reasoning", "tools"))
     form = text.get("format") if isinstance(text, dict) else None
     echo = {
@@ -112,7 +112,7 @@ class _Items:
         """Of the draft's first item."""
 
     async def read(self, fields: Fields, pauses: Pauses) -> None:
-        """The input, a text or a list of items, is in the chat."""
+        """Adds the input, a text or a list of items, to the chat."""
         value, self._chat.names["messages"] = fields.value("input"), "input"
         if isinstance(value, str):
             return self._chat.message({"role": "user", "content": value}, "input")
@@ -135,6 +135,7 @@ class _Items:
         }
         if kind == "item_reference":
             raise FieldError(item.path("type"), f"`{item.path('type')}`: {NOT_STORED}", "unsupported")
+        refuse_custom(item, kind)
         if kind not in readers:
             raise FieldError(item.path("type"), f"`{item.path('type')}`: {OTHER_ITEM}", "unsupported")
         passed_over(item, "id", "status", "phase")
@@ -227,7 +228,9 @@ def _tools(fields: Fields, chat: Translation) -> None:
         offered = [tool for tool in offered if tool["function"]["name"] in names]
     elif isinstance(choice, dict):
         named = fields.within(choice, "tool_choice")
-        if named.text("type") != "function":
+        kind = named.text("type")
+        refuse_custom(named, kind)
+        if kind != "function":
             raise FieldError("tool_choice.type", f"`tool_choice.type`: {OTHER_TOOL}", "unsupported")
         choice = {"type": "function", "function": {"name": named.text("name")}}
         named.close()
@@ -237,7 +240,9 @@ def _tools(fields: Fields, chat: Translation) -> None:
 
 
 def _tool(tool: Fields) -> dict[str, Any]:
-    if tool.text("type") != "function":
+    kind = tool.text("type")
+    refuse_custom(tool, kind)
+    if kind != "function":
         raise FieldError(tool.path("type"), f"`{tool.path('type')}`: {OTHER_TOOL}", "unsupported")
     function = function_of(tool, "parameters")
     tool.flag("strict", False)  # a call that is demanded keeps its schema; no other does

@@ -6,10 +6,10 @@ import base64
 import time
 from typing import Any
 
+from gateway.answer_parts import Call, Content, Reasoning
 from gateway.dialects import Block, Blocks, NamedEvent, Step
 from gateway.errors import ApiError
 from gateway.generation import Generation
-from gateway.said import Call, Content, Reasoning
 
 SEAL = "plain:"
 """Begins an `encrypted_content` of ours: the reasoning's text in base64. Nothing is secret in it; the client has it."""

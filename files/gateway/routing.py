@@ -88,7 +88,7 @@ class Known:
         return [known[key] for key in reversed(prefix.chain) if key in known]
 
     def learn(self, prefix: Prefix, server: str, ready: Collection[str]) -> None:
-        """The server has answered the prompt.
+        """Notes that the server has answered the prompt.
 
         A beginning keeps its server while that is `ready`: many chats share it, and one of them moves nobody.
         """

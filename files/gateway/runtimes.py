@@ -17,16 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.llm_request import LlmRequest
+from gateway.sampling_numbers import SAMPLING_NUMBERS
 
-NEUTRAL = {
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "frequency_penalty": 0.0,
-    "presence_penalty": 0.0,
-    "repetition_penalty": 1.0,
-}
+NEUTRAL = {name: number.neutral for name, number in SAMPLING_NUMBERS.items()}
 """Values that change no probability."""
 LEAST_TOP_P = 1e-6
 """Engines refuse 0, by which clients mean the likeliest token."""

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gateway.fields import FieldError, Fields
+from gateway.sampling_numbers import MOST_WHOLE, SAMPLING_NUMBERS
 from gateway.schema_size import SchemaError, schema_size
 from gateway.tensors import Input, boolean, fp32, int32s, strings, uint64
 
 MOST_STOPS = 16
 MOST_SEQUENCES = 128
-MOST_TOP_K = 2**31 - 1
 MOST_SEED = 2**63 - 1
 MOST_SCHEMA = 65_536
 """The engine compiles it before the first token, while others wait."""
@@ -53,7 +53,8 @@ class Sampling:
         inputs = [int32s("sampling_param_max_tokens", [max_tokens])]
         for name, value in self.numbers.items():
             full_name = f"sampling_param_{name}"
-            inputs.append(int32s(full_name, [int(value)]) if name == "top_k" else fp32(full_name, value))
+            is_whole = SAMPLING_NUMBERS[name].is_whole
+            inputs.append(int32s(full_name, [int(value)]) if is_whole else fp32(full_name, value))
         if self.sequences > 1:
             inputs.append(int32s("sampling_param_n", [self.sequences]))
         if self.seed is not None:
@@ -83,15 +84,7 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_
     Refuses: what is out of range, and what the model cannot do.
     """
     numbers = {"temperature": 1.0, **defaults}
-    requested = {
-        "temperature": fields.number("temperature", 0, 2),
-        "top_p": fields.number("top_p", 0, 1),
-        "min_p": fields.number("min_p", 0, 1),
-        "frequency_penalty": fields.number("frequency_penalty", -2, 2),
-        "presence_penalty": fields.number("presence_penalty", -2, 2),
-        "repetition_penalty": fields.number("repetition_penalty", 0.01, 10),
-        "top_k": fields.maybe_whole("top_k", -1, MOST_TOP_K),
-    }
+    requested = {name: _requested(fields, name) for name in SAMPLING_NUMBERS}
     if requested["top_k"] is not None and requested["top_k"] < 1:  # vLLM's word for all tokens
         requested["top_k"] = None
         numbers.pop("top_k", None)
@@ -111,10 +104,17 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_
     )
 
 
+def _requested(fields: Fields, name: str) -> float | None:
+    number = SAMPLING_NUMBERS[name]
+    if number.is_whole:
+        return fields.maybe_whole(name, int(number.low), int(number.high))
+    return fields.number(name, number.low, number.high)
+
+
 def _most_tokens(fields: Fields) -> int:
     new, old = (
-        fields.maybe_whole("max_completion_tokens", 1, MOST_TOP_K),
-        fields.maybe_whole("max_tokens", 1, MOST_TOP_K),
+        fields.maybe_whole("max_completion_tokens", 1, MOST_WHOLE),
+        fields.maybe_whole("max_tokens", 1, MOST_WHOLE),
     )
     if new is not None and old is not None and new != old:
         raise FieldError("max_tokens", "`max_tokens` and `max_completion_tokens` say different numbers")

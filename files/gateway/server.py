@@ -67,7 +67,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         self._is_in_headers = True
 
     def on_headers_complete(self) -> None:
-        """The request goes to the application.
+        """Hands the request to the application.
 
         Raises: ValueError, which becomes a 400, where two readers could differ: over its host, or over its end.
         """
@@ -80,7 +80,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         super().on_headers_complete()
 
     def give_way(self) -> None:
-        """The connection is closed and no longer counted."""
+        """Closes the connection, which no longer counts."""
         self._stop_waiting()
         self.connections.discard(self)
         self.transport.abort()

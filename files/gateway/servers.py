@@ -29,7 +29,8 @@ class ServerSettings:
     """A server's addresses, and the source of its readiness; `ready_url` "": the server itself.
 
     `mutual`: its name on its host, where it is reached over mutual TLS, and `identity` who asks then. `http` is an
-    engine's address, and `runtime` its program, of a `version` ("": the newest that the gateway knows).
+    engine's address, and `runtime` its program, of a `version` ("": the newest that the gateway knows). `release` is
+    the file by which the host says which program that is since its last swap.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ServerSettings:
     http: str = ""
     runtime: str = ""
     version: str = ""
+    release: str = ""
 
 
 def mutual_of(section: Fields) -> Mutual:
@@ -66,10 +68,11 @@ def server_of(name: str, section: Fields, mutual: Mutual | None) -> ServerSettin
         http=http,
         runtime=section.text("runtime", None if http else "", choices=("", *RUNTIMES)),
         version=section.text("version", ""),
+        release=section.text("release", ""),
     )
     if http and (server.grpc or not server.runtime or urlsplit(f"//{http}").port is None):
         raise section.wrong("http", "ADDRESS:PORT of an LLM's engine, with its `runtime` and without `grpc`")
-    if not http and (server.runtime or server.version):
+    if not http and (server.runtime or server.version or server.release):
         raise section.wrong("runtime", "absent: only a server with `http` has one")
     if server.mutual and mutual is None:
         raise section.wrong("mutual", "absent: the file names no certificate (`mutual`)")

@@ -40,8 +40,9 @@ generation_config.json where they were published. With `"salts": true` the LLM's
 share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
 room for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas
 without `guided_decoding`. Without `ready_url` a server is itself asked whether it is ready. A server with `http` is an
-LLM's engine, and `runtime` its program (runtimes.py). A server with `mutual`
-is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the text says which is meant.
+LLM's engine, and `runtime` its program (runtimes.py); a file `release` says another one once a swap has brought it. A
+server with `mutual` is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the text
+says which is meant.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class ModelSettings:
 
     @property
     def no_guide(self) -> str:
-        """Why an answer cannot be held to a schema; "" where it can."""
+        """The reason why an answer cannot be held to a schema; "" if it can."""
         if self.is_harmony:
             return "this model writes in channels, which a schema for the whole answer would keep it from"
         return "" if self.guided_decoding else "this model is served without guided decoding (`guided_decoding`)"

@@ -15,7 +15,7 @@ from gateway.settings import Alias, ModelSettings
 
 
 async def embed(request: Request) -> None:
-    """The vectors of the texts are answered, in their order."""
+    """Answers the vectors of the texts, in their order."""
     fields = request.fields()
     model, alias = meant(request, fields, "embedder")
     inputs = fields.value("inputs")
@@ -37,7 +37,7 @@ async def embed(request: Request) -> None:
 
 
 async def rerank(request: Request) -> None:
-    """The texts' places and scores are answered, best first; a body with `documents` is read as Jina's."""
+    """Answers the texts' places and scores, best first; a body with `documents` is read as Jina's."""
     if isinstance(request.body, dict) and "documents" in request.body and "texts" not in request.body:
         return await cohere_v1(request)
     fields = request.fields()
@@ -53,7 +53,7 @@ async def rerank(request: Request) -> None:
 
 
 async def info(request: Request) -> None:
-    """The key's only encoder is described as far as a client asks it: name, kind, and the sizes of its requests."""
+    """Describes the key's only encoder to clients: name, kind, and the sizes of its requests."""
     limits = request.exchange.limits
     sizes = {"embedder": ("embedding", limits.inputs), "reranker": ("reranker", limits.documents)}
     models = request.gateway.settings.models

@@ -10,7 +10,7 @@ from gateway.request import Request
 
 
 async def tokenize(request: Request) -> None:
-    """The ids of `messages`, under the model's template, or of `prompt` are answered; no model is asked.
+    """Answers the ids of `messages`, under the model's template, or of `prompt`; no model is asked.
 
     They cost the key their number.
     """

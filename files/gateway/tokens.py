@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from gateway.answer_parts import Reader
 from gateway.control_tokens import texts_in, tokenizer_of
 from gateway.lanes import Lanes
 from gateway.load import Turns
 from gateway.logprobs import bytes_of
 from gateway.published import defaults_of, stamps
-from gateway.said import Reader
 from gateway.settings import ModelSettings
 from gateway.tools import Tools
 from gateway.worker import Program

@@ -17,6 +17,10 @@ MOST_TOOLS = 128
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 NO_PARSER = "this model's row names no parser of tool calls"
 NO_TEMPLATE = "this model's chat template knows no tools"
+CUSTOM = (
+    "calls of custom tools are free text, and this model writes calls as JSON: offer a function whose only parameter "
+    "is a text"
+)
 LEGACY = "this is the older form of `tools` and `tool_choice`"
 ANYTHING: dict[str, Any] = {"type": "object"}
 
@@ -101,6 +105,12 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
     return tools
 
 
+def refuse_custom(fields: Fields, kind: str) -> None:
+    """Raises: FieldError for the `type` of a custom tool, of a choice of one or of its call: it takes free text."""
+    if kind.startswith("custom"):
+        raise FieldError(fields.path("type"), f"`{fields.path('type')}`: {CUSTOM}", "unsupported")
+
+
 def _choice(choice: object, request: Fields) -> tuple[str, frozenset[str] | None]:
     """The choice, and the names of the only tools that may be called; None if all may be."""
     if choice is None:
@@ -111,7 +121,11 @@ def _choice(choice: object, request: Fields) -> tuple[str, frozenset[str] | None
         wanted = "none, auto, required, or an object that names a tool"
         raise FieldError("tool_choice", f"`tool_choice` must be {wanted}", "invalid_value")
     fields = request.within(choice, "tool_choice")
-    if fields.text("type", choices=("function", "allowed_tools")) == "allowed_tools":
+    kind = fields.text("type")
+    refuse_custom(fields, kind)
+    if kind not in ("function", "allowed_tools"):
+        raise fields.wrong("type", "one of function, allowed_tools")
+    if kind == "allowed_tools":
         nested = fields.inner("allowed_tools") if fields.has("allowed_tools") else fields
         mode = nested.text("mode", choices=("auto", "required"))
         tools = nested.items("tools", MOST_TOOLS)
@@ -129,7 +143,10 @@ def _choice(choice: object, request: Fields) -> tuple[str, frozenset[str] | None
 
 
 def _tool(fields: Fields, choice: str) -> dict[str, Any]:
-    fields.text("type", choices=("function",))
+    kind = fields.text("type")
+    refuse_custom(fields, kind)
+    if kind != "function":
+        raise fields.wrong("type", "one of function")
     function = fields.inner("function")
     name = function.text("name")
     if not NAME.fullmatch(name):

@@ -17,7 +17,7 @@ Upstream = Triton | HttpUpstream
 def upstream_of(settings: ServerSettings) -> Upstream:
     """The channel to a server."""
     if settings.http:
-        return HttpUpstream(settings.http, settings.runtime, settings.version, settings.identity, settings.mutual)
+        return HttpUpstream(settings)
     return Triton(settings.grpc, settings.identity, settings.mutual)
 
 

@@ -117,7 +117,7 @@ class Log:
         self._handle, self.name = self._opened()
 
     def add(self, ended: Ended) -> None:
-        """The request is in the log; where the disk is full it waits here for the next one."""
+        """Writes the request into the log; if the disk is full, the line waits here for the next one."""
         line = ended.line()
         with self._lock:
             if len(self._held) + len(line) <= MOST_HELD_BYTES:
@@ -142,7 +142,7 @@ class Log:
                 os.close(old)
 
     def close(self) -> None:
-        """The file is let go, as when the process is killed."""
+        """Closes the file, as when the process is killed."""
         os.close(self._handle)
 
     def _opened(self) -> tuple[int, str]:
@@ -170,7 +170,7 @@ class Counters:
                 self._file.execute(table)
 
     def close(self) -> None:
-        """The file is let go."""
+        """Closes the file."""
         self._file.close()
 
     def count(self, name: str) -> int:
@@ -190,7 +190,7 @@ class Counters:
         return counted
 
     def count_all(self) -> None:
-        """All logs of the folder are counted, and those of dead processes are gone."""
+        """Counts all logs of the folder, and removes those of dead processes."""
         for path in sorted(self._folder.glob("*.log")):
             with contextlib.suppress(FileNotFoundError):  # another process removed it
                 self._count_and_remove(path)
@@ -203,7 +203,7 @@ class Counters:
                 self._file.executemany("DELETE FROM logs WHERE name = ?", [(name,) for name in gone])
 
     def forget(self, days: int, now: datetime) -> None:
-        """No counter is of a day longer ago than this."""
+        """Deletes the counters of days longer ago than this."""
         oldest = f"{now - timedelta(days=days):%Y-%m-%d}"
         with self._change():
             for table in ("counts", "times", "carried"):

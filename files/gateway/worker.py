@@ -62,9 +62,9 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Program:
-    """A module that runs in processes beside the gateway's, and what it is to prepare.
+    """A module that runs in processes beside the gateway's, and the arguments of its preparation.
 
-    `most_bytes`: of memory; `most_more_bytes` counts from what is loaded instead. `seconds`: of CPU time for a message.
+    `most_bytes`: limit of memory; `most_more_bytes`: on top of the loaded state. `seconds`: CPU time of a message.
     """
 
     module: str
@@ -153,14 +153,14 @@ def accepted(answer: memoryview) -> memoryview:
 
 
 def end(channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
-    """The process is gone."""
+    """Ends the process."""
     channel.close()
     process.kill()  # one that is dead keeps what it died of
     process.wait()
 
 
 def send(channel: socket.socket, message: bytes) -> None:
-    """The message is on its way."""
+    """Sends the message."""
     channel.sendall(LENGTH.pack(len(message)) + message)
 
 
@@ -196,10 +196,10 @@ def bounded(most_bytes: int) -> None:
 
 
 def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]]) -> None:
-    """Messages become answers until nobody asks any more: what the module of a `Program` does when it is run.
+    """Answers messages until the gateway closes the connection: the main loop of a `Program`'s module.
 
-    `load` reads files and imports, before the process is bounded. What it returns is called after that, and makes the
-    work, and what the process answers when it is prepared.
+    `load` reads files and imports before the process is confined. Its result is called after that, and returns the
+    work and the answer that says that the process is prepared.
     """
     os.chdir("/")
     os.nice(NICE)

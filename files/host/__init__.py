@@ -1,6 +1,6 @@
 """The programs that run on hosts, Python's standard library only (3.10 and later); `__main__` lists them.
 
-One exception: `peers.swarm` imports libtorrent, which is a package of the distribution.
+One exception: `peers.torrent_session` imports libtorrent, which is a package of the distribution.
 
 The whole folder is published to /usr/local/lib/enginehouse/host at once (roles/_shipping/programs.py), so the modules
 import one another freely. Three files are also read where the package is not, and import nothing of it: `replay` and

@@ -217,7 +217,7 @@ def remember() -> Iterator[str]:
 
 
 def outdated(text: str) -> str:
-    """Why the process has to be reloaded; empty where it was loaded with this file, by the program that is here."""
+    """The reason to reload the process; empty if it was loaded with this file, by the program that is here."""
     info = dict(line.split(": ", 1) for line in answer_to("show info").splitlines() if ": " in line)
     wanted = re.search(r"(?m)^\s+description (.+)$", text)
     if not wanted or info.get("description", "") != wanted[1]:

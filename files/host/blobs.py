@@ -117,7 +117,7 @@ class Origin:
 
 
 def keep(origin: Origin, digest: str, directory: Path) -> None:
-    """The directory has every blob of the image. Raises `NotGiven` or OSError; what is right stays."""
+    """Fetches every blob of the image into the directory. Raises `NotGiven` or OSError; what is right stays."""
     if (directory / fetch.MANIFEST).exists():
         return
     staging = directory.with_name(f".{directory.name}.partial")

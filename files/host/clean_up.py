@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from host import disk, places
-from host.loose import superseded
+from host.superseded_programs import superseded
 from host.systemd import active_states
 
 MOUNTED = re.compile(r"source=([^,\s]+),")
@@ -74,7 +74,7 @@ def alone() -> Iterator[None]:
 
 
 def unsettled() -> bool:
-    """Whether a server that has a release does not serve it, or is being changed."""
+    """True if a server that has a release does not serve it, or is being changed."""
     for place in places.ROOT.glob("servers/*"):
         units = [f"triton@{place.name}.service", f"enginehouse-swap@{place.name}.service"]
         if (place / "current" / "llm" / "run").exists() and active_states(f"llm@{place.name}.service")[0] != "active":
@@ -160,7 +160,7 @@ def programs() -> Iterator[Spare]:
 
 
 def directories(kind: str, used: set[str], keep: int, counts: Callable[[str], object]) -> Iterator[Spare]:
-    """Of each model, directories that are not used, but for the newest."""
+    """Unused directories of each model, except for the newest."""
     is_new = arrived_lately if kind == "engines" else fresh
     for model in sorted(path for path in places.ROOT.glob(f"{kind}/*") if path.is_dir()):
         idle = [path for path in model.iterdir() if path.is_dir() and str(path) not in used and counts(path.name)]
@@ -216,7 +216,7 @@ def newest_first(paths: list[Path]) -> list[Path]:
 
 
 def fresh(path: Path) -> bool:
-    """Whether it was written within six hours. A clock that was ahead makes it fresh for longer, never for less."""
+    """True if it was written within six hours. A clock that was ahead makes it fresh for longer, never for less."""
     return time.time() - path.stat().st_mtime < FRESH_SECONDS
 
 
@@ -226,7 +226,7 @@ def arrived_lately(engine: Path) -> bool:
 
 
 def last_written(path: Path) -> float:
-    """When anything in a directory last was."""
+    """Time of the last write to anything in a directory."""
     return max(inner.lstat().st_mtime for inner in (path, *path.rglob("*")))
 
 

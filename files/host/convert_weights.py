@@ -170,7 +170,7 @@ def _root(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def _judge(name: str, tensor: Tensor, stored_bytes: int) -> None:
-    """The tensor lies in one piece, in order, inside its storage. Raises: Unreadable."""
+    """Checks that the tensor lies in one piece, in order, inside its storage. Raises: Unreadable."""
     wanted = [math.prod(tensor.shape[place + 1 :]) for place in range(len(tensor.shape))]
     in_order = all(
         size <= 1 or stride == step for size, stride, step in zip(tensor.shape, tensor.strides, wanted, strict=True)

@@ -37,7 +37,7 @@ def replace(path: Path, content: str) -> None:
 
 
 def replace_durably(path: Path, content: str) -> None:
-    """The file holds `content` even if the power goes now."""
+    """Replaces the file's content durably."""
     new = path.with_name(f".{path.name}.new")
     write(new, content.encode())
     new.rename(path)

@@ -81,7 +81,7 @@ def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> li
 
 
 def unsigned(directory: Path, text: bytes, signers: Path) -> str:
-    """Why the signature does not make this engine loadable; empty where it does."""
+    """The reason why the signature does not make this engine loadable; empty if it does."""
     signature = directory / SIGNATURE
     if not signature.is_file():
         return f"{SIGNATURE} is missing: nobody has signed this engine"
@@ -97,7 +97,7 @@ def unsigned(directory: Path, text: bytes, signers: Path) -> str:
 
 
 def exit_status(argv: list[str], text: bytes) -> int:
-    """How a program ended that was given `text`."""
+    """The exit status of a program that reads `text`."""
     return subprocess.run(argv, input=text, capture_output=True, check=False).returncode
 
 

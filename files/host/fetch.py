@@ -94,14 +94,14 @@ def staging_of(target: Path) -> Path:
 
 
 def prepare(target: Path, user: str) -> None:
-    """The staging directory is the user's, with all that earlier fetches, rsync or peers left there."""
+    """Gives the staging directory to the user, with all that earlier fetches, rsync or peers left there."""
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     staging_of(target).mkdir(exist_ok=True)
     publishing.take(staging_of(target), user)
 
 
 def fetch(hub: Hub, settings: dict[str, Any], target: Path) -> None:
-    """Every file is in the staging directory, with the manifest of their checksums."""
+    """Fetches every file into the staging directory, and writes the manifest of their checksums."""
     wanted = chosen(patiently("the list of files", hub.listing), settings["files"], convertible=True)
     staging = staging_of(target)
     staging.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ def answer_to(command: str, master: bool = False) -> str:
 
 
 def of_every_worker() -> list[Callable[[str], str]]:
-    """How to ask the process that takes requests, and those of before a reload that still carry some."""
+    """Commands for the process that takes requests, and for those of before a reload that still carry some."""
     try:
         rows = answer_to("show proc", master=True).partition("# old workers")[2].splitlines()
     except FileNotFoundError:  # begun by a unit of before, without this socket
@@ -57,7 +57,7 @@ def _of_worker(number: str, command: str) -> str:
 
 
 def end(worker: Callable[[str], str], numbers: set[str]) -> int:
-    """How many of a process's requests with these numbers were still under way, and are ended."""
+    """Ends a process's requests with these numbers; the number of those that were still under way."""
     known = re.findall(r"(?m)^(0x[0-9a-f]+): \[.*\] id=(\d+) ", worker("show sess all") if numbers else "")
     pointers = [pointer for pointer, number in known if number in numbers]
     for pointer in pointers:

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Refused(Exception):
-    """The hub's listing, or what it sent, is not what was asked for."""
+    """The hub's listing, or a file that it sent, is not the requested one."""
 
 
 class SameHostOnly(urllib.request.HTTPRedirectHandler):

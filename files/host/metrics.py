@@ -77,7 +77,7 @@ class Page(BaseHTTPRequestHandler):
             self.answer(HTTPStatus.BAD_GATEWAY, "text/plain", f"{url} does not answer: {error}\n".encode())
 
     def answer(self, status: int, kind: str, content: bytes) -> None:
-        """Head and content are sent."""
+        """Sends head and content."""
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 def apply(gpus: int, instances: list[dict[str, object]]) -> None:
-    """Every GPU is cut as wanted, or whole where `instances` is empty."""
+    """Cuts every GPU as wanted; makes it whole if `instances` is empty."""
     names = [str(instance["profile"]) for instance in instances]
     wrong = [gpu for gpu in range(gpus) if not is_done(gpu, names)]
     if not wrong:
@@ -75,7 +75,7 @@ def apply(gpus: int, instances: list[dict[str, object]]) -> None:
 
 
 def is_done(gpu: int, names: list[str]) -> bool:
-    """Whether the mode is right and the instances are the wanted ones, in the order CDI numbers them."""
+    """True if the mode is right and the instances are the wanted ones, in the order CDI numbers them."""
     now, wanted = mode(gpu), "Enabled" if names else "Disabled"
     if now == ("[N/A]", "[N/A]"):
         return not names
@@ -83,7 +83,7 @@ def is_done(gpu: int, names: list[str]) -> bool:
 
 
 def cut(gpu: int, instances: list[dict[str, object]]) -> None:
-    """The GPU has exactly these instances, each with one compute instance over all of it."""
+    """Creates exactly these instances on the GPU, each with one compute instance over all of it."""
     switch(gpu, "1")
     destroy(gpu)
     tuples = ",".join(f"{instance['id']}:{instance['start']}" for instance in instances)
@@ -91,7 +91,7 @@ def cut(gpu: int, instances: list[dict[str, object]]) -> None:
 
 
 def make_whole(gpu: int) -> None:
-    """The GPU is one device again."""
+    """Makes the GPU one device again."""
     destroy(gpu)
     switch(gpu, "0")
 

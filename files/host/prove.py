@@ -24,7 +24,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from host import places
+from host import places, promotion, replies
 from host.systemd import say
 
 ANSWER_SECONDS = 300
@@ -38,11 +38,11 @@ PROMPT = "The boiler of a steam engine"
 
 
 class NotServing(Exception):
-    """Why this release is not taken into service."""
+    """The release does not serve, with the reason."""
 
 
 class NoRoom(NotServing):
-    """Clients have filled the queue before us; who has clients serves."""
+    """Clients have filled the queue; a server with that many clients counts as serving."""
 
 
 def main(arguments: list[str]) -> int:
@@ -52,12 +52,17 @@ def main(arguments: list[str]) -> int:
     server = json.loads((place / "current" / "server.json").read_text())
     seconds: dict[str, float] = {}
     answers: dict[str, float] = {}
-    proof = {"ok": False, "reason": "", "release": (place / "current").resolve().name}
+    proof: dict[str, Any] = {"ok": False, "reason": "", "release": (place / "current").resolve().name}
     proof |= {"seconds": seconds, "answers": answers}
     try:
-        prove(Triton(server, name), server, seconds, answers)
+        triton = Triton(server, name)
+        until = triton.deadline
+        prove(triton, server, seconds, answers)
+        proof["compared"] = compared(place, triton, server, until)
+        if difference := promotion.refusal(proof["compared"]):
+            raise NotServing(difference)
         proof["ok"] = True
-    except NotServing as problem:
+    except (NotServing, replies.Unanswered) as problem:
         proof["reason"] = str(problem)
         print(f"not serving: {problem}", file=sys.stderr)
     try:
@@ -84,6 +89,14 @@ def prove(triton: Triton, server: dict[str, Any], seconds: dict[str, float], ans
     for model in server["models"]:  # measured now that nothing loads beside them
         answers |= fastest_answer(triton, model)
     say("serving " + ", ".join(f"{name} ({time_taken} s)" for name, time_taken in seconds.items()), also_print=True)
+
+
+def compared(place: Path, triton: Triton, server: dict[str, Any], until: float) -> dict[str, Any]:
+    """The verdict on an LLM of Triton that a swap compares with the one before; empty without such a swap."""
+    for model in server["models"]:
+        if model["kind"] == "llm" and promotion.pending(place, model["name"]):
+            return promotion.compare(place, model["name"], triton, replies.Generate(model), until)
+    return {}
 
 
 def first_answer(triton: Triton, model: dict[str, Any]) -> None:

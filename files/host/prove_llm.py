@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from host import places
+from host import places, promotion, replies
 from host.prove import ANSWERS, PROMPT, NoRoom, NotServing, Triton, error_in
 from host.systemd import say
 
@@ -31,9 +31,13 @@ def main(arguments: list[str]) -> int:
     try:
         engine = Engine(server, arguments[0])
         prove(engine)
+        dialect = replies.Completions(name, server["llm"]["runtime"])
+        proof["compared"] = promotion.compare(place, name, engine, dialect, engine.deadline)
+        if difference := promotion.refusal(proof["compared"]):
+            raise NotServing(difference)
         proof |= {"ok": True, "seconds": {name: round(time.monotonic() - began, 1)}, "answers": fastest(engine)}
         say(f"serving {name} ({proof['seconds'][name]} s)", also_print=True)
-    except NotServing as problem:
+    except (NotServing, replies.Unanswered) as problem:
         proof["reason"] = str(problem)
         print(f"not serving: {problem}", file=sys.stderr)
     try:
@@ -62,7 +66,7 @@ class Engine(Triton):
 
 
 def prove(engine: Engine) -> None:
-    """The program is ready, and its LLM has answered one prompt."""
+    """Waits until the program is ready and its LLM has answered one prompt."""
     say(f"waiting for {engine.runtime} to load {engine.model}", also_print=True)
     engine.wait_until_live()
     say(f"asking {engine.model}", also_print=True)

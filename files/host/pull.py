@@ -120,7 +120,7 @@ def take_key(path: Path) -> str:
 
 
 def pull(settings: dict[str, Any], key: str) -> None:
-    """The image is on this host. Raises Refused with what the engine or the registry said."""
+    """Pulls the image. Raises Refused with the message of the engine or the registry."""
     if shared := settings.get("shared"):
         blobs_here(settings, key)
         with on_loopback(shared):
@@ -130,7 +130,7 @@ def pull(settings: dict[str, Any], key: str) -> None:
 
 
 def blobs_here(settings: dict[str, Any], key: str) -> None:
-    """Every blob of the image is in its directory. Raises Refused."""
+    """Fetches every blob of the image into its directory. Raises Refused."""
     shared, digest = settings["shared"], settings["reference"].partition("@")[2]
     try:
         origin = blobs.Origin(shared["origin"], settings["username"], key, shared["ca_file"])
@@ -151,7 +151,7 @@ def on_loopback(shared: dict[str, Any]) -> Iterator[None]:
 
 
 def ask(settings: dict[str, Any], key: str) -> None:
-    """The engine has pulled the image. Raises Refused with what it said."""
+    """Has the engine pull the image. Raises Refused with its message."""
     name, tag = split(settings["reference"])
     query = urllib.parse.urlencode({"fromImage": name, "tag": tag, "platform": "linux/amd64"})
     connection = Engine("docker", timeout=3600)
@@ -215,7 +215,7 @@ class Progress:
 
 
 def record(settings: dict[str, Any]) -> int:
-    """0; what was pulled is written down, so that an unpinned tag can be pinned to what runs."""
+    """Writes the pulled digest down, so that an unpinned tag can be pinned to the running image. Returns 0."""
     connection = Engine("docker", timeout=60)
     connection.request("GET", f"/images/{urllib.parse.quote(settings['reference'], safe='/:@')}/json")
     image = json.loads(connection.getresponse().read())

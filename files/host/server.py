@@ -54,7 +54,7 @@ class Server:
         return Path(os.readlink(path)).name if path.is_symlink() else ""
 
     def has(self, release: str) -> bool:
-        """Whether the release is on the host, whole."""
+        """True if the release is on the host, whole."""
         return (places.release(release) / "server.json").exists()
 
     def in_its_way(self, release: str, others: list[str]) -> list[Server]:
@@ -89,7 +89,7 @@ class Server:
         self.stop()
 
     def stop(self) -> None:
-        """Neither Triton nor the LLM beside it runs; the LLM ends first, as its unit starts after Triton's."""
+        """Stops Triton and the LLM beside it; the LLM ends first, as its unit starts after Triton's."""
         self.systemctl("stop", *self.units())
 
     def units(self) -> list[str]:
@@ -101,7 +101,7 @@ class Server:
         return (places.release(release) / "llm" / "run").exists()
 
     def start(self, release: str) -> None:
-        """Every model has answered, Triton's first. Raises DoesNotServe with the reason and the last lines."""
+        """Starts Triton and the LLM beside it until every model has answered. Raises DoesNotServe with its reason."""
         (self.place / "proof.json").unlink(missing_ok=True)
         self._start(release, self.unit)
         if self.has_llm(release):
@@ -145,6 +145,15 @@ class Server:
                 seconds |= proof["answers"] if proof["release"] == release and proof["ok"] else {}
         return seconds
 
+    def compared(self, release: str) -> dict[str, Any]:
+        """The verdict on the LLM of a release that was compared with the one before; empty where nobody compared."""
+        for file in ("proof-llm.json", "proof.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                proof = json.loads((self.place / file).read_text())
+                if proof["release"] == release and proof["compared"]:
+                    return {"compared": proof["compared"]}
+        return {}
+
     def why(self, release: str, invocation: str, file: str = "proof.json") -> str:
         """The message of the proof, and the last lines of the container."""
         reason = ""
@@ -176,7 +185,7 @@ class Server:
             print(problem, file=sys.stderr)
 
     def prune(self, keep: int) -> None:
-        """Of this server's releases that nobody serves, asks for or has just published, the newest `keep` stay."""
+        """Removes the server's releases that are not in use, wanted or just published, but for the newest `keep`."""
         kept, old = {self.release("current"), self.release("previous"), self.asked_for()}, []
         releases, caches = places.ROOT / "releases", places.ROOT / "cache"
         for half in [*releases.glob(".*.removing"), *caches.glob(".*.removing")]:

@@ -7,6 +7,9 @@
 In /var/lib/enginehouse/servers/SERVER: wanted.json (asked for), swap.json (exists while a swap is under way, and so
 tells a cut one), verdict.json (how the last one ended), lock. One line per swap goes to ../../history.jsonl.
 
+With `replay` in wanted.json the LLM that serves is asked its prompts before anything stops (`recording`), and the new
+one before clients reach it (`promotion`): one that answers too differently does not serve.
+
 The LLM beside a server's Triton (llm@SERVER) belongs to the release: it stops and starts with it, in one transaction.
 
 A server that takes the place of others (`instead_of` in wanted.json: one of them may be this one under its old name)
@@ -27,7 +30,8 @@ import sys
 import time
 from typing import Any
 
-from host import disk, history
+from host import disk, history, recording
+from host.promotion import FILE as REPLAY
 from host.server import DoesNotServe, Server
 from host.systemd import say
 
@@ -75,13 +79,18 @@ def swap(server: Server) -> int:
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     entry |= (of_run := {key: wanted[key] for key in OF_RUN if key in wanted})
     try:
+        if "replay" in wanted and (reason := recording.record(server, before, target, wanted["replay"])):
+            entry["not_compared"] = reason
         bring(server, target, before, fallback, aside, of_run)
+        entry |= server.compared(target)
         result, reason, again = "serves", "", list[str]()
         entry |= {"answers": server.answers(target), "answers_before": answers_before}
         settle(server, target, before, aside, wanted["keep"])
     except DoesNotServe as problem:
         reason = str(problem)
+        entry |= server.compared(target)
         result, again = put_back(server, target, fallback, aside)
+    (server.place / REPLAY).unlink(missing_ok=True)
     entry |= {"result": result, "seconds": round(time.monotonic() - began, 1), "reason": reason}
     server.record(entry)
     conclude(server, entry, fallback, again)
@@ -109,7 +118,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
 
 
 def settle(server: Server, target: str, before: str, aside: list[Server], keep: int) -> None:
-    """The swap is over: `aside` start no more, what served before is `previous`, what nobody will ask for is gone."""
+    """Ends the swap: `aside` no longer start, the release before becomes `previous`, unneeded releases are removed."""
     for neighbour in aside:
         neighbour.point("current", "")
     if before and before != target:
@@ -140,7 +149,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
 
 
 def serves_again(server: Server, release: str) -> bool:
-    """Whether what served before serves; where it does not, it is said why."""
+    """True if what served before serves; where it does not, it is said why."""
     say(f"putting back {release}")
     try:
         server.start(release)
@@ -151,7 +160,7 @@ def serves_again(server: Server, release: str) -> bool:
 
 
 def start(servers: list[Server]) -> None:
-    """They are asked to start."""
+    """Asks systemd to start these servers."""
     if servers:
         servers[0].systemctl("start", "--no-block", *(unit for server in servers for unit in server.units()))
 
@@ -161,6 +170,7 @@ def undo(server: Server, running: bool) -> None:
     cut = json.loads(server.swap_file.read_text())
     if running:
         server.stop()
+    (server.place / REPLAY).unlink(missing_ok=True)
     server.point("current", cut["from"])
     aside = [Server(name) for name in cut.get("instead_of", {})]
     for neighbour in aside:
@@ -203,7 +213,7 @@ def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[s
 
 
 def write_verdict(server: Server, verdict: dict[str, Any]) -> None:
-    """The verdict is there for who asks; a full disk takes it, and nothing else."""
+    """Writes the verdict; a full disk loses it, and nothing else."""
     try:
         disk.replace_durably(server.place / "verdict.json", json.dumps(verdict) + "\n")
     except OSError as problem:

@@ -129,7 +129,7 @@ def confirm(name: str) -> int:
 
 
 def back(name: str, why: str, run: bool = True) -> None:
-    """Every path holds what it held; each command has run; what was done is written down."""
+    """Puts every path's earlier content back, runs the commands, and writes a record."""
     place = KEPT / name
     if not (place / "kept.json").exists():
         return

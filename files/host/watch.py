@@ -98,7 +98,7 @@ def look(asker: Asker, model: dict[str, Any], counts: dict[str, Any]) -> None:
 
 
 def is_answered(asker: Asker, model: dict[str, Any]) -> bool:
-    """Whether the one question got a right answer. The text of a wrong one may quote anything, so it is not told."""
+    """True if the one question got a right answer. The text of a wrong one may quote anything, so it is not told."""
     try:
         prove.QUESTIONS[model["kind"]](asker, model)
     except (prove.NotServing, OSError, ValueError, KeyError, TypeError):
@@ -107,7 +107,7 @@ def is_answered(asker: Asker, model: dict[str, Any]) -> bool:
 
 
 def answered(asker: Asker, model: dict[str, Any]) -> int | None:
-    """How many answers, and parts of streamed answers, the model has given since it was loaded; None when unknown.
+    """Number of answers, and parts of streamed answers, since the model was loaded; None if unknown.
 
     What moves while everything hangs must not count: requests that came in or were refused. Triton counts a request as
     a success when `execute` returns (2.51 to 2.71), and our encoders and the LLM slot answer later from other threads:
@@ -148,7 +148,7 @@ def counted_by_triton(asker: Asker, model: dict[str, Any]) -> int:
 def act(
     server: WatchedServer, invocation: str, memory: dict[str, Any], silent: list[str], settings: dict[str, Any]
 ) -> None:
-    """The unit is restarted and that is recorded; or it is said why not."""
+    """Restarts the unit and records that; or prints the reason against it."""
     since = time.time() - 3600 * settings["restart_hours"]
     recent = [when for when in memory["restarts"] if when > since]
     reason = f"{', '.join(silent)} answered nothing {settings['misses']} times in a row"
@@ -179,7 +179,7 @@ class WatchedServer(Server):
         return unit["InvocationID"] if is_steady else ""
 
     def restart(self, invocation: str, reason: str, unit: str) -> bool:
-        """Whether it is being restarted. Not when it is another start by now, or somebody holds the swap's lock."""
+        """True if it is being restarted. Not when it is another start by now, or somebody holds the swap's lock."""
         with (self.place / "lock").open("a") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

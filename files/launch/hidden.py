@@ -41,16 +41,16 @@ def main(words: list[str]) -> int:
     for number, word in enumerate(word for word in rest if MARK in word):
         environment[VARIABLE.format(number)] = word.replace(MARK, value)
     answer, answered = os.pipe()
-    question, asked = os.pipe()
+    question, asks = os.pipe()
     parent = os.getpid()
     child = os.fork()
     if not child:
-        os.close(asked)
+        os.close(asks)
         os.read(question, 1)
         trace(parent, answered)
     libc.prctl(SET_TRACER, child, 0, 0, 0)  # where Yama lets only ancestors trace; elsewhere it says EINVAL
     os.close(answered)
-    os.write(asked, b"x")
+    os.write(asks, b"x")
     if not os.read(answer, 1):
         print("the server's key cannot be kept out of the list of processes, so nothing starts", file=sys.stderr)
         print("  wanted  ptrace of a process's own child; kernel.yama.ptrace_scope is at most 1", file=sys.stderr)

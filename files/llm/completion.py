@@ -15,16 +15,16 @@ import threading
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from llm.asked import GUIDES, Mistake, Unsupported, read
+from llm.events import Sequence
+from llm.inputs import GUIDES, Mistake, Unsupported, read
 from llm.requests import Metrics, Requests
-from llm.said import Sequence
 from llm.tokens import Growing, Tokens
 
 for _name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "PMI_", "PRTE_"))]:
     del os.environ[_name]  # inherited from mpirun; this process is no rank (tensorrtllm_backend issue 553)
 
 MAX_TOKENS = 32
-"""Where a request names none: as TensorRT-LLM's own class has it on the other path."""
+"""Default of a request; the same as in TensorRT-LLM's own class on the other path."""
 SAMPLING = {
     "n": ("num_return_sequences", np.int32),
     "temperature": ("temperature", np.float32),
@@ -34,33 +34,36 @@ SAMPLING = {
     "presence_penalty": ("presence_penalty", np.float32),
     "repetition_penalty": ("repetition_penalty", np.float32),
 }
-"""What the engine's model calls a sampling field, and its type; two more have names that change with the release."""
+"""A sampling field's name in the engine's model, and its type; two more have names that change with the release."""
 OURS = ("max_tokens", "skip_special_tokens", "add_special_tokens", "ignore_eos", "stop_token_ids")
 GUIDE_TYPES = {field: kind for kind, field in GUIDES.items()}
 NO_END = -1
 
 
 class TritonPythonModel:
-    """What Triton's Python backend calls."""
+    """The class that Triton's Python backend calls."""
 
     def initialize(self, args):
-        """The tokenizer is loaded; the engine's model is another one."""
+        """Loads the tokenizer; the engine's own model is loaded by Triton."""
         configuration = json.loads(args["model_config"])
-        told = {key: value["string_value"] for key, value in configuration["parameters"].items()}
+        parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
         self._streams = configuration.get("model_transaction_policy", {}).get("decoupled", False)
-        self._engine = told["engine"]
+        self._engine = parameters["engine"]
         self._sampling = SAMPLING | {
-            "seed": (told["seed_input"], np.uint64),
-            "min_tokens": (told["min_tokens_input"], np.int32),
+            "seed": (parameters["seed_input"], np.uint64),
+            "min_tokens": (parameters["min_tokens_input"], np.int32),
         }
-        self._guided, self._adapters = told.get("guided_decoding") == "true", json.loads(told.get("adapters", "{}"))
-        self._tokens = Tokens(told["tokenizer_dir"])
-        most = int(told["max_running"]), int(told["max_queue_size"])
-        period = int(told["cancellation_check_period_ms"]) / 1000
-        self._requests = Requests(*most, Metrics(args["model_name"]), self._leave, period)
+        self._guided, self._adapters = (
+            parameters.get("guided_decoding") == "true",
+            json.loads(parameters.get("adapters", "{}")),
+        )
+        self._tokens = Tokens(parameters["tokenizer_dir"])
+        most = int(parameters["max_running"]), int(parameters["max_queue_size"])
+        period = int(parameters["cancellation_check_period_ms"]) / 1000
+        self._requests = Requests(*most, Metrics(args["model_name"]), self._on_leave, period)
 
     def execute(self, requests):
-        """A thread per request, for asking another model waits."""
+        """Starts a thread per request, because a call of another model blocks."""
         for request in requests:
             entered = self._requests.enter(request)
             if entered is not None:
@@ -68,43 +71,43 @@ class TritonPythonModel:
 
     def _answer(self, entered):
         try:
-            asked = read(entered.request.inputs())
-            if not self._streams and (asked.streaming or asked.sampling.get("n", 1) > 1):
+            request = read(entered.request.inputs())
+            if not self._streams and (request.streaming or request.sampling.get("n", 1) > 1):
                 raise Mistake("Streaming is only supported in decoupled mode, and more than one sequence as well.")
             sampling = {"max_tokens": MAX_TOKENS, "skip_special_tokens": True, "add_special_tokens": True}
-            sampling |= asked.sampling
-            ids = self._tokens.ids(asked.prompt, sampling["add_special_tokens"])
-            inputs = self._inputs(asked, sampling, ids)
+            sampling |= request.sampling
+            ids = self._tokens.ids(request.prompt, sampling["add_special_tokens"])
+            inputs = self._inputs(request, sampling, ids)
             entered.work = Work(self._engine, self._streams)
-            self._tell(entered, asked, sampling, len(ids), entered.work.responses(inputs))
+            self._tell(entered, request, sampling, len(ids), entered.work.responses(inputs))
         except Left:
             entered.fail("Request cancelled by client", "CANCELLED")
         except Exception as trouble:
             entered.fail(str(trouble) or type(trouble).__name__, _code(trouble))
 
-    def _inputs(self, asked, sampling, ids):
+    def _inputs(self, request, sampling, ids):
         """The tensors of the engine's model; it batches, so each has a first dimension of 1."""
         ends = [] if sampling.get("ignore_eos") else self._tokens.ends
         stops = [*sampling.get("stop_token_ids", []), *ends[1:]]
-        given = {
+        tensors = {
             "input_ids": np.array([ids], np.int32),
-            "input_lengths": _one(len(ids), np.int32),
-            "request_output_len": _one(sampling["max_tokens"], np.int32),
-            "end_id": _one(ends[0] if ends else NO_END, np.int32),
-            "pad_id": _one(ends[0] if ends else 0, np.int32),
+            "input_lengths": _single(len(ids), np.int32),
+            "request_output_len": _single(sampling["max_tokens"], np.int32),
+            "end_id": _single(ends[0] if ends else NO_END, np.int32),
+            "pad_id": _single(ends[0] if ends else 0, np.int32),
             # read along where a stop string may end it
-            "streaming": _one(self._streams and (asked.streaming or bool(asked.stops)), np.bool_),
-            "exclude_input_in_output": _one(True, np.bool_),
+            "streaming": _single(self._streams and (request.streaming or bool(request.stops)), np.bool_),
+            "exclude_input_in_output": _single(True, np.bool_),
         }
         if stops:
-            given["stop_words_list"] = np.array([[stops, range(1, len(stops) + 1)]], np.int32)
-        if asked.logprobs is not None:
-            if asked.logprobs:
+            tensors["stop_words_list"] = np.array([[stops, range(1, len(stops) + 1)]], np.int32)
+        if request.logprobs is not None:
+            if request.logprobs:
                 raise Unsupported("an engine tells each token's own probability; sampling_param_logprobs has to be 0")
-            given["return_log_probs"] = _one(True, np.bool_)
+            tensors["return_log_probs"] = _single(True, np.bool_)
         for name in [name for name in sampling if name not in OURS]:
-            given |= self._sampled(name, sampling[name])
-        return [pb_utils.Tensor(name, array) for name, array in (given | self._extras(asked)).items()]
+            tensors |= self._sampled(name, sampling[name])
+        return [pb_utils.Tensor(name, array) for name, array in (tensors | self._extras(request)).items()]
 
     def _sampled(self, name, value):
         if name == "best_of" and value == 1:
@@ -112,38 +115,38 @@ class TritonPythonModel:
         if name not in self._sampling:
             raise Unsupported(f"an engine of this release takes no {name}")
         theirs, kind = self._sampling[name]
-        return {theirs: _one(value, kind)}
+        return {theirs: _single(value, kind)}
 
-    def _extras(self, asked):
+    def _extras(self, request):
         extras = {}
-        if asked.salt:
+        if request.salt:
             raise Unsupported("an engine of this release takes no cache_salt")
-        if asked.adapter:
-            if asked.adapter not in self._adapters:
+        if request.adapter:
+            if request.adapter not in self._adapters:
                 known = ", ".join(self._adapters) or "none"
-                raise Mistake(f"lora_name {asked.adapter!r} is no adapter of this model; it has: {known}")
-            extras["lora_task_id"] = _one(self._adapters[asked.adapter], np.uint64)
-        if asked.guide:
+                raise Mistake(f"lora_name {request.adapter!r} is no adapter of this model; it has: {known}")
+            extras["lora_task_id"] = _single(self._adapters[request.adapter], np.uint64)
+        if request.guide:
             if not self._guided:
                 raise Unsupported(
                     "guided decoding is off for this model; the inventory turns it on: guided_decoding=True"
                 )
-            field, guide = asked.guide
-            extras["guided_decoding_guide_type"] = _one(GUIDE_TYPES[field].encode(), np.object_)
+            field, guide = request.guide
+            extras["guided_decoding_guide_type"] = _single(GUIDE_TYPES[field].encode(), np.object_)
             if guide is not True:
-                extras["guided_decoding_guide"] = _one(guide.encode(), np.object_)
+                extras["guided_decoding_guide"] = _single(guide.encode(), np.object_)
         return extras
 
-    def _tell(self, entered, asked, sampling, prompt, responses):
+    def _tell(self, entered, request, sampling, prompt, responses):
         count, most = sampling.get("n", 1), sampling["max_tokens"]
-        sequences = [Sequence(number, asked.stops, most, asked.logprobs, asked.echoed) for number in range(count)]
+        sequences = [Sequence(number, request.stops, most, request.logprobs, request.echoed) for number in range(count)]
         ends = sampling.get("stop_token_ids", []), bool(sampling.get("ignore_eos")), sampling["skip_special_tokens"]
         growing = [Growing(self._tokens, most, *ends) for _ in range(count)]
         whole = {}
 
-        def told(numbers, is_last):
+        def events_of(numbers, is_last):
             events = [event for number in numbers if (event := sequences[number].tell(growing[number], is_last))]
-            if asked.streaming:
+            if request.streaming:
                 return events
             for event in events:
                 whole[event.sequence] = whole[event.sequence].and_then(event) if event.sequence in whole else event
@@ -152,38 +155,38 @@ class TritonPythonModel:
         for tensors in responses:
             number = int(tensors["sequence_index"].reshape(-1)[0]) if "sequence_index" in tensors else 0
             ids = tensors["output_ids"].reshape(-1)[: int(tensors["sequence_length"].reshape(-1)[0])].tolist()
-            logprobs = tensors["output_log_probs"].reshape(-1)[-len(ids) :].tolist() if asked.logprobs == 0 else []
+            logprobs = tensors["output_log_probs"].reshape(-1)[-len(ids) :].tolist() if request.logprobs == 0 else []
             growing[number].add(ids, logprobs)
-            events = told([number], is_last=False)
+            events = events_of([number], is_last=False)
             if events:
-                entered.say(asked, events, False, prompt, -1)
+                entered.say(request, events, False, prompt, -1)
             if all(sequence.is_finished for sequence in sequences):
                 entered.work.stop()  # a stop string may have ended it, of which the engine knows nothing
-        for one in growing:
-            one.end()
-        events = told(range(count), is_last=True)
-        entered.say(asked, events if asked.streaming else [whole[n] for n in sorted(whole)], True, prompt, -1)
+        for sequence in growing:
+            sequence.end()
+        events = events_of(range(count), is_last=True)
+        entered.say(request, events if request.streaming else [whole[n] for n in sorted(whole)], True, prompt, -1)
 
-    def _leave(self, entered):
-        """From the thread that asks who has left; again and again until the request has ended."""
+    def _on_leave(self, entered):
+        """Called by the thread that looks for clients that left, repeatedly until the request has ended."""
         if entered.work is not None:
             entered.work.has_left = True
             entered.work.stop()
 
     def finalize(self):
-        """What is on its way is sent."""
+        """Sends the answers that are on their way."""
         self._requests.end()
 
 
 class Work:
-    """One request to the engine's model, under an id that nobody can guess."""
+    """A request to the engine's model, under an id that nobody can guess."""
 
     def __init__(self, engine, streams):
         self._engine, self._streams, self._identity = engine, streams, secrets.token_hex(16)
         self._lock, self._is_stopped, self.has_left = threading.Lock(), False, False
 
     def responses(self, inputs):
-        """The tensors of each response by name. Raises `Left`, or `EngineError` with what the engine's model said."""
+        """The tensors of each response by name. Raises `Left`, or `EngineError` with the engine's message."""
         names = ["output_ids", "sequence_length", "sequence_index"]
         names += ["output_log_probs"] if "return_log_probs" in [tensor.name() for tensor in inputs] else []
         for response in self._ask(names, inputs):
@@ -198,7 +201,7 @@ class Work:
             raise Left
 
     def stop(self):
-        """The engine's work on it ends; from any thread, and more than once."""
+        """Ends the engine's work on the request; may be called from any thread, and more than once."""
         with self._lock:
             if self._is_stopped:
                 return
@@ -206,14 +209,14 @@ class Work:
         # a request to the engine's model always has the first three
         tensors = {"input_ids": [[0]], "input_lengths": [[1]], "request_output_len": [[1]]}
         inputs = [pb_utils.Tensor(name, np.array(value, np.int32)) for name, value in tensors.items()]
-        for _ in self._ask(["output_ids"], [*inputs, pb_utils.Tensor("stop", _one(True, np.bool_))]):
+        for _ in self._ask(["output_ids"], [*inputs, pb_utils.Tensor("stop", _single(True, np.bool_))]):
             pass
 
     def _ask(self, names, inputs):
-        asked = pb_utils.InferenceRequest(
+        request = pb_utils.InferenceRequest(
             model_name=self._engine, request_id=self._identity, requested_output_names=names, inputs=inputs
         )
-        return asked.exec(decoupled=True) if self._streams else [asked.exec()]
+        return request.exec(decoupled=True) if self._streams else [request.exec()]
 
 
 class Left(Exception):
@@ -221,15 +224,15 @@ class Left(Exception):
 
 
 class EngineError(Exception):
-    """What the engine's model answered instead of tokens."""
+    """The engine's model answered with an error instead of tokens."""
 
 
-def _one(value, kind):
+def _single(value, kind):
     return np.array([[value]], kind)
 
 
 def _code(trouble):
-    """The engine's model gives its errors no code; those of a request begin as below."""
+    """Triton's code for an error. The engine's model gives no code; errors of a request begin as below."""
     if isinstance(trouble, Unsupported):
         return "UNSUPPORTED"
     theirs = isinstance(trouble, Mistake) or "Encountered an error when fetching new request" in str(trouble)

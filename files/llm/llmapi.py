@@ -30,9 +30,9 @@ import sys
 
 import triton_python_backend_utils as pb_utils
 
-from llm.asked import Mistake, Unsupported, read
+from llm.events import Sequence
+from llm.inputs import Mistake, Unsupported, read
 from llm.requests import Metrics, Requests
-from llm.said import Sequence
 
 IMAGE_MODEL = os.environ.get("ENGINEHOUSE_LLMAPI", "/app/all_models/llmapi/tensorrt_llm/1")
 RELEASE_PACKAGES = os.path.join(os.environ.get("ENGINEHOUSE_RELEASE", "/nonexistent"), "python")
@@ -63,21 +63,21 @@ class TritonPythonModel(_module.TritonPythonModel):
     """The image's engine behind a bound, a contract and a watch on who leaves."""
 
     def initialize(self, args):
-        """The bound is read before the minutes of loading begin."""
+        """Reads the limits before loading begins, which takes minutes."""
         configuration = json.loads(args["model_config"])
-        told = {key: value["string_value"] for key, value in configuration["parameters"].items()}
+        parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
         self._streams = configuration.get("model_transaction_policy", {}).get("decoupled", False)
-        self._guided = told.get("guided_decoding") == "true"
-        self._adapters = json.loads(told.get("adapters", "{}"))
-        most = int(told["max_running"]), int(told["max_queue_size"])
+        self._guided = parameters.get("guided_decoding") == "true"
+        self._adapters = json.loads(parameters.get("adapters", "{}"))
+        most = int(parameters["max_running"]), int(parameters["max_queue_size"])
         super().initialize(args)
         self._require()
-        period = int(told.get("cancellation_check_period_ms", CHECK_MILLISECONDS)) / 1000
-        metrics = Metrics(args["model_name"], int(told.get("cache_tokens", 0)))
-        self._requests = Requests(*most, metrics, self._leave, period)
+        period = int(parameters.get("cancellation_check_period_ms", CHECK_MILLISECONDS)) / 1000
+        metrics = Metrics(args["model_name"], int(parameters.get("cache_tokens", 0)))
+        self._requests = Requests(*most, metrics, self._on_leave, period)
 
     def _require(self):
-        """What is used of the image's model and of TensorRT-LLM is there, in the form it is used in."""
+        """Checks that the image's model and TensorRT-LLM have everything that is used here, in the form used."""
         missing = [name for name in NEEDED if not hasattr(self, name)]
         if missing:
             raise pb_utils.TritonModelException(
@@ -86,7 +86,7 @@ class TritonPythonModel(_module.TritonPythonModel):
             )
         parameters = inspect.signature(self._llm_engine.generate_async).parameters
         # a decorator may hide the names; then TensorRT-LLM itself refuses what it does not know
-        hidden = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        hidden = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         self._takes = frozenset(parameters) | (frozenset(KEYWORDS) if hidden else frozenset())
         for name in ("sampling_params", "streaming"):
             if name not in self._takes:
@@ -98,21 +98,21 @@ class TritonPythonModel(_module.TritonPythonModel):
         self._sampling, self._fields = SamplingParams, {field.name for field in dataclasses.fields(SamplingParams)}
 
     def execute(self, requests):
-        """Triton calls this from one thread, so nobody enters between the look and the entering."""
+        """Triton calls this from one thread, so no request enters between the check for room and the entering."""
         for request in requests:
             entered = self._requests.enter(request)
             if entered is not None:
                 asyncio.run_coroutine_threadsafe(self._answer(entered), self._event_loop)
 
     async def _answer(self, entered):
-        """One request, to its last response; in the event loop of the image's model."""
+        """Answers a request to its last response; in the event loop of the image's model."""
         self._ongoing_request_count += 1
         entered.task, result = asyncio.current_task(), None
         try:
-            asked = read(entered.request.inputs())
-            result = self._generate(asked)
+            request = read(entered.request.inputs())
+            result = self._generate(request)
             entered.tokens = len(result.prompt_token_ids)
-            await self._tell(entered, asked, result)
+            await self._tell(entered, request, result)
         except asyncio.CancelledError:
             if result is not None:
                 result.abort()
@@ -122,31 +122,31 @@ class TritonPythonModel(_module.TritonPythonModel):
         finally:
             self._ongoing_request_count -= 1
 
-    def _generate(self, asked):
-        """TensorRT-LLM works on it from now on."""
-        if not self._streams and (asked.streaming or asked.sampling.get("n", 1) > 1):
+    def _generate(self, request):
+        """Hands the request to TensorRT-LLM."""
+        if not self._streams and (request.streaming or request.sampling.get("n", 1) > 1):
             raise Mistake("Streaming is only supported in decoupled mode, and more than one sequence as well.")
-        if asked.streaming and asked.sampling.get("best_of", 1) > asked.sampling.get("n", 1):
+        if request.streaming and request.sampling.get("best_of", 1) > request.sampling.get("n", 1):
             raise Mistake("the best of several sequences are known at the end: best_of above n does not stream")
         # a stop string is found by reading along, or the engine would go on to max_tokens
-        streaming = asked.streaming or bool(asked.stops)
-        named = {"streaming": streaming, "sampling_params": self._sampling_params(asked)}
-        if asked.adapter:
-            named["lora_request"] = self._adapter(asked.adapter)
-        if asked.salt:
-            named["cache_salt"] = asked.salt
+        streaming = request.streaming or bool(request.stops)
+        named = {"streaming": streaming, "sampling_params": self._sampling_params(request)}
+        if request.adapter:
+            named["lora_request"] = self._adapter(request.adapter)
+        if request.salt:
+            named["cache_salt"] = request.salt
         self._refuse_unknown("generate_async", [name for name in named if name not in self._takes])
-        return self._llm_engine.generate_async(asked.prompt, **named)
+        return self._llm_engine.generate_async(request.prompt, **named)
 
-    def _sampling_params(self, asked):
-        ignored = [name for name, none in IGNORED.items() if asked.sampling.get(name, none) != none]
+    def _sampling_params(self, request):
+        ignored = [name for name, none in IGNORED.items() if request.sampling.get(name, none) != none]
         if ignored and tuple(int(part) for part in self._version.split(".")[:2]) < HONOURED_SINCE:
             raise Unsupported(f"the sampler of TensorRT-LLM {self._version} ignores {', '.join(ignored)}")
-        fields = {**asked.sampling, "exclude_input_from_output": True}
-        if asked.logprobs is not None:
-            fields["logprobs"] = max(1, asked.logprobs)
-        if asked.guide:
-            fields["guided_decoding"] = self._guide(*asked.guide)
+        fields = {**request.sampling, "exclude_input_from_output": True}
+        if request.logprobs is not None:
+            fields["logprobs"] = max(1, request.logprobs)
+        if request.guide:
+            fields["guided_decoding"] = self._guide(*request.guide)
         self._refuse_unknown("SamplingParams", [name for name in fields if name not in self._fields])
         return self._sampling(**fields)
 
@@ -171,36 +171,38 @@ class TritonPythonModel(_module.TritonPythonModel):
         if names:
             raise Unsupported(f"TensorRT-LLM's {what} of this release has no {', '.join(names)}")
 
-    async def _tell(self, entered, asked, result):
-        most = asked.sampling.get("max_tokens", self._sampling().max_tokens)
-        count = asked.sampling.get("n", 1)
-        sequences = [Sequence(number, asked.stops, most, asked.logprobs, asked.echoed) for number in range(count)]
+    async def _tell(self, entered, request, result):
+        most = request.sampling.get("max_tokens", self._sampling().max_tokens)
+        count = request.sampling.get("n", 1)
+        sequences = [Sequence(number, request.stops, most, request.logprobs, request.echoed) for number in range(count)]
         whole = {}
         async for output in result:
             is_over = output.finished
-            entered.tokens = len(result.prompt_token_ids) + sum(len(said.token_ids) for said in output.outputs)
+            entered.tokens = len(result.prompt_token_ids) + sum(
+                len(completion.token_ids) for completion in output.outputs
+            )
             pairs = zip(sequences, output.outputs, strict=True)
-            events = [event for sequence, said in pairs if (event := sequence.tell(said, is_over))]
+            events = [event for sequence, completion in pairs if (event := sequence.tell(completion, is_over))]
             if any(event.finish_reason == "cancelled" for event in events):
                 raise RuntimeError("TensorRT-LLM gave the request up")
             if not is_over and all(sequence.is_finished for sequence in sequences):
                 is_over = True
                 result.abort()  # a stop string was found; the engine knows nothing of it
-            if not asked.streaming:
+            if not request.streaming:
                 for event in events:
                     whole[event.sequence] = whole[event.sequence].and_then(event) if event.sequence in whole else event
                 events = [whole[number] for number in sorted(whole)] if is_over else []
-            entered.say(asked, events, is_over, len(result.prompt_token_ids), getattr(result, "cached_tokens", -1))
+            entered.say(request, events, is_over, len(result.prompt_token_ids), getattr(result, "cached_tokens", -1))
             if is_over:
                 return
         raise RuntimeError("TensorRT-LLM ended the request without a last output")
 
-    def _leave(self, entered):
-        """From another thread: whoever sent it has left."""
+    def _on_leave(self, entered):
+        """Called by another thread when the request's client has left."""
         self._event_loop.call_soon_threadsafe(entered.cancel)
 
     def finalize(self):
-        """The engine first: it waits for the requests in work, and those for their senders.
+        """Ends the engine first: it waits for the requests under way, and those wait for their senders.
 
         One that was let in a moment ago has to have begun, or the engine's loop would end without it, unanswered.
         """
@@ -211,7 +213,7 @@ class TritonPythonModel(_module.TritonPythonModel):
 
 
 def _code(trouble):
-    """TensorRT-LLM raises ValueError and its own RequestError for what a request should not have asked."""
+    """Triton's code for an error; TensorRT-LLM raises ValueError and its own RequestError for a wrong request."""
     if isinstance(trouble, Unsupported):
         return "UNSUPPORTED"
     is_theirs = isinstance(trouble, (Mistake, ValueError)) or type(trouble).__name__ == "RequestError"

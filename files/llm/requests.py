@@ -1,6 +1,6 @@
-"""The requests that are unanswered: how many there may be, who has left, and what is sent to them.
+"""The unanswered requests: their number, clients that left, and the responses on their way.
 
-Three threads meet here. Triton's takes requests in; the engine's event loop says what is told to each; one of ours
+Three threads meet here. Triton's takes requests in; the engine's event loop hands their events over; one of ours
 sends it, because sending waits for Triton, and another asks now and then which clients have left, which waits too.
 """
 
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from llm.asked import Asked
-from llm.said import Event
+from llm.events import Event
+from llm.inputs import LlmRequest
 
 TORN = ("A part of this answer could not be sent, so it ends here; ask again", "UNAVAILABLE")
-"""What a client reads instead of the rest: an answer with a hole must not look whole."""
+"""The error that a client reads instead of the rest: an incomplete answer must not look complete."""
 
 
 class Metrics:
@@ -60,7 +60,7 @@ class Metrics:
                 self._cache = share.Metric(labels={"model": model})
 
     def add_answer(self, is_last: bool) -> None:
-        """Another one, or a part; errors are none. Each update crosses to the server, so parts are told once a second.
+        """Counts an answer, or a part of one; errors do not count. Each update crosses to the server, so one a second.
 
         Only the thread that sends calls this.
         """
@@ -69,23 +69,23 @@ class Metrics:
         if self._answers is None or (now < self._due and not is_last):
             return
         count, self._unsaid, self._due = self._unsaid, 0, now + 1
-        _told(self._answers.increment, count)
+        _update(self._answers.increment, count)
 
     def set_running(self, count: int) -> None:
-        """Told when it has changed; only the thread that watches calls this."""
+        """Updates the gauge if the number has changed; only the thread that watches calls this."""
         if self._work is not None and count != self._running:
             self._running = count
-            _told(self._work.set, count)
+            _update(self._work.set, count)
 
     def set_held(self, tokens: int) -> None:
-        """Told when it has changed, once a second; only the thread that watches calls this."""
+        """Updates the gauge if the number has changed, once a second; only the thread that watches calls this."""
         now = time.monotonic()
         if self._cache is not None and tokens != self._held and now >= self._held_due:
             self._held, self._held_due = tokens, now + 1
-            _told(self._cache.set, round(tokens / self._cache_tokens, 4))
+            _update(self._cache.set, round(tokens / self._cache_tokens, 4))
 
 
-def _told(tell: Any, value: float) -> None:
+def _update(tell: Any, value: float) -> None:
     try:
         tell(value)
     except Exception as trouble:  # no reason to keep an answer from a client
@@ -106,25 +106,25 @@ class Entered:
         self.lock, self.is_over, self.is_torn = threading.Lock(), False, False
         self._outbox, self._closed = outbox, False
 
-    def say(self, asked: Asked, events: list[Event], is_over: bool, prompt: int, cached: int) -> None:
-        """The events are on their way; with `is_over` nothing comes after them."""
+    def say(self, request: LlmRequest, events: list[Event], is_over: bool, prompt: int, cached: int) -> None:
+        """Queues the events to be sent; with `is_over` they are the last ones."""
         if self._closed:
             return
         self._closed = is_over
         for number, event in enumerate(events, start=1):
-            tensors = (asked, event, prompt, cached)
+            tensors = (request, event, prompt, cached)
             self._outbox.put((self, tensors, None, is_over and number == len(events)))
         if is_over and not events:
             self._outbox.put((self, None, None, True))
 
     def fail(self, message: str, code: str) -> None:
-        """The error is on its way, and ends the request."""
+        """Queues the error to be sent; it ends the request."""
         if not self._closed:
             self._closed = True
             self._outbox.put((self, None, (message, code), True))
 
     def cancel(self) -> None:
-        """Its coroutine ends with CancelledError; called in the event loop."""
+        """Ends the request's coroutine with CancelledError; called in the event loop."""
         if self.task is not None:
             self.task.cancel()
 
@@ -138,10 +138,10 @@ class Entered:
 
 
 class Requests:
-    """Those that run and wait, at most `running` + `waiting`; `leave(entered)` is called for one whose client left."""
+    """The requests that run and wait, at most `running` + `waiting`; calls `on_leave(entered)` if a client left."""
 
-    def __init__(self, running: int, waiting: int, metrics: Metrics, leave: Any, period_seconds: float) -> None:
-        self._running, self._waiting, self._metrics, self._leave = running, waiting, metrics, leave
+    def __init__(self, running: int, waiting: int, metrics: Metrics, on_leave: Any, period_seconds: float) -> None:
+        self._running, self._waiting, self._metrics, self._on_leave = running, waiting, metrics, on_leave
         self._taken: set[Entered] = set()
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._period, self._ends = period_seconds, threading.Event()
@@ -159,7 +159,7 @@ class Requests:
         return entered
 
     def end(self) -> None:
-        """What is on its way is sent; both threads have ended."""
+        """Sends the responses on their way, and waits for both threads to end."""
         self._ends.set()
         self._outbox.put(None)
         for thread in self._threads:
@@ -177,19 +177,19 @@ class Requests:
 
     def _send(self) -> None:
         while (item := self._outbox.get()) is not None:
-            entered, said, error, is_last = item
+            entered, tensors, error, is_last = item
             if entered.is_torn:
                 if not is_last:
                     continue
-                said, error = None, TORN
+                tensors, error = None, TORN
             try:
-                response = _error(*error) if error else _response(*said) if said else None
+                response = _error(*error) if error else _response(*tensors) if tensors else None
                 self._deliver(entered, response, is_last)
             except Exception as trouble:
                 pb_utils.Logger.log_error(f"an answer could not be sent: {trouble}")
                 entered.is_torn = True
                 continue
-            if said:  # and on its way: one that cannot be sent is no sign of life
+            if tensors:  # and on its way: one that cannot be sent is no sign of life
                 self._metrics.add_answer(is_last)
 
     def _deliver(self, entered: Entered, response: Any, is_last: bool) -> None:
@@ -207,7 +207,7 @@ class Requests:
             for entered in list(self._taken):
                 try:
                     if entered.has_left():
-                        self._leave(entered)
+                        self._on_leave(entered)
                 except Exception as trouble:  # the others are asked all the same
                     pb_utils.Logger.log_error(f"a client could not be asked after: {trouble}")
             taken = list(self._taken)
@@ -220,28 +220,28 @@ def _flags(is_last: bool) -> int:
 
 
 def _error(message: str, code: str) -> Any:
-    """Older Tritons lack some codes; theirs is INTERNAL then."""
+    """The response with this error; INTERNAL replaces a code that an older Triton lacks."""
     known = getattr(pb_utils.TritonError, code, None)
     error = pb_utils.TritonError(message) if known is None else pb_utils.TritonError(message, known)
     return pb_utils.InferenceResponse(output_tensors=[], error=error)
 
 
-def _response(asked: Asked, event: Event, prompt: int, cached: int) -> Any:
+def _response(request: LlmRequest, event: Event, prompt: int, cached: int) -> Any:
     """The tensors of deploy/models/llm_contract.py that this request wants."""
     tensors = {"text_output": _strings(event.text), "sequence_index": _numbers([event.sequence])}
-    if "token_ids" in asked.wants:
+    if "token_ids" in request.wants:
         tensors["token_ids"] = _numbers(event.ids)
-    if "finish_reason" in asked.wants:
+    if "finish_reason" in request.wants:
         tensors["finish_reason"] = _strings(event.finish_reason)
-    if "stop_reason" in asked.wants:
+    if "stop_reason" in request.wants:
         tensors["stop_reason"] = _strings(event.stop_reason)
-    if "counts" in asked.wants and event.finish_reason:
+    if "counts" in request.wants and event.finish_reason:
         counts = {"num_input_tokens": prompt, "num_output_tokens": event.generated, "num_cached_tokens": cached}
         tensors |= {name: _numbers([count]) for name, count in counts.items()}
-    if "cumulative_logprob" in asked.wants and event.finish_reason:
+    if "cumulative_logprob" in request.wants and event.finish_reason:
         tensors["cumulative_logprob"] = np.array([event.cumulative_logprob], np.float32)
-    if asked.logprobs is not None:
-        tensors |= _probabilities(event, asked.logprobs)
+    if request.logprobs is not None:
+        tensors |= _probabilities(event, request.logprobs)
     return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in tensors.items()])
 
 

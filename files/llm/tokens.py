@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from llm.asked import Mistake
-from llm.said import UNFINISHED
+from llm.events import UNFINISHED
+from llm.inputs import Mistake
 
 
 class Tokens:
@@ -22,7 +22,7 @@ class Tokens:
         self.ends = _ends(Path(folder), self._tokenizer)
 
     def ids(self, prompt: str | list[int], add_special_tokens: bool) -> list[int]:
-        """The prompt's tokens; given ones as they are. Raises `Mistake`."""
+        """The prompt's tokens; a prompt of token ids is returned as it is. Raises `Mistake`."""
         if isinstance(prompt, str):
             ids = list(self._tokenizer.encode(prompt, add_special_tokens=add_special_tokens).ids)
             if not ids:
@@ -34,12 +34,12 @@ class Tokens:
         return prompt
 
     def text(self, ids: list[int], skip_special_tokens: bool) -> str:
-        """What the tokens spell."""
+        """The text of the tokens."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=skip_special_tokens))
 
 
 class Growing:
-    """One sequence of an engine: what TensorRT-LLM's own LLM class tells of one (CompletionOutput)."""
+    """A sequence of an engine, with the attributes of TensorRT-LLM's CompletionOutput."""
 
     def __init__(self, tokens: Tokens, most: int, stop_ids: list[int], ignores_ends: bool, skips: bool) -> None:
         self._tokens, self._most, self._stop_ids, self._skips = tokens, most, stop_ids, skips
@@ -49,7 +49,7 @@ class Growing:
         self.cumulative_logprob, self.finish_reason, self.stop_reason = 0.0, None, None
 
     def add(self, ids: list[int], logprobs: list[float]) -> None:
-        """New tokens. The engine does not say why it ends, so what it ends with is looked at here."""
+        """Adds new tokens. The engine does not say why it ends, so the last token decides here."""
         self.token_ids += ids
         self.logprobs += logprobs
         self.cumulative_logprob += sum(logprobs)
@@ -64,12 +64,12 @@ class Growing:
         self._spell()
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """Ends the sequence: no tokens follow."""
         self.finish_reason = self.finish_reason or "stop"
         self._spell()
 
     def _spell(self) -> None:
-        """A token's text may depend on the tokens before it, so those are spelled once more."""
+        """Adds the text of new tokens; it may depend on the tokens before, so those are decoded once more."""
         before = self._tokens.text(self.token_ids[self._start : self._read], self._skips)
         now = self._tokens.text(self.token_ids[self._start :], self._skips)
         if len(now) > len(before) and (self.finish_reason or not now.endswith(UNFINISHED)):
@@ -80,12 +80,12 @@ class Growing:
 def _ends(folder: Path, tokenizer: Tokenizer) -> list[int]:
     for name in ("generation_config.json", "config.json"):
         if (folder / name).is_file():
-            told = json.loads((folder / name).read_text()).get("eos_token_id")
-            if told is not None:
-                return list(told) if isinstance(told, list) else [told]
+            declared = json.loads((folder / name).read_text()).get("eos_token_id")
+            if declared is not None:
+                return list(declared) if isinstance(declared, list) else [declared]
     if (folder / "tokenizer_config.json").is_file():
-        told = json.loads((folder / "tokenizer_config.json").read_text()).get("eos_token")
-        word = told.get("content") if isinstance(told, dict) else told
+        declared = json.loads((folder / "tokenizer_config.json").read_text()).get("eos_token")
+        word = declared.get("content") if isinstance(declared, dict) else declared
         token = tokenizer.token_to_id(word) if word else None
         if token is not None:
             return [token]

@@ -32,7 +32,7 @@ TIMES = re.compile(
     "(REQUEST|QUEUE)_START|COMPUTE_(START|INPUT_END|OUTPUT_START|END)|REQUEST_END|INFER_RESPONSE_COMPLETE"
     "|(GRPC_(WAITREAD|SEND)|HTTP_(RECV|SEND)|CACHE_HIT_LOOKUP)_(START|END)"
 )
-"""What Triton calls the moments of a request."""
+"""Triton's names for the moments of a request."""
 
 
 def lines(body: bytes) -> Iterator[str]:
@@ -43,14 +43,14 @@ def lines(body: bytes) -> Iterator[str]:
     for resource in json.loads(body)["resourceSpans"]:
         for scope in resource["scopeSpans"]:
             for span in scope["spans"]:
-                yield json.dumps(told(span), separators=(",", ":"))
+                yield json.dumps(kept(span), separators=(",", ":"))
 
 
-def told(span: dict[str, Any]) -> dict[str, object]:
-    """What may be known of a span; what does not look as it should is left out."""
-    about = {each["key"]: each["value"] for each in span.get("attributes", ())}
+def kept(span: dict[str, Any]) -> dict[str, object]:
+    """The fields of a span that may be known; a value of an unexpected form is left out."""
+    about = {entry["key"]: entry["value"] for entry in span.get("attributes", ())}
     start = int(span["startTimeUnixNano"])
-    found = {
+    fields = {
         "span": matched(NAME, span["name"]),
         "request": matched(IDENTITY, span["traceId"]),
         "id": matched(IDENTITY, span["spanId"]),
@@ -61,12 +61,12 @@ def told(span: dict[str, Any]) -> dict[str, object]:
         "version": int(about.get("triton.model_version", {}).get("intValue", 0)),
         "asked": matched(IDENTITY, about.get("triton.request_id", {}).get("stringValue")),
         "at": {
-            each["name"]: int(each["timeUnixNano"]) - start
-            for each in span.get("events", ())
-            if matched(TIMES, each["name"])
+            entry["name"]: int(entry["timeUnixNano"]) - start
+            for entry in span.get("events", ())
+            if matched(TIMES, entry["name"])
         },
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def matched(pattern: re.Pattern[str], text: object) -> str:
@@ -80,7 +80,7 @@ class Receiver(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """The spans of the body are told."""
+        """Prints the spans of the body."""
         length = int(self.headers.get("Content-Length") or 0)
         status, self.close_connection = 400, length > MOST_BYTES
         if length <= MOST_BYTES:
@@ -93,11 +93,11 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *words: object) -> None:
-        """Nothing is logged of an export."""
+        """Logs nothing."""
 
 
 def main(words: list[str]) -> int:
-    """Serves for ever, at another port than Triton's own choice where one is given."""
+    """Serves for ever, on the port in `words`, else on Triton's default."""
     with ThreadingHTTPServer(("127.0.0.1", int((words or [str(PORT)])[0])), Receiver) as server:
         server.serve_forever()
     return 0

@@ -48,7 +48,7 @@ class ForeignDriver(Fault):
 
 
 class EditedDaemon(Fault):
-    """Somebody's own keys come in, and one of ours goes."""
+    """Adds foreign keys to daemon.json, and removes one of ours."""
 
     name = "edited-daemon-json"
     summary = "daemon.json was edited by hand: foreign keys in, ours out"

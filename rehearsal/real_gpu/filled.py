@@ -72,7 +72,7 @@ def look(deployed: Deployed, seen: Generation) -> card.Sample:
 def loaded(
     deployed: Deployed, kind: str, reading: Reading, before: Mapping[str, float], after: Mapping[str, float]
 ) -> dict[str, Any]:
-    """How an encoder was loaded: documents answered, and the mean share of its budget that a pass had."""
+    """The load of an encoder: documents answered, and the mean share of its budget that a pass had."""
     model = deployed.model(kind)
     counts = {}
     for name in ("passes", "tokens"):

@@ -24,11 +24,11 @@ def deploy(results: StepResults) -> None:
 def deploy_as(layout: str, results: StepResults, name: str) -> None:
     """The servers of this layout (inventory.py) answer; the log is NAME.log."""
     tell(layout=layout)
-    run = _pyinfra("deploy.py", name)
+    run = run_pyinfra("deploy.py", name)
     results["seconds"] = round(run.seconds, 1)
     results["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
     results["totals"] = run.totals
-    _require_good(run)
+    require_good(run)
     results["units"] = _unit_seconds()
     servers = ("main",) if layout != "one_per_gpu" else tuple(f"main-{gpu}" for gpu in range(settings()["gpus"]))
     loads = {server: _loads(server) for server in servers}
@@ -36,11 +36,11 @@ def deploy_as(layout: str, results: StepResults, name: str) -> None:
     results["memory"] = card()
 
 
-def deploy_again(results: StepResults) -> None:
-    """A second run changes nothing."""
-    run = _pyinfra("deploy.py", "deploy-again")
+def deploy_again(results: StepResults, name: str = "deploy-again") -> None:
+    """A second run changes nothing; the log is NAME.log."""
+    run = run_pyinfra("deploy.py", name)
     results["seconds"], results["totals"], results["silent"] = round(run.seconds, 1), run.totals, run.is_silent
-    _require_good(run)
+    require_good(run)
     if not run.is_silent:
         raise RehearsalRefused("the second run changed something")
 
@@ -85,13 +85,13 @@ def forward(results: StepResults) -> None:
 
 
 def _swapped(results: StepResults, verb: str, name: str) -> None:
-    before = _release()
-    run = _pyinfra(verb, name)
-    results["seconds"], results["from"], results["to"] = round(run.seconds, 1), before, _release()
+    before = release()
+    run = run_pyinfra(verb, name)
+    results["seconds"], results["from"], results["to"] = round(run.seconds, 1), before, release()
     results["models"], results["stages"] = _loads(), {key: round(value, 1) for key, value in run.stages.items()}
     results["swap"] = json.loads(machine().run("tail -n 1 /var/lib/enginehouse/history.jsonl").stdout)
     results["memory"] = card()
-    _require_good(run)
+    require_good(run)
     if results["to"] == before:
         raise RehearsalRefused(f"{before} serves as before")
     results["answers"] = _ask()
@@ -159,12 +159,12 @@ def wrong_metrics(lines: list[str], seen: dict[str, str]) -> list[str]:
 
 def remove(results: StepResults) -> None:
     """Removes the deploy; the GPU is free afterwards."""
-    run = _pyinfra("remove.py", "remove", "--data", "remove=yes")
+    run = run_pyinfra("remove.py", "remove", "--data", "remove=yes")
     results["seconds"], results["totals"] = round(run.seconds, 1), run.totals
     ours = "/var/lib/enginehouse /etc/enginehouse /usr/local/lib/enginehouse /etc/systemd/system/triton@.service"
     results["left"] = machine().run(f"ls -d {ours} 2>/dev/null", check=False).stdout.split()
     results["memory"] = card()
-    _require_good(run)
+    require_good(run)
 
 
 def untouched(results: StepResults) -> None:
@@ -175,17 +175,20 @@ def untouched(results: StepResults) -> None:
     results["passed"] = bool(logs) and not results["touching"]
 
 
-def _pyinfra(verb: str, name: str, *more: str) -> Run:
+def run_pyinfra(verb: str, name: str, *more: str) -> Run:
+    """Types the verb; the log is NAME.log."""
     REPORT.mkdir(parents=True, exist_ok=True)
     return pyinfra(INVENTORY, verb, "-y", *more, log=REPORT / f"{name}.log", tell=False)
 
 
-def _require_good(run: Run) -> None:
+def require_good(run: Run) -> None:
+    """Raises: RehearsalRefused with the end of what a run that failed said."""
     if run.code:
         raise RehearsalRefused("\n".join(run.output.splitlines()[-60:]))
 
 
-def _release() -> str:
+def release() -> str:
+    """The release that serves."""
     return machine().run("basename $(readlink /var/lib/enginehouse/servers/main/current)").stdout.strip()
 
 
@@ -203,7 +206,7 @@ def _wait(is_so: Callable[[], bool]) -> None:
 
 
 def _ask() -> list[str]:
-    """Which models answered what, asked as an operator would (`enginehouse ask`)."""
+    """Answers of the models, asked as an operator would (`enginehouse ask`)."""
     ran = subprocess.run(
         [sys.executable, "-m", "deploy", "ask", INVENTORY], cwd=REPOSITORY, text=True, capture_output=True
     )

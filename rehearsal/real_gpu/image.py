@@ -1,8 +1,9 @@
 """The serving image, made of the root of the machine it will run on: its Python, its torch, its compiler.
 
-Four layers: the machine's own packages with what they depend on, the Python packages that serving imports, the real
-Triton with the numpy its stub was built for, and the stand-ins of TensorRT-LLM with a real network behind them. Nothing
-is installed or downloaded; what lies on that machine is copied.
+Its layers: the machine's own packages with what they depend on, the Python packages that serving imports, the real
+Triton with the numpy its stub was built for, and the stand-ins of TensorRT-LLM with a real network behind them. Where
+vLLM has travelled, its packages lie in a folder of their own, and `vllm` is the real program. Nothing is installed or
+downloaded; what lies on that machine is copied.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from rehearsal.places import RehearsalRefused
 
 DISTRIBUTIONS = ("torch", "triton", "transformers", "tokenizers", "safetensors", "pyyaml")
 """What is imported in the container; what they require comes along, but for numpy."""
-SYSTEM = ("python3", "gcc", "libc6-dev", "ca-certificates", "curl", "bash", "zlib1g", "libstdc++6", "libgomp1")
+SYSTEM = ("python3", "gcc", "g++", "libc6-dev", "ca-certificates", "curl", "bash", "zlib1g", "libstdc++6", "libgomp1")
 """Debian's and Ubuntu's names; the compiler is for kernels that are compiled at a model's load."""
 MERGED = ("bin", "sbin", "lib", "lib64")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -51,12 +52,56 @@ print(json.dumps({"python": "%d.%d" % sys.version_info[:2], "site": site, "files
                   "versions": {name: answer.version for name, answer in names.items()}}))
 """
 
+VLLM_HOME = "/opt/vllm"
+PROGRAMS = "usr/local/sbin"
+"""Before the folder of the stand-ins in the image's PATH."""
+VLLM = f"""#!/bin/sh
+# vLLM's own program, with its packages before the image's; the sampler of FlashInfer wants a compiler for CUDA.
+export PYTHONPATH={VLLM_HOME} VLLM_USE_FLASHINFER_SAMPLER=0
+exec /usr/bin/python3 {VLLM_HOME}/bin/vllm "$@"
+"""
+ASK_BESIDE = """
+import importlib.metadata as m, json, re, sys, sysconfig
+def name_of(text):
+    return re.sub(r"[-_.]+", "-", text).lower()
+def required(dist, extras):
+    for line in dist.requires or ():
+        wanted = re.search(r"extra == .([\\w.-]+).", line)
+        if wanted is None or wanted[1] in extras:
+            yield line
+here, known = sysconfig.get_path("purelib"), {}
+for dist in m.distributions(path=[here]):
+    known.setdefault(name_of(dist.name), dist)
+travelled = {name_of(dist.name): dist for dist in m.distributions(path=[sys.argv[1]])}
+def closed(left, answer):
+    while left:
+        match = re.match(r"([\\w.-]+)(?:\\[([\\w, .-]+)\\])?", left.pop())
+        name, extras = name_of(match[1]), re.split(r"[ ,]+", match[2] or "")
+        dist = travelled.get(name) or known.get(name)
+        if dist is None or (name, match[2]) in answer:
+            continue
+        answer[name, match[2]] = dist
+        left += required(dist, extras)
+    return answer
+wanted = {name: dist for (name, _), dist in closed(list(travelled), {}).items()}
+more = {name: dist for name, dist in wanted.items() if name not in travelled and name not in sys.argv[2:]}
+files = [str(path) for dist in more.values() for path in dist.files or () if not str(path).startswith("..")]
+print(json.dumps({"site": here, "files": files, "versions": {name: dist.version for name, dist in more.items()}}))
+"""
 
-def make_image(into: Path, outer: Path, torch_python: str, triton: Path, network: Mapping[Path, str]) -> dict[str, Any]:
+
+def make_image(
+    into: Path,
+    outer: Path,
+    torch_python: str,
+    triton: Path,
+    network: Mapping[Path, str],
+    vllm: tuple[Path, str] | None = None,
+) -> dict[str, Any]:
     """`into` has the image (as triton_image.image()); returns what it is made of.
 
     `triton` holds what benchmarks.bring_triton packed; `network` are files of the LLM slot and their folders in the
-    image's Python packages.
+    image's Python packages; `vllm` is the folder of vLLM's packages, and its path as the machine's own Python sees it.
     """
     python_facts = ask_python(outer, torch_python)
     version = python_facts["python"]
@@ -69,6 +114,7 @@ def make_image(into: Path, outer: Path, torch_python: str, triton: Path, network
             "libraries": python_layer(outer, python_facts, site, work, "nvidia/"),
             "packages": python_layer(outer, python_facts, site, work),
             "triton": triton_layer(outer, triton, version, site, work),
+            **(vllm_layers(outer, torch_python, *vllm, work, python_facts["versions"]) if vllm else {}),
         }
         for name in tars:
             (work / name).mkdir()
@@ -79,14 +125,15 @@ def make_image(into: Path, outer: Path, torch_python: str, triton: Path, network
     return {"python": version, "packages": python_facts["versions"], "layers_mib": sizes}
 
 
-def ask_python(outer: Path, torch_python: str) -> dict[str, Any]:
+def ask_python(outer: Path, torch_python: str, ask: str = ASK, *words: str) -> dict[str, Any]:
     """Version, folder, files and versions of the Python packages that serving imports, told by that Python itself."""
-    command = ["chroot", str(outer), torch_python, "-I", "-c", ASK, *DISTRIBUTIONS]
+    command = ["chroot", str(outer), torch_python, "-I", "-c", ask, *(words or DISTRIBUTIONS)]
     ran = subprocess.run(command, text=True, capture_output=True)
     answer: dict[str, Any] = json.loads(ran.stdout) if ran.returncode == 0 else {"versions": {}}
     # A torch for CPUs brings no Triton language; the encoders have kernels in it for a GPU alone.
-    lacking = [name for name in DISTRIBUTIONS if name not in answer["versions"] and name != "triton"]
-    if lacking:
+    wanted = DISTRIBUTIONS if ask is ASK else ()
+    lacking = [name for name in wanted if name not in answer["versions"] and name != "triton"]
+    if lacking or not answer["versions"]:
         raise RehearsalRefused(
             f"{torch_python} cannot serve\n  missing {', '.join(lacking)}\n"
             f"  said    {(ran.stderr.strip().splitlines() or ['nothing'])[-1]}\n"
@@ -190,6 +237,31 @@ def triton_layer(outer: Path, triton: Path, python: str, site: str, work: Path) 
     (target / "TRITON_VERSION").write_text("2.51.0\n")
     _remember_driver(outer, tree)
     return ["-C", str(tree), "--owner=0", "--group=0", "-c", "."]
+
+
+def vllm_layers(
+    outer: Path, torch_python: str, packages: Path, seen_as: str, work: Path, present: Iterable[str]
+) -> dict[str, list[str]]:
+    """Words of tar for vLLM's packages with its program, and for those of the machine that they want besides `present`.
+
+    Triton's stub has a numpy of its own, so vLLM's folder comes before the image's packages for its program alone.
+    """
+    wanted = ask_python(outer, torch_python, ASK_BESIDE, seen_as, *present)
+    programs = work / "vllm-tree"
+    (programs / PROGRAMS).mkdir(parents=True)
+    (programs / PROGRAMS / "vllm").write_text(VLLM)
+    (programs / PROGRAMS / "vllm").chmod(0o755)
+    listed = work / "vllm-wanted.files"
+    source = outer / str(wanted["site"]).lstrip("/")
+    listed.write_text("".join(f"{path}\n" for path in sorted(set(wanted["files"])) if _is_there(source / path)))
+    below = f"s,^,{VLLM_HOME.lstrip('/')}/,S"
+    return {
+        "vllm": [
+            *("-C", str(packages), f"--transform=s,^\\./,{VLLM_HOME.lstrip('/')}/,S", "--exclude=__pycache__"),
+            *("-c", ".", "-C", str(programs), PROGRAMS.split("/", 1)[0]),
+        ],
+        "vllm-wanted": ["-C", str(source), f"--transform={below}", "--no-recursion", "-T", str(listed), "-c"],
+    }
 
 
 def _remember_driver(outer: Path, tree: Path) -> None:

@@ -5,7 +5,10 @@ the models, which have the published sizes. Without a GPU (a dry pass) the card 
 and run on the CPU. `real-gpu.json` in the state directory says which, and whether this is the changed release.
 """
 
+import ipaddress as _ipaddress
 import json as _json
+import os as _os
+from dataclasses import replace as _replace
 from pathlib import Path as _Path
 
 from deploy.catalog.holes import HOLES as _HOLES
@@ -17,6 +20,7 @@ from deploy.spec import (
     Driver,
     Embedder,
     Firewall,
+    Gateway,
     Hub,
     KVCache,
     Machine,
@@ -29,12 +33,15 @@ from deploy.spec import (
     Weights,
     one_per_gpu,
 )
+from rehearsal.triton_image import RUNTIMES as _RUNTIMES
 
-_state = _Path(".rehearsal")
+_number = _os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0")
+_state = _Path(".rehearsal") if _number == "0" else _Path(f".rehearsal/number-{_number}")
 _machine = _json.loads((_state / "machines/gpu/machine.json").read_text())
 _services = _json.loads((_state / "services/services.json").read_text())
 _settings = _json.loads((_state / "real-gpu.json").read_text())
 _is_real, _gpus = _settings["real"], _settings.get("gpus", 1)
+_layout = _settings.get("layout", "one")
 
 
 def _weights(name: str) -> Weights:
@@ -105,6 +112,16 @@ _llm = LLM(
     max_seq_len=8192 if _is_real else 2048,
     max_num_tokens=8192 if _is_real else 2048,
 )
+# vLLM beside Triton; here the changed release holds its weights in FP8.
+_beside = _replace(
+    _llm,
+    runtime="vllm",
+    image=f"{_services['registry_host']}/vllm/vllm-openai:{_RUNTIMES['vllm/vllm-openai']}@{_services['image_digest']}",
+    precision="fp8" if _settings["changed"] else "auto",
+    max_batch_size=64 if _is_real else 16,
+    guided_decoding=True,
+    tool_parser="llama3_json",
+)
 _server = Server(
     name="main",
     models=(_reranker, _embedder, _llm),
@@ -121,6 +138,7 @@ _servers = {
     "one": (_server,),
     "one_per_gpu": one_per_gpu(_server, _gpus),
     "both": (Server(**(vars(_server) | {"gpus": tuple(range(_gpus))})),),
+    "beside": (_replace(_server, models=(_reranker, _embedder, _beside)),),
 }
 
 real_gpu = (
@@ -153,9 +171,9 @@ real_gpu = (
                     docker=_mirror("linux"),
                     toolkit=_mirror("libnvidia-container/stable/deb"),
                 ),
-                "servers": _servers[_settings.get("layout", "one")],
-                "firewall": Firewall(allow=("10.213.0.0/24",)),
-                "gateway": None,  # nothing here reaches a package index
+                "servers": _servers[_layout],
+                "firewall": Firewall(allow=(str(_ipaddress.ip_interface(f"{_machine['address']}/24").network),)),
+                "gateway": Gateway() if _layout == "beside" else None,
                 "own_random_weights": ("bge-reranker-large", "nomic-embed-text-v2-moe"),
             },
         )

@@ -160,7 +160,7 @@ def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
 
 
 def kernel_problems(sides: Mapping[str, Mapping[str, list[str]]], models: Sequence[str]) -> list[str]:
-    """Why the sides (container, bare) cannot be compared, or do not show what the encoders can: plain steps, others."""
+    """Reasons why the sides (container, bare) cannot be compared: plain steps, or different kernels."""
     results = []
     for side, chosen in sides.items():
         for model in models:

@@ -31,7 +31,7 @@ def measured(name: str) -> Callable[[StepResults], None]:
 
 
 def _setting(host: Slice) -> measure.Setting:
-    """How the servers of this plan are measured."""
+    """Settings by which the servers of this plan are measured."""
     from rehearsal.real_gpu import measure
     from rehearsal.real_gpu.generating import Shape
 

@@ -1,11 +1,11 @@
 """Files for a machine with a GPU and nothing else, in parts small enough for one transfer each.
 
-    python -m rehearsal.real_gpu.parts [--python 3.12] [--into build/real-gpu]
+    python -m rehearsal.real_gpu.parts [--python 3.12] [--into build/real-gpu] [--vllm]
 
 Four archives: the control root (Debian 12 with nspawn, ssh, the registry and this repository's Python packages), the
-root of the machine that is deployed to, the packages it will ask apt for, and Triton. `parts.tsv` names them. They are
-made once and kept; a part is named by its hash, so one that is there already need not travel again. The checkout itself
-travels as it is.
+root of the machine that is deployed to, the packages it will ask apt for, and Triton. With `--vllm` a fifth: vLLM and
+the packages that it wants beside those of the machine. `parts.tsv` names them. They are made once and kept; a part is
+named by its hash, so one that is there already need not travel again. The checkout itself travels as it is.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from rehearsal.artifacts import digest_of, made_once
 from rehearsal.places import REPOSITORY, RehearsalRefused, cache
 from rehearsal.triton_root import DPKG, PLATFORMS
 from roles._shipping import repairs
+from roles.gateway import wheels
+from roles.gateway.defaults import Defaults
 
 PART_BYTES = 28_000_000
 CONTROL_PACKAGES = (
@@ -39,14 +41,18 @@ CONTROL_PACKAGES = (
 )
 CONTROL_PYTHON = "3.11"
 MACHINE = "13"
+MACHINE_PYTHON = "3.13"
 MACHINE_PACKAGES = (
     *("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rsync", "systemd-timesyncd"),
-    *("libseccomp2", "init-system-helpers", "libsystemd0", "nftables"),
+    *("libseccomp2", "init-system-helpers", "libsystemd0", "nftables", "python3-venv"),
 )
 """What the roles ask Debian for, and what Docker's and the toolkit's packages depend on."""
 # Of the locked packages: bindings for cards, a load generator, a downloader. Nothing here imports them.
 LEFT_OUT = {"cuda-bindings", "cuda-core", "cuda-pathfinder", "cuda-python", "perf-analyzer", "hf-xet"}
 FOR_SMOKE_TESTS = {"tokenizers", "safetensors"}
+VLLM_LOCK = "rehearsal/real_gpu/requirements-vllm.lock"
+VLLM_GLIBC = 35
+"""The least glibc 2.N of the machine with the GPU: wheels for any older one run there, too."""
 PINNED = re.compile(r"^(?P<name>[a-z0-9_.-]+)==")
 MACHINE_SUITE = "trixie"
 
@@ -70,13 +76,14 @@ class Part:
         return f"{self.archive}\t{self.number}\t{self.file}\t{self.sha256}\t{self.size}\n"
 
 
-def prepare(into: Path, python: str) -> list[Part]:
+def prepare(into: Path, python: str, with_vllm: bool = False) -> list[Part]:
     """`into` has every part, `parts.tsv`, and nothing of an earlier preparation."""
     archives = {
         "control.tar.xz": control_root(),
         "machine.tar.xz": machine_root(),
         "packages.tar": packages(),
         "triton.tar.xz": triton(python),
+        **({"vllm.tar.xz": vllm(python)} if with_vllm else {}),
     }
     into.mkdir(parents=True, exist_ok=True)
     parts = [part for name, archive in archives.items() for part in split(name, archive, into)]
@@ -109,7 +116,8 @@ def _blocks(archive: Path) -> Iterator[bytes]:
 def control_root() -> Path:
     """The archive of the root from which services, machine and deploy are run."""
     locked = _locked()
-    key = digest_of(" ".join(CONTROL_PACKAGES), DPKG, locked, inspect.getsource(_make_control_root))
+    gateway = wheels.requirements(MACHINE_PYTHON)
+    key = digest_of(" ".join(CONTROL_PACKAGES), DPKG, locked, gateway, inspect.getsource(_make_control_root))
     return _archive("real-gpu-control", key, "control.tar.xz", lambda root: _make_control_root(root, locked))
 
 
@@ -143,9 +151,13 @@ def _make_control_root(root: Path, locked: str) -> None:
     (local / "python3").symlink_to("/usr/bin/python3")
     (local / "pyinfra").write_text("#!/usr/local/bin/python3\nfrom pyinfra_cli.main import cli\n\ncli()\n")
     (local / "pyinfra").chmod(0o755)
-    # The deploy has pip fetch what repairs the image; there it finds it fetched.
+    # The deploy has pip fetch what repairs the image, and what the gateway wants; there it finds both fetched.
+    fetched = root / "root/.cache/enginehouse/wheels"
     for wheel in repairs.wheels(repairs.REPAIRS):
-        repairs.unpacked(wheel, root / "root/.cache/enginehouse/wheels")
+        repairs.unpacked(wheel, fetched)
+    gateway = wheels.fetch(MACHINE_PYTHON, fetched / wheels.digest(MACHINE_PYTHON), Defaults())
+    if gateway:
+        raise RehearsalRefused(str(gateway))
     # Nobody answers there; a loopback address would be refused, and whatever is asked for is in /etc/hosts.
     (root / "etc/resolv.conf").unlink(missing_ok=True)
     (root / "etc/resolv.conf").write_text("nameserver 10.213.0.1\n")
@@ -206,6 +218,20 @@ def triton(python: str) -> Path:
     return made_once("real-gpu-triton", key, bring) / "triton.tar.xz"
 
 
+def vllm(python: str) -> Path:
+    """The archive of the packages in the lock of vLLM, for that Python; the machine's own torch stays out."""
+    lock = REPOSITORY / VLLM_LOCK
+
+    def fill(tree: Path) -> None:
+        platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in range(VLLM_GLIBC, 4, -1)]
+        platforms += ["--platform=manylinux2014_x86_64", "--platform=manylinux1_x86_64"]
+        words = ["--quiet", "--no-deps", "--no-compile", "--require-hashes", "--only-binary=:all:", *platforms]
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *words]
+        subprocess.run([*pip, f"--python-version={python}", f"--target={tree}", "-r", str(lock)], check=True)
+
+    return _archive("real-gpu-vllm", digest_of(python, lock), "vllm.tar.xz", fill)
+
+
 def _archive(kind: str, key: str, name: str, fill: Callable[[Path], None] | None, root: Path | None = None) -> Path:
     """The file `name`, packed once from `root` or from a tree that `fill` makes."""
 
@@ -227,11 +253,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make real-h100", description=__doc__.splitlines()[0])
     parser.add_argument("--python", default="3.12", help="of the machine they are for, which has torch for its GPU")
     parser.add_argument("--into", type=Path, default=REPOSITORY / "build/real-gpu")
+    parser.add_argument("--vllm", action="store_true", help="vLLM too, for the fourth sitting: 430 MB more")
     chosen = parser.parse_args()
     try:
         if platform.machine() != "x86_64":
             raise RehearsalRefused(f"the parts are for x86-64, and this computer is {platform.machine()}")
-        parts = prepare(chosen.into, chosen.python)
+        parts = prepare(chosen.into, chosen.python, chosen.vllm)
     except RehearsalRefused as refused:
         print(refused, file=sys.stderr)
         return 1

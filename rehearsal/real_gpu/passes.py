@@ -27,10 +27,10 @@ class Passes:
     def drive(self, deployed: Deployed, kinds: Sequence[str], seconds: float) -> dict[str, Reading]:
         """Readings of the clients of each kind, all kinds at once. Raises: where an answer is missing or malformed."""
         with ThreadPoolExecutor() as pool:
-            running = {kind: pool.submit(self._one, deployed, kind, seconds) for kind in kinds}
+            running = {kind: pool.submit(self._reading, deployed, kind, seconds) for kind in kinds}
             return {kind: future.result() for kind, future in running.items()}
 
-    def _one(self, deployed: Deployed, kind: str, seconds: float) -> Reading:
+    def _reading(self, deployed: Deployed, kind: str, seconds: float) -> Reading:
         workload, model = self.workloads[kind], deployed.model(kind).name
         load = Load("grpc", deployed.grpc, model, str(workload.path), workload.case.clients, seconds)
         return self.crowds[kind].drive(load)

@@ -122,7 +122,7 @@ def card() -> dict[str, str]:
 
 
 def gpus_of(machine_hardware: Hardware) -> int:
-    """How many GPUs the machine has."""
+    """Number of GPUs of the machine."""
     if not machine_hardware.is_real:
         return len(machine_hardware.pci)
     return sum(1 for node in machine_hardware.nodes if node.removeprefix("/dev/nvidia").isdigit())

@@ -30,7 +30,7 @@ OWN = ("steps", "attention", "products", "experts")
 
 
 def kernels(log: str) -> dict[str, list[str]]:
-    """Which kernels each encoder of the log runs, by its last start there."""
+    """Kernels of each encoder of the log, by its last start there."""
     matches = filter(None, map(STARTED.search, log.splitlines()))
     return {line["model"]: line["kernels"].strip('"').split(", ") for line in matches}
 
@@ -149,7 +149,7 @@ class Deployed:
         return self.machine.run(f"{query} | grep -Ei '{OUT_OF_MEMORY}'", check=False).stdout.splitlines()[:20]
 
     def kernels(self) -> dict[str, list[str]]:
-        """Which kernels each encoder runs, as it logged when it was loaded last."""
+        """Kernels of each encoder, as it logged when it was loaded last."""
         query = f"journalctl --quiet --output cat --unit {self.unit} --grep 'MiB held; '"
         return kernels(self.machine.run(query, check=False).stdout)
 

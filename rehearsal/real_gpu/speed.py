@@ -118,7 +118,7 @@ def beside_llm(
 
 
 def rate(count: Callable[[], int], wait: Callable[[], None]) -> float:
-    """How much `count` grows a second during `wait`."""
+    """Growth of `count` a second during `wait`."""
     before, began = count(), time.monotonic()
     wait()
     return (count() - before) / (time.monotonic() - began)

@@ -26,7 +26,7 @@ from typing import Any
 
 from rehearsal import apt_repository, machines, services
 from rehearsal.places import REPOSITORY, RehearsalRefused
-from rehearsal.real_gpu import happenings, image
+from rehearsal.real_gpu import beside, beside_cost, beside_events, happenings, image
 from rehearsal.real_gpu.measured import deployed_as, loaded_as, measured, slot, smoked_as, workspaces
 from rehearsal.real_gpu.report import StepResults, described, step
 from rehearsal.real_gpu.scene import (
@@ -73,7 +73,9 @@ def _make_image() -> dict[str, Any]:
     if not record.exists():
         shutil.rmtree(IMAGE, ignore_errors=True)  # of a step that was cut off
         network = dict.fromkeys((REPOSITORY / "rehearsal/real_gpu/llm").glob("network*.py"), "tensorrt_llm")
-        made = image.make_image(IMAGE, OUTER, TORCH, TRAVELLED / "triton", network)
+        travelled = TRAVELLED / "vllm"
+        vllm = (travelled, f"{os.environ['ENGINEHOUSE_PLACE']}/vllm") if real() and any(travelled.glob("*")) else None
+        made = image.make_image(IMAGE, OUTER, TORCH, TRAVELLED / "triton", network, vllm)
         record.write_text(json.dumps(made))
     return dict(json.loads(record.read_text()))
 
@@ -155,6 +157,17 @@ STEPS: dict[str, Step] = {
     "both-deploy": Step(deployed_as("both", "both-deploy"), ("machine",), 110),
     "both-smoke": Step(smoked_as("both", "both-smoke"), ("both-deploy",), 15),
     "both-load": Step(loaded_as("both"), ("both-deploy",), 50),
+    "beside-deploy": Step(beside.deploy, ("machine",), 230),
+    "beside-again": Step(beside.deploy_again, ("beside-deploy",), 8),
+    "beside-doctor": Step(beside.doctor, ("beside-deploy",), 15),
+    "beside-smoke": Step(beside.smoke, ("beside-deploy",), 20),
+    "beside-chat": Step(beside.chat, ("beside-deploy",), 20),
+    "beside-filled": Step(beside.filled, ("beside-deploy",), 50),
+    "beside-kill": Step(beside_events.kill, ("beside-deploy",), 70),
+    "beside-swap": Step(beside_events.swap, ("beside-deploy",), 170),
+    "beside-rollback": Step(beside_events.rollback, ("beside-swap",), 100),
+    "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 120),
+    "beside-drain": Step(beside_events.drain, ("beside-deploy",), 70),
     "untouched": Step(happenings.untouched, (), 5),
 }
 SITTINGS = {
@@ -167,6 +180,10 @@ SITTINGS = {
     "third": (
         *("artefacts", "machine", "split-deploy", "split-smoke", "split-load"),
         *("both-deploy", "both-smoke", "both-load", "untouched"),
+    ),
+    "fourth": (
+        *("artefacts", "machine", "beside-deploy", "beside-again", "beside-doctor", "beside-smoke", "beside-chat"),
+        *("beside-filled", "beside-kill", "beside-swap", "beside-rollback", "beside-cost", "beside-drain", "untouched"),
     ),
 }
 

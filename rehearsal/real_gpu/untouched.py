@@ -1,4 +1,4 @@
-"""Which lines of a run's log change a card that was only lent: its modes, clocks, limits, driver or place on the bus.
+"""Finds lines of a run's log that change a card that was only lent: modes, clocks, limits, driver, place on the bus.
 
     python -m rehearsal.real_gpu.untouched LOG...     prints such lines; exit 1 if there are any
 

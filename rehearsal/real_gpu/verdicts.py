@@ -28,7 +28,7 @@ def of_memory(results: Results) -> Iterator[str]:
 
 
 def of_filled(results: Results) -> Iterator[str]:
-    """How full the cache was, what the encoders gave meanwhile, what ran out."""
+    """The cache's fill, the encoders' rates meanwhile, and everything that ran out."""
     if "held_tokens" not in results:
         return
     most = results["held_tokens"]["most"]
@@ -43,7 +43,7 @@ def of_filled(results: Results) -> Iterator[str]:
 
 
 def of_encoders(results: Results) -> Iterator[str]:
-    """Which kernels ran, each case in the container beside the one without, then beside the LLM."""
+    """The kernels that ran: each case in the container beside the one without, then beside the LLM."""
     for side, chosen in results.get("kernels", {}).items():
         for model, kernels in chosen.items():
             yield f"kernels, {side}, {model}: {', '.join(kernels)}"

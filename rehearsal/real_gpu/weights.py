@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from benchmarks import checkpoints, words
+from benchmarks import checkpoints, sized_texts
 
 LLAMA = "llama-3.1-8b-instruct"
 RERANKER = "bge-reranker-large"
@@ -44,6 +44,15 @@ LLAMA_8B: dict[str, Any] = {
 }  # fmt: skip
 """config.json of meta-llama/Llama-3.1-8B-Instruct; the shape is the catalog's (deploy/catalog/checkpoints.py)."""
 
+TEMPLATE = (
+    "{{ bos_token }}{% if tools %}<|start_header_id|>system<|end_header_id|>\n\n"
+    "These functions can be called, by a JSON object of name and parameters:\n"
+    "{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}<|eot_id|>{% endif %}"
+    "{% for message in messages %}<|start_header_id|>{{ message.role }}<|end_header_id|>\n\n"
+    "{{ message.content }}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+)
+"""A chat in the family's marks; the words are our own."""
 TINY_ENTRIES = 2_048
 LLAMA_TINY = LLAMA_8B | {
     "bos_token_id": TINY_ENTRIES, "eos_token_id": [TINY_ENTRIES + 1, TINY_ENTRIES + 8, TINY_ENTRIES + 9],
@@ -64,7 +73,7 @@ def llama(folder: Path, size: str, device: str) -> None:
     tokenizer = llama_tokenizer(config["vocab_size"])
     tokenizer.save(str(folder / "tokenizer.json"))
     specials = {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
-    names = specials | {"model_max_length": config["max_position_embeddings"]}
+    names = specials | {"model_max_length": config["max_position_embeddings"], "chat_template": TEMPLATE}
     _json(folder / "config.json", config)
     _json(folder / "special_tokens_map.json", specials)
     _json(folder / "tokenizer_config.json", names | {"tokenizer_class": "PreTrainedTokenizerFast"})
@@ -100,7 +109,8 @@ def llama_tokenizer(vocabulary: int) -> Tokenizer:
     made = Tokenizer(models.BPE({entry: number for number, entry in enumerate(entries)}, [], ignore_merges=True))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
-    named = {0: "<|begin_of_text|>", 1: "<|end_of_text|>", 8: "<|eom_id|>", 9: "<|eot_id|>"}
+    named = {0: "<|begin_of_text|>", 1: "<|end_of_text|>", 8: "<|eom_id|>", 9: "<|eot_id|>", 10: "<|python_tag|>"}
+    named |= {6: "<|start_header_id|>", 7: "<|end_header_id|>"}
     reserved = (named.get(number, f"<|reserved_special_token_{number}|>") for number in range(SPECIALS))
     made.add_special_tokens([AddedToken(word, normalized=False) for word in reserved])
     begin = "<|begin_of_text|>"
@@ -115,7 +125,7 @@ def _words(count: int) -> list[str]:
     rng = random.Random(2026)
     made: dict[str, None] = {}
     while len(made) < count:
-        word = "".join(rng.choices(words.SYLLABLES, k=rng.choice((1, 2, 2, 3, 3))))
+        word = "".join(rng.choices(sized_texts.SYLLABLES, k=rng.choice((1, 2, 2, 3, 3))))
         made[f"Ġ{word}" if rng.random() < 0.8 else word] = None
     return list(made)
 

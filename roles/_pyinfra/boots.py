@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from paramiko import SSHException
 from pyinfra import logger
@@ -14,6 +14,9 @@ from roles._pyinfra import lock
 from roles._pyinfra.steps import Command
 
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+AFTER: list[Callable[[Host], bool]] = []
+"""What a host had beside its connection and gets again after a boot."""
 
 
 def reboot(before: str, limit_seconds: int) -> Iterator[Command]:
@@ -37,7 +40,7 @@ def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> 
         after = _boot_id(host)
         if after and after != before:
             host.log_styled("rebooted: boot id changed", fg="green")
-            return lock.take_back(host)
+            return lock.take_back(host) and all(again(host) for again in AFTER)
     text = f"the host did not come back from its reboot within {limit_seconds} seconds; look at its console"
     host.log_styled(text, fg="red", log_func=logger.error)
     return False

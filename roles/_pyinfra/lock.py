@@ -170,7 +170,7 @@ def not_taken(reply: str, state_then: str) -> Refusal:
 def lost(holder: Holder | None) -> Refusal:
     """The refusal of a run that was away until another one came; None where that one has ended since."""
     return Refusal(
-        "another run came while this one was away",
+        "another run took this host while this run was silent",
         facts={"away": f"silent for {SILENT_SECONDS} s, or in a reboot", "came": str(holder or "it has ended since")},
         attempt="see what that run did, then run again",
         state=BEGUN,

@@ -1,4 +1,4 @@
-"""Which run this is: the name under which hosts remember it, who typed it, and when."""
+"""Identity of a run: the name under which hosts remember it, who typed it, and when."""
 
 from __future__ import annotations
 

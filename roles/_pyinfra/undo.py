@@ -118,7 +118,7 @@ class WatchedChange:
 
     @property
     def longest(self) -> int:
-        """After this long the host has begun to take back what nobody confirmed, wherever we were cut off."""
+        """Seconds after which the host has begun to take back an unconfirmed change, wherever the run was cut off."""
         return self.made_within + self.seconds
 
     def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
@@ -135,7 +135,7 @@ class WatchedChange:
         yield Confirm(self, risk)
 
     def keep(self) -> str:
-        """The command that keeps what is there now; what an unconfirmed change has kept already stays as it is."""
+        """The command that saves the present content; a copy that an unconfirmed change saved before stays."""
         words = [*(f'--after "{command}"' for command in self.after), *map(shlex.quote, self.paths)]
         return f"{PROGRAM} save {self.name} {' '.join(words)}"
 
@@ -174,7 +174,7 @@ class Risk(PyinfraCommand):
 
 
 class Confirm(PyinfraCommand):
-    """A new connection says that it got in; or this host fails with what was taken back, once it has been."""
+    """Confirms a change over a new connection; if the change was taken back meanwhile, this host fails and says so."""
 
     def __init__(self, watched: WatchedChange, risk: Risk | None = None) -> None:
         super().__init__()

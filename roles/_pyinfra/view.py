@@ -239,7 +239,7 @@ class View(logging.Filter):
 
 
 def counted(changed: int, failed: int) -> str:
-    """How many hosts changed, and how many failed where some did."""
+    """Number of hosts that changed, and of those that failed, if any."""
     hosts = f"{changed or 'no'} host{'' if changed == 1 else 's'} changed"
     return hosts + (f", {failed} failed" if failed else "")
 

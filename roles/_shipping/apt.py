@@ -6,14 +6,13 @@ Commands go through two programs that are on the host by then: `patient-apt`, wh
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import join, quote
-from textwrap import wrap
 
+from deploy.bundle.armour import armour
 from deploy.refusals.errors import Refusal
 from deploy.spec import AptMirror
 from roles._pyinfra.facts import HostFacts, Installed, ask_files, ask_value
@@ -97,21 +96,7 @@ def armoured(key_file: str) -> str:
             attempt="name a file of the machine that runs pyinfra, relative to where it is started",
             kind="mirror-key",
         ) from error
-    if key.startswith(b"-----"):
-        return key.decode("ascii").rstrip("\n") + "\n"
-    checksum = b64encode(_crc24(key).to_bytes(3, "big")).decode()
-    lines = "\n".join(wrap(b64encode(key).decode(), 64))
-    return f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{lines}\n={checksum}\n-----END PGP PUBLIC KEY BLOCK-----\n"
-
-
-def _crc24(data: bytes) -> int:
-    """The checksum of OpenPGP's armour (RFC 4880, 6.1)."""
-    crc = 0xB704CE
-    for byte in data:
-        crc ^= byte << 16
-        for _ in range(8):
-            crc = (crc << 1) ^ (0x1864CFB if crc & 0x800000 else 0)
-    return crc & 0xFFFFFF
+    return armour(key)
 
 
 def _set_aside(path: str, url: str) -> str:

@@ -71,7 +71,7 @@ class Files:
 
     @classmethod
     def of(cls, planned: WeightsSlice | ImageSlice) -> Files:
-        """A model's, or an image's blobs."""
+        """The files of a planned model, or the blobs of a planned image."""
         if isinstance(planned, WeightsSlice):
             return cls(planned.model, planned.revision, weights_path(planned), f"weights of {planned.model}")
         return cls(planned.files_name, planned.digest, blobs_path(planned.digest), f"image {planned.digest[:19]}")
@@ -96,7 +96,7 @@ class Board:
         self._turns: defaultdict[Key, BoundedSemaphore] = defaultdict(BoundedSemaphore)
 
     def note(self, name: str, files: Files, has_it: bool) -> None:
-        """A host has the files, or it has not."""
+        """Notes if a host has the files."""
         (set.add if has_it else set.discard)(self.having[files.key], name)
 
     def offer(self, sharing: Sharing, state: State) -> dict[str, Any] | None:

@@ -57,7 +57,7 @@ def digest_command(folder: str) -> str:
 
 
 def installed() -> OperationMeta:
-    """The link names this repository's version of every program."""
+    """Installs this repository's version of the programs, and points the link to it."""
 
     def decide(version: str) -> Iterator[Command]:
         if version != shipped_version():

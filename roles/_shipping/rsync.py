@@ -30,7 +30,7 @@ TELLING = ["--timeout=120", "--info=progress2", "--outbuf=L"]
 
 
 class Patience(Protocol):
-    """How long a transfer may take, and how often it is tried; a role's `Defaults` has both."""
+    """Seconds that a transfer may take, and the number of attempts; a role's `Defaults` has both."""
 
     @property
     def rsync_seconds(self) -> int:
@@ -91,10 +91,16 @@ def reach(host: Host, with_sudo: bool, path: str) -> tuple[list[str], str]:
     program = "sudo -n rsync" if with_sudo else "rsync"
     if host.connector_cls.__name__ == "LocalConnector":
         return ["--rsync-path", program], f"{path}/"
+    shell, target = ssh_words(host)
+    return ["--rsh", shlex.join(shell), "--rsync-path", program], f"{target}:{path}/"
+
+
+def ssh_words(host: Host) -> tuple[list[str], str]:
+    """The words of an ssh with the connector's own settings, and its name for the host."""
     data = host.connector.data
     if data["ssh_password"] or data["ssh_key_password"]:
         raise Refusal(
-            f"{host.name}: rsync cannot type an ssh password",
+            f"{host.name}: rsync and ssh cannot type a password",
             attempt='use a key without a passphrase or an agent, or fetch_on="host"',
             state="nothing was sent",
         )
@@ -107,4 +113,4 @@ def reach(host: Host, with_sudo: bool, path: str) -> tuple[list[str], str]:
     shell += ["-i", str(data["ssh_key"])] if data["ssh_key"] else []
     user = f"{data['ssh_user']}@" if data["ssh_user"] else ""
     address = in_brackets(data["ssh_hostname"] or host.name)
-    return ["--rsh", shlex.join(shell), "--rsync-path", program], f"{user}{address}:{path}/"
+    return shell, f"{user}{address}"

@@ -33,7 +33,7 @@ class SecretText:
 
 
 def missing(secret: Secret | None) -> Refusal | None:
-    """Why the secret cannot be had, before anything is sent; None when it can, or when there is none to have."""
+    """The reason why the secret is missing, before anything is sent; None if it is there, or none is needed."""
     try:
         if secret:
             read(secret)

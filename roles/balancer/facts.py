@@ -14,7 +14,7 @@ CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" 
 
 
 class BalancerHost(FactBase[HostFacts]):
-    """HAProxy's package and units, our configuration, what it checks, and what of it is not in force."""
+    """HAProxy's package and units, our configuration, its checks, and the parts of it that are not in force."""
 
     default = HostFacts
 

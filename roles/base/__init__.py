@@ -24,14 +24,18 @@ def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
     fact = CachedFact(BaseHost, {"programs": tuple(operations.programs()), "device": disk.device if disk else "",
                               "mount": disk.mount if disk else ""})  # fmt: skip
     placed = step(fact, operations.missing_programs, name="Base | Place helper programs")
+    sourced = [placed]
+    if isinstance(mine, Slice) and mine.mirrors.system:
+        named = "Base | Let apt read the mirror of the distribution"
+        sourced.append(step(fact, lambda facts: operations.sources(facts, mine), after=[placed], name=named))
     packages = step(
-        fact, lambda facts: operations.packages(facts, chosen, disk), after=[placed], name="Base | Install tools"
+        fact, lambda facts: operations.tools(facts, mine, chosen), after=sourced, name="Base | Install tools"
     )
     clock = step(fact, operations.clock, after=[packages], name="Base | Keep the clock")
     journal = step(fact, lambda facts: operations.journal(facts, chosen), name="Base | Bound the journal")
-    steps = [placed, packages, clock, journal]
+    steps = [*sourced, packages, clock, journal]
     if disk:
         steps.append(
             step(fact, lambda facts: operations.disk(facts, disk), after=[packages], name="Base | Adopt the data disk")
         )
-    return [*steps, step(fact, operations.directories, after=steps[4:], name="Base | Make directories")]
+    return [*steps, step(fact, operations.directories, after=steps[len(sourced) + 3 :], name="Base | Make directories")]

@@ -13,6 +13,11 @@ from roles._pyinfra.settings import overridden
 from roles._shipping.places import PROBES, PROGRAMS, RELEASES, SERVERS, SETTINGS
 
 JOURNAL = "/etc/systemd/journald.conf.d/52-enginehouse.conf"
+SOURCES = "/etc/apt/apt.conf.d/52enginehouse-sources"
+"""Setting that makes apt read mirrors alone, while the inventory names one of the distribution."""
+SYSTEM_LIST, PARTS = f"{SETTINGS}/apt/system.list", f"{SETTINGS}/apt/parts"
+SYSTEM_KEY = "/etc/apt/keyrings/enginehouse-system.asc"
+REPOSITORIES = ("nvidia", "docker", "container-toolkit")
 DIRECTORIES = tuple((path, "755") for path in (SETTINGS, PROGRAMS, ROOT, f"{ROOT}/weights", RELEASES, SERVERS, PROBES))
 
 

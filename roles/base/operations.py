@@ -8,13 +8,26 @@ from functools import cache
 from pathlib import Path
 from shlex import join
 
+from deploy.catalog import SYSTEMS
 from deploy.refusals.errors import Refusal
-from deploy.spec import DataDisk
+from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from deploy.spec import DataDisk, Mirrors
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
-from roles._shipping.apt import install
+from roles._shipping.apt import armoured, install
 from roles._shipping.places import PROGRAMS
-from roles.base.defaults import DIRECTORIES, JOURNAL, Defaults
+from roles.base.defaults import (
+    DIRECTORIES,
+    JOURNAL,
+    PARTS,
+    REPOSITORIES,
+    SOURCES,
+    SYSTEM_KEY,
+    SYSTEM_LIST,
+    Defaults,
+)
 from roles.base.facts import TIME_SERVICES
 
 FILES = Path(__file__).parents[2] / "files" / "shell"
@@ -43,12 +56,58 @@ def missing_programs(facts: HostFacts) -> Iterator[Command]:
             yield write(path, content, mode="0755")
 
 
+def sources(facts: HostFacts, mine: Slice) -> Iterator[Command]:
+    """Commands after which apt reads the mirror of the distribution, and of other sources our own alone."""
+    mirror = mine.mirrors.system
+    assert mirror
+    wanted = {SYSTEM_KEY: armoured(mirror.key_file), SYSTEM_LIST: system_list(mine), SOURCES: settings_of_apt(mine)}
+    changed = [path for path, content in wanted.items() if not facts.holds(path, content)]
+    if changed:
+        yield f"install -d -m 0755 {PARTS} /etc/apt/keyrings"
+        for name in REPOSITORIES:
+            file = f"enginehouse-{name}.list"
+            yield f"ln -sfn /etc/apt/sources.list.d/{file} {PARTS}/{file}"
+        for path in changed:
+            yield write(path, wanted[path])
+        yield f"{PROGRAMS}/patient-apt update"
+
+
+def system_list(mine: Slice) -> str:
+    """The source list of the distribution at its mirror."""
+    system, mirror = SYSTEMS[mine.machine.os], mine.mirrors.system
+    assert mirror
+    url = mirror.url.rstrip("/")
+    lines = (f"{url}/{folder} {suite} {system.components}" for folder, suite in system.archive)
+    return "".join(f"deb [signed-by={SYSTEM_KEY}] {line}\n" for line in lines)
+
+
+def settings_of_apt(mine: Slice) -> str:
+    """Settings for the mirror. A bundle has lists as they were on its day, one form of each, and no translations."""
+    settings = {"Dir::Etc::SourceList": SYSTEM_LIST, "Dir::Etc::SourceParts": PARTS}
+    if mine.bundle:
+        settings |= {"Acquire::http::Proxy::127.0.0.1": "DIRECT", "Acquire::Check-Valid-Until": "false"}
+        settings |= {"Acquire::By-Hash": "no", "Acquire::PDiffs": "false", "Acquire::Languages": "none"}
+    return "".join(f'{name} "{value}";\n' for name, value in settings.items())
+
+
+def own_sources(facts: HostFacts, mirrors: Mirrors | None) -> Iterator[Command]:
+    """The command that gives apt its own sources back, once the inventory names no mirror of them any more."""
+    if SOURCES in facts.files and not (mirrors and mirrors.system):
+        yield f"rm -f {SOURCES} && {PROGRAMS}/patient-apt update"
+
+
 def packages(facts: HostFacts, chosen: Defaults, disk: DataDisk | None) -> Iterator[Command]:
     """Commands that install the tools, and what formats the declared disk."""
     wanted = dict.fromkeys(chosen.packages, "")
     if disk:
         wanted |= {"xfsprogs" if disk.file_system == "xfs" else "e2fsprogs": ""}
     yield from install(wanted, facts.packages)
+
+
+def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: Defaults) -> Iterator[Command]:
+    """Commands that install the tools, from the sources that the inventory wants."""
+    yield from own_sources(facts, mine.mirrors if isinstance(mine, Slice) else None)
+    yield from packages(facts, chosen, mine.data_disk())
 
 
 def clock(facts: HostFacts) -> Iterator[Command]:
@@ -114,7 +173,7 @@ def _names(line: str, row: dict[str, str], wanted: DataDisk) -> bool:
 
 
 def _problem(rows: list[dict[str, str]], facts: HostFacts, wanted: DataDisk) -> Refusal | None:
-    """Why this disk may not be formatted, or None. Only a whole blank disk, or one this role formatted, is taken."""
+    """The reason why this disk may not be formatted, or None. It takes a whole blank disk, or one that it formatted."""
     evidence = {"found": "; ".join(facts.value("disk").splitlines()) or "nothing", "wanted": "a blank disk"}
     if not rows:
         return _refusal(wanted, "is not on this host", evidence, "`lsblk` lists what is there")

@@ -20,7 +20,7 @@ from roles.cleanup.operations import kept, remove
 
 
 def apply(mine: Slice) -> None:
-    """Removed beyond what the knobs keep; `--dry` says what would go."""
+    """Removes everything beyond the numbers that the knobs keep; `--dry` lists it."""
     arguments = kept(mine, settings(host))
 
     logged: set[str] = set()  # once, although both phases decide

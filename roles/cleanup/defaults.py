@@ -13,7 +13,7 @@ from roles._pyinfra.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """How many of each kind stay beside what the plan names and what the last two that served use."""
+    """Numbers of each kind that stay beside those that the plan names and the last two served releases use."""
 
     keep_weights: Annotated[int, Range(0, 1000)] = 1
     """Revisions of each model; up to hundreds of GB each."""

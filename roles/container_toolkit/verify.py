@@ -1,4 +1,4 @@
-"""Whether the toolkit role did its job, judged from the facts it has read anyway."""
+"""Judges the toolkit role's work by the facts that it has read anyway."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _read: WeakKeyDictionary[State, dict[str, tuple[Readings, Wanted]]] = WeakKeyDic
 
 
 def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, str]) -> None:
-    """The findings of this host are told; after the last host's, those of all. `releases`: planned ids by server.
+    """Prints the findings of this host; after the last host's, those of all. `releases`: planned ids by server.
 
     Raises: a Refusal where the file of `--data report=FILE` cannot be made.
     """

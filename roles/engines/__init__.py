@@ -37,7 +37,7 @@ Decide = Callable[[Present], Iterator[PyinfraCommand]]
 
 
 def apply(mine: Slice, slices: Iterable[Slice]) -> None:
-    """Every engine of the host is on it, signed and whole. `slices` are those of all hosts of the run."""
+    """Brings every engine of the host to it, signed and whole. `slices` are those of all hosts of the run."""
     if mine.engines:
         work = _Work(mine, tuple(slices))
         work.made()
@@ -67,7 +67,7 @@ class _Work:
         self.asking = Asking(self.board)
 
     def made(self) -> None:
-        """Programs are installed; what nobody has is built, judged and signed here, and kept where others look."""
+        """Installs the programs; builds, judges and signs engines that no host has, and puts them into the store."""
         wanted = texts(self.trust)
         step(
             undo.texts_fact("engines", wanted),
@@ -83,7 +83,7 @@ class _Work:
         step(self.asking, self._for_each_engine(self._fetch), name=f"Engines | Fetch {self._names()}")
 
     def recorded(self) -> None:
-        """The ledger has a record of every engine."""
+        """Records every engine in the ledger."""
         step(self.asking, self._for_each_engine(self._record), name=f"Engines | Record {self._names()}")
 
     def _for_each_engine(self, decide: Callable[[EngineSlice, Intent], Iterator[PyinfraCommand]]) -> Decide:

@@ -101,7 +101,7 @@ class Fetch(Carry):
 
 
 def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
-    """Why a host that was to fetch an engine has none to fetch."""
+    """The refusal of a host that was to fetch an engine and has none to fetch."""
     lost = builder and builder not in {peer.name for peer in run_state.active_hosts}
     why = "did not finish it; its own lines are above" if lost else "has not finished it"
     return Refusal(
@@ -113,7 +113,7 @@ def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
 
 
 def cannot_check(engine: EngineSlice, reason: str) -> Refusal:
-    """Why nothing is done about an engine that may well be good."""
+    """The refusal to touch an engine that may well be good."""
     return Refusal(
         f"this host cannot check engine {engine.model} ({engine.fingerprint})",
         facts={"said": reason},

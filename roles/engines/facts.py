@@ -1,4 +1,4 @@
-"""Which engines a host has, whether it would load them, and what its build units do."""
+"""A host's engines, if it would load them, and the state of its build units."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Kept:
         return place
 
     def publish(self, engine: EngineSlice) -> None:
-        """The copy that arrived is in the cache.
+        """Moves the copy that arrived into the cache.
 
         Raises: a Refusal where the copy is not as its signature says; the copy is then deleted.
         """
@@ -99,7 +99,7 @@ class Kept:
         shutil.rmtree(self.cached(engine), ignore_errors=True)
 
     def put_away(self, engine: EngineSlice) -> None:
-        """The store has what the cache has."""
+        """Copies the cache's engine into the store."""
         if self.store is None or self.is_stored(engine):
             return
         source = self.cached(engine)

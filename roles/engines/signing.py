@@ -59,7 +59,7 @@ class Sign(PyinfraCommand):
         self._require_accepted(host, arguments)
 
     def _with_reason(self, host: Host, arguments: ConnectorArguments, record: dict[str, Any]) -> bytes:
-        """The record with the reason for which nobody judged it, on the host too: what is signed says so for ever."""
+        """The record with the reason for which nobody judged the engine; it is signed, and written on the host too."""
         text = json.dumps(record | {"unjudged": self.engine.unjudged}, indent=2, sort_keys=True) + "\n"
         replace(host, f"{self.engine.path}/engine.json", text.encode(), arguments)
         return text.encode()

@@ -36,7 +36,7 @@ def sign(text: bytes, trust: EngineTrust) -> bytes:
 
 
 def unusable(trust: EngineTrust | None) -> Refusal | None:
-    """Why the key cannot sign; None when it can. Asked before a build begins, not after an hour of it."""
+    """The reason why the key cannot sign; None if it can. Checked before a build begins, not after an hour of it."""
     if trust is None:
         return Refusal("no key signs the engines of this inventory", attempt="engine_trust=EngineTrust(key=…)")
     try:

@@ -89,7 +89,7 @@ def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
 
 
 def _published_by(mine: Guarded) -> list[tuple[str, str]]:
-    """(what a connection to something of ours looks like, its group); a group without networks is nobody's to close."""
+    """(match of a connection to one of our ports, its group); a group without networks stays open."""
     rows = _of_exporters(mine.exporters) if mine.exporters else []
     if isinstance(mine, MonitorSlice):
         return [*rows, *_of_monitor(mine)]
@@ -107,7 +107,7 @@ def _of_monitor(mine: MonitorSlice) -> list[tuple[str, str]]:
 
 
 def _to(address: str) -> str:
-    """How a connection to that address alone begins; nothing where every address of the host is meant."""
+    """The beginning of a rule for this address alone; empty if every address of the host is meant."""
     there = ipaddress.ip_address(address)
     return "" if there.is_unspecified else f"{'ip' if there.version == 4 else 'ip6'} daddr {there} "
 

@@ -32,7 +32,7 @@ VERSIONS = f"{HOME}/versions"
 
 @dataclass(frozen=True)
 class Defaults:
-    """How long packages may take on their way."""
+    """Limits of the transfer of packages."""
 
     fetch_seconds: Annotated[int, SECONDS] = 1800
     """How long the control machine's pip may fetch the wheels of one Python, some 60 MB."""

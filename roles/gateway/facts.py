@@ -61,7 +61,7 @@ class NotInForce(FactBase[list[str]]):
 
 
 class GatewayLeft(FactBase[bool]):
-    """Whether the host has a gateway although the inventory declares none for it."""
+    """True if the host has a gateway although the inventory declares none for it."""
 
     default = bool
 

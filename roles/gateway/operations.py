@@ -45,7 +45,7 @@ WHEELS = f"{HOME}/wheels"
 
 
 def package(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install what makes a virtual environment, and what confines the reader of strangers' templates.
+    """Commands that install the packages for virtual environments, and for confining the reader of templates.
 
     systemd depends on libseccomp2 in Debian 12 (read 2026-11-25); elsewhere it may be missing.
     """
@@ -74,7 +74,7 @@ def published(facts: HostFacts) -> Iterator[Command]:
 
 
 def user(facts: HostFacts) -> Iterator[Command]:
-    """Commands that make the user, whom nobody can log in as, and a folder that only root and this user can read."""
+    """Commands that make the user, without a login, and a folder that only root and this user can read."""
     if not facts.value("user"):
         yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
     if facts.value("folder") != FOLDER_SEEN:

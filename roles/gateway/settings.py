@@ -13,6 +13,7 @@ from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
 from deploy.spec import Gateway, Price
 from deploy.topology.balancing import LOOPBACK
+from roles._shipping import places
 from roles.gateway.defaults import AUTHORITY, CERTIFICATE, KEYS, SALT
 
 MIB = 2**20
@@ -93,6 +94,8 @@ def _entries(mine: Slice, server: ServerSlice) -> Iterator[tuple[str, dict[str, 
     if server.beside:
         _, runtime = server.beside
         address = {"http": f"{LOOPBACK}:{runtime.port}", "runtime": runtime.name, "version": runtime.version}
+        # A swap, or its way back, is done before this file says so.
+        address |= {"release": f"{places.server(server.name)}/current/server.json"}
         yield llm_name(mine, server.name), address
 
 

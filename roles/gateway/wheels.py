@@ -129,10 +129,15 @@ def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
 
 
 def pip_words(python: str, listed: Path, target: Path) -> list[str]:
-    """The command that fetches, for another Python than the one that runs it; no source is ever built here."""
+    """The command that fetches, for another Python than the one that runs it."""
+    words = [sys.executable, "-m", "pip", *download_words(python)]
+    return [*words, "--dest", str(target), "--requirement", str(listed)]
+
+
+def download_words(python: str) -> list[str]:
+    """The words with which pip downloads wheels for a Python; no source is ever built here."""
     short = python.replace(".", "")
     abis = [word for abi in (f"cp{short}", "abi3", "none") for word in ("--abi", abi)]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     words = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
-    words += ["--require-hashes", "--implementation", "cp", "--python-version", python, *abis, *platforms]
-    return [sys.executable, "-m", "pip", *words, "--dest", str(target), "--requirement", str(listed)]
+    return [*words, "--require-hashes", "--implementation", "cp", "--python-version", python, *abis, *platforms]

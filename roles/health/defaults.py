@@ -13,7 +13,7 @@ from roles._pyinfra.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """How often a server is asked, and what its silence leads to."""
+    """The period at which a server is asked, and the consequences of its silence."""
 
     watch_seconds: Annotated[int, Range(1, 3600)] = 60
     """Between two looks."""

@@ -1,4 +1,4 @@
-"""Which timers of this role a host runs."""
+"""The timers of this role that a host runs."""
 
 from __future__ import annotations
 

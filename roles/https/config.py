@@ -29,7 +29,7 @@ PLACES = Places()
 
 
 def config(mine: Slice, https: Https, places: Places = PLACES) -> str:
-    """The whole file."""
+    """The text of HAProxy's configuration."""
     gateway = mine.gateway
     assert gateway, "HTTPS stands before a gateway"
     own = f"[{gateway.address}]" if ":" in gateway.address else gateway.address

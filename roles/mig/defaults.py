@@ -20,7 +20,7 @@ REFRESH = "nvidia-cdi-refresh.service"
 
 @dataclass(frozen=True)
 class Defaults:
-    """How long a reboot may take, where a pending mode needs one."""
+    """Seconds that a reboot may take, if a pending mode needs one."""
 
     reboot_seconds: Annotated[int, SECONDS] = 900
     """How long a run waits for a host to come back, where a pending mode needs a reboot."""

@@ -1,4 +1,4 @@
-"""Whether the GPUs are cut as planned, and what to say where they cannot be."""
+"""Judges if the GPUs are cut as planned, and refuses if they cannot be."""
 
 from __future__ import annotations
 

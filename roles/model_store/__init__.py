@@ -33,7 +33,7 @@ Decide = Callable[[Store], Iterator[PyinfraCommand]]
 
 
 def begin(mine: Slice) -> None:
-    """Every fetch the host does itself is under way, or done already."""
+    """Starts every fetch that the host does itself, unless it is done already."""
     wanted, settings = texts(mine), overridden(host, "model_store", Defaults())
     step(
         CachedFact(Accounts),
@@ -63,7 +63,7 @@ def begin(mine: Slice) -> None:
 
 
 def finish(mine: Slice) -> None:
-    """All weights are published, complete and checked."""
+    """Publishes all weights, complete and checked."""
     settings = overridden(host, "model_store", Defaults())
     published = CachedFact(Published, _arguments(mine))
     for weights in host.loop(mine.weights):
@@ -138,7 +138,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
 
 
 def _left_over(mine: Slice, settings: Defaults) -> Decide:
-    """The direct way for what is still lacking. In prepare that is what the steps before have said."""
+    """Fetches models that are still missing the direct way; while pyinfra prepares, by the output of earlier steps."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights if run_state.is_executing else ():

@@ -10,7 +10,7 @@ from deploy.inventory.knobs import ATTEMPTS, SECONDS, Range, Text
 
 @dataclass(frozen=True)
 class Defaults:
-    """How long a run waits for a fetch, and how rsync sends.
+    """Seconds that a run waits for a fetch, and the settings of rsync.
 
     No `--whole-file` and no `-z`: the first deletes what `--partial-dir` kept for resuming, the second costs a core on
     data that does not shrink.

@@ -1,4 +1,4 @@
-"""Which weights are published on the host, and which are being fetched."""
+"""The weights that are published on the host, and those that are being fetched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tools(FactBase[HostFacts]):
 
 
 class Accounts(FactBase[HostFacts]):
-    """Which users of the units that receive files the host has."""
+    """The host's users of the units that receive files."""
 
     default = HostFacts
 

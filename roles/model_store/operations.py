@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -42,8 +42,8 @@ def fetch_unit(weights: WeightsSlice) -> str:
 
 def texts(mine: Slice) -> list[Text]:
     """Unit, and one settings file per model the host fetches; a private hub's certificate beside them."""
-    fetched = [weights for weights in mine.weights if weights.fetch_on == "host"]
-    ca = f"{SETTINGS}/hub-ca.crt" if mine.hub.ca_file else ""
+    fetched = {weights.model for weights in mine.weights if weights.fetch_on == "host"}
+    ca = _ca(mine)
     return [
         shipped("files/units/enginehouse-weights@.service", f"{UNITS}/enginehouse-weights@.service"),
         *(
@@ -52,8 +52,21 @@ def texts(mine: Slice) -> list[Text]:
             else []
         ),
         *([Text(ca, Path(mine.hub.ca_file).expanduser().read_text().rstrip("\n") + "\n")] if ca else []),
-        *(Text(f"{SETTINGS}/weights/{weights.model}.json", _settings(weights, mine.hub, ca)) for weights in fetched),
+        *(Text(path, text) for path, text in fetch_settings(mine, fetched).items()),
     ]
+
+
+def fetch_settings(mine: Slice, models: Collection[str] | None = None) -> dict[str, str]:
+    """By path: the settings of each fetch, of these models or of all."""
+    return {
+        f"{SETTINGS}/weights/{weights.model}.json": _settings(weights, mine.hub, _ca(mine))
+        for weights in mine.weights
+        if models is None or weights.model in models
+    }
+
+
+def _ca(mine: Slice) -> str:
+    return f"{SETTINGS}/hub-ca.crt" if mine.hub.ca_file else ""
 
 
 def accounts(mine: Slice, facts: HostFacts) -> Iterator[str | PyinfraCommand]:

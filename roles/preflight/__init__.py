@@ -1,4 +1,4 @@
-"""Is every host the machine the plan believes in? Asked once, before the first change, all findings at once.
+"""Checks that every host is the machine of the plan: once, before the first change, all findings at once.
 
 A host with findings fails here, alone, and the gate after it stops the others: raising instead would end the run for
 every host with the first one's findings. Only a host on which nothing can run as root stops the run at once.
@@ -19,6 +19,7 @@ from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra import together
 from roles._pyinfra.steps import Refuse, ask, has_failed, load
+from roles._shipping import bundle
 from roles.preflight.balancers import BalancerMachine, findings
 from roles.preflight.defaults import settings
 from roles.preflight.facts import About, Login, MachineHost
@@ -29,7 +30,7 @@ OTHERWISE = ("_sudo_user", "_sudo_password", "_use_sudo_login", "_preserve_sudo_
 
 
 def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight | Confirm the machine") -> None:
-    """The host is what its slice says. Reads only; refuses with every finding, or with what keeps it from reading."""
+    """Confirms that the host matches its slice. Reads only; refuses with every finding, or with the failed read."""
     chosen = settings(host)
     about = About(mine, chosen.connect_seconds) if isinstance(mine, Slice) else None
     login = _entered(about)
@@ -43,6 +44,8 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
         problems = findings(facts, mine, chosen, time.time())
     else:
         problems = judge(facts, mine, chosen, time.time())
+        if not facts.value("loaded") and (problem := bundle.kernel_refusal(mine, facts.value("kernel"))):
+            problems = [*problems, problem]
         for note in notes(facts, mine):
             host.log(f"{name}: {note}")
     _report(problems, name=name)

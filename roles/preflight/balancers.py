@@ -1,4 +1,4 @@
-"""Is the host of a balancer or monitor the one the plan believes in? Asked before the first change, all at once.
+"""Checks that the host of a balancer or monitor is the one of the plan, before the first change, all at once.
 
 HAProxy that somebody else has configured, or anybody on our ports, is found here: later it would be found half way.
 """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import SYSTEMS
 from deploy.catalog.versions import at_least
-from deploy.models.files import IMAGE_UNPACK_FACTOR
+from deploy.models.files import IMAGE_UNPACK_FACTOR, distinct_images
 from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.refusals.quoting import source
 from deploy.slices.host import Slice
@@ -139,7 +139,8 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
     has_all = facts.value("weights") and all(facts.value(name) for name, _ in images)
     free_mib, needed_mib = free_disk_mib(facts, mine), mine.disk_needed_mib
     # A run that was cut had room for the images, and has used it: the next one must not ask for it again.
-    present = (image for name, image in images if facts.value(name) or facts.value("pulling"))
+    counted = distinct_images(image for _, image in images)
+    present = (image for name, image in images if image in counted and (facts.value(name) or facts.value("pulling")))
     needed_mib -= sum(IMAGE_UNPACK_FACTOR * image.size_mib for image in present)
     used = facts.value("used-mib") or "0"
     # What a slow disk could not count in time is no reason to refuse: a transfer that finds no room ends well.

@@ -42,7 +42,7 @@ def begin(mine: Slice) -> None:
 
 
 def finish(mine: Slice) -> None:
-    """Every image is there, and its digest is recorded in /var/lib/enginehouse/images."""
+    """Waits for every image, and records its digest in /var/lib/enginehouse/images."""
     _finish(mine)
     for image in host.loop(mine.runtime_images):
         _finish(_with(mine, image))

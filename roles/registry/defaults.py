@@ -10,7 +10,7 @@ from deploy.inventory.knobs import SECONDS, Range, Text
 
 @dataclass(frozen=True)
 class Defaults:
-    """How patient a run is."""
+    """Limits of a run's waiting."""
 
     pull_seconds: Annotated[int, SECONDS] = 3 * 3600
     """How long a run waits. The unit goes on after it; 14 GB at 100 Mbit/s are 20 minutes."""
@@ -25,5 +25,5 @@ class Defaults:
 
     @property
     def fetch_seconds(self) -> int:
-        """How long a run waits for other hosts."""
+        """Seconds that a run waits for other hosts."""
         return self.pull_seconds

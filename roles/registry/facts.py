@@ -12,7 +12,7 @@ from roles._shipping.units import UnitState, ask
 
 @dataclass(frozen=True)
 class PullState:
-    """Whether Docker has the image, and what its unit does. A host without Docker has no image."""
+    """Docker's copy of the image, and the state of its unit. A host without Docker has no image."""
 
     has_image: bool = False
     """True if Docker has it and no pull of it is unfinished: one that was cut may lack its record."""

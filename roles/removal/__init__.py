@@ -1,4 +1,4 @@
-"""Takes off a host what this project put there, and nothing else; remembers, before the first deploy, what was there.
+"""Removes this project's files and packages from a host; the state before the first deploy is recorded for that.
 
 Ours is told by name, except for packages and merged settings: those by the record `remember` makes. Nothing goes
 unless it is said aloud (`--data remove=yes`); without it the run says what would go.

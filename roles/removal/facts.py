@@ -9,7 +9,7 @@ from roles.removal.sent import program
 
 
 class Remembered(FactBase[bool]):
-    """Whether the host has the record."""
+    """True if the host has the record."""
 
     default = bool
 

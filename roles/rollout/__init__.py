@@ -70,7 +70,7 @@ def all_there(plan: Plan) -> None:
 
 
 def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image, weights and engines") -> None:
-    """Every host has what it will serve, and from here on asks for room before it acts. The waves follow at once.
+    """Ends staging: every host has its files, and from here on asks for room before it acts. The waves follow at once.
 
     With `--data only=gateway` no wave follows, and nobody has to be staged.
     """

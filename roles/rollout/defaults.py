@@ -13,7 +13,7 @@ from roles._pyinfra.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """How long a wave waits for room, and which difference in time counts."""
+    """Seconds that a wave waits for room, and the difference in time that counts."""
 
     room_seconds: Annotated[int, Range(0, 86_400)] = 120
     """For hosts of the pool to be seen ready before another one is drained; a balancer looks every second or so."""

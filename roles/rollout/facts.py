@@ -1,4 +1,4 @@
-"""How a host's servers stand, and whom its balancers send requests to."""
+"""The state of a host's servers, and the hosts that its balancers send requests to."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ AGAIN_SECONDS = 2
 
 
 class Following:
-    """The machine, and what it does not keep: how servers stood, and how a gate said what it found."""
+    """The state machine, with the servers' states and the gates' messages, which it does not keep."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
@@ -41,37 +41,37 @@ class Following:
 
     @classmethod
     def of(cls, plan: Plan) -> Following:
-        """That of the run under way; each run of pyinfra has one. Every host asks for it once a wave."""
+        """The state machine of the run under way; each run of pyinfra has one. Every host asks for it once a wave."""
         state = ctx_state.get()
         if state not in _followings:
             _followings[state] = cls(plan)
         return _followings[state]
 
     def hear(self, event: Event, host: str) -> None:
-        """The host has come this far, and whoever watches the run knows."""
+        """Records how far the host has come, and tells the watchers of the run."""
         self.run.hear(event, host)
         tell(host, stage=event)
 
     def notice(self, state: State) -> None:
-        """Whoever pyinfra has given up is lost to the machine too."""
+        """Marks the hosts that pyinfra has given up as lost in the state machine."""
         active = {host.name for host in state.active_hosts}
         for name, was in self.run.states.items():
             if was != "lost" and name not in active:
                 self.hear("lost", name)
 
     def stage(self, state: State) -> None:
-        """Every host that has come this far is staged."""
+        """Marks every waiting host as staged."""
         self.notice(state)
         for name, was in self.run.states.items():
             if was == "waiting":
                 self.hear("staged", name)
 
     def end(self) -> Stop | None:
-        """How the run ends, where a gate has found too much; None while it goes on."""
+        """The end of the run, if a gate has lost too many hosts; None while it goes on."""
         return self.run.end() if self.run.is_going_back else None
 
     def look_for_room(self, mine: Slice, host: Host, arguments: ConnectorArguments) -> Hold | None:
-        """Why the host may not be drained now, by what its balancers say of its pool; None where it may."""
+        """The reason why the host may not be drained now, by its balancers' view of the pool; None if it may."""
         if mine.traffic and mine.traffic.balancers:
             self.run.see(
                 ready_hosts(units.run(host, readiness_command(mine.traffic.balancers), arguments), self.plan.pools)

@@ -19,7 +19,7 @@ from roles.traffic.operations import install, notices, retired, run, settings, u
 
 
 def apply(mine: Slice) -> None:
-    """The service of this host runs with what the plan says. It interrupts nothing; balancers keep what they heard."""
+    """Runs this host's service as planned. It interrupts nothing; balancers keep their last answer meanwhile."""
     if mine.traffic is None or not mine.traffic.servers:
         return
     wanted = settings(mine.traffic, [server.name for server in mine.servers if server.beside])

@@ -11,7 +11,7 @@ from roles.traffic.defaults import NOTICES_UNIT, UNIT, USER
 
 
 class Service(FactBase[HostFacts]):
-    """Whether the service has its user, runs, and starts at boot."""
+    """State of the service: its user, if it runs, and if it starts at boot."""
 
     default = HostFacts
 

@@ -11,6 +11,7 @@ import yaml
 
 from deploy.models.files import ROOT, weights_path
 from deploy.models.runtimes import OF_THE_RELEASE, SETTINGS_FILE
+from deploy.slices.container import ContainerSlice
 from deploy.slices.host import ModelSlice, ServerSlice
 from deploy.slices.runtime import RuntimeSlice
 from roles._shipping.places import UNITS
@@ -49,6 +50,7 @@ def render(
     server: ServerSlice, model: ModelSlice, runtime: RuntimeSlice, settings: Defaults, uid: int, network: str
 ) -> dict[str, bytes]:
     """The files of the LLM by their path inside the release."""
+    described = container(server, model, runtime, settings, uid)
     run = template("llm", "run.j2").render(
         server=server,
         model=model,
@@ -56,18 +58,40 @@ def render(
         root=ROOT,
         uid=uid,
         network=network,
-        tmp_mib=settings.tmp_mib,
-        pids_limit=settings.pids_limit,
-        shm_mib=max(server.shm_mib, 1024 * len(server.gpus)),
-        directories=[weights_path(files) for files in (model.weights, *model.adapters)],
-        environment=sorted((ENVIRONMENT | OF_RUNTIME[runtime.name]).items()),
-        docker_stop_seconds=docker_stop_seconds(server),
+        tmp_mib=described.tmp_mib,
+        pids_limit=described.pids_limit,
+        shm_mib=described.shm_mib,
+        directories=described.directories,
+        environment=described.environment,
+        docker_stop_seconds=described.stop_seconds,
         lines=lines(runtime.arguments),
     )
     files = {RUN: run.encode()}
     if runtime.configuration:
         files[SETTINGS_FILE] = yaml.safe_dump(runtime.configuration, sort_keys=False).encode()
     return files
+
+
+def container(
+    server: ServerSlice, model: ModelSlice, runtime: RuntimeSlice, settings: Defaults, uid: int
+) -> ContainerSlice:
+    """The LLM's container. It is published on loopback alone, whatever address Triton has."""
+    return ContainerSlice(
+        name=f"llm-{server.name}",
+        image=runtime.image.pull_reference,
+        program=runtime.program,
+        arguments=runtime.arguments,
+        uid=uid,
+        address="127.0.0.1",
+        ports=((runtime.port, runtime.port),),
+        devices=server.devices,
+        directories=tuple(weights_path(files) for files in (model.weights, *model.adapters)),
+        environment=tuple(sorted((ENVIRONMENT | OF_RUNTIME[runtime.name]).items())),
+        tmp_mib=settings.tmp_mib,
+        pids_limit=settings.pids_limit,
+        shm_mib=max(server.shm_mib, 1024 * len(server.gpus)),
+        stop_seconds=docker_stop_seconds(server),
+    )
 
 
 def lines(arguments: tuple[str, ...]) -> list[str]:

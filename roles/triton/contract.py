@@ -28,7 +28,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Logits:
-    """Which logits the engine was built to give."""
+    """The logits that the engine was built to return."""
 
     context: bool = False
     generation: bool = False
@@ -88,7 +88,7 @@ def contract(trtllm: str, logits: Logits, is_drafted: bool) -> Contract:
 
 
 def _read(trtllm: str, *texts: str) -> list[list[Tensor]]:
-    """Of each table the rows that this TensorRT-LLM has."""
+    """The rows of each table that this TensorRT-LLM has."""
     return [[_tensor(row) for row in text.strip().splitlines() if row.strip() and _has(trtllm, row)] for text in texts]
 
 

@@ -20,7 +20,7 @@ def encoder(model: ModelSlice) -> Loaded:
 
 @cache
 def _code(kind: str) -> dict[str, bytes]:
-    """Read once in a run: every host of a fleet gets the same files."""
+    """The encoders' modules, read once in a run: every host of a fleet gets the same files."""
     modules = {f"1/encoders/{path.name}": path.read_bytes() for path in sorted(ENCODERS.glob("*.py"))}
     return {"1/model.py": (ENCODERS / "models" / f"{kind}.py").read_bytes(), **modules}
 

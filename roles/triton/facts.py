@@ -30,7 +30,7 @@ class ServerState:
     llm_enabled: str = ""
 
     def serves(self, release: str) -> bool:
-        """Whether this release is current and every model of it has answered."""
+        """True if this release is current and every model of it has answered."""
         return self.current == release and {self.active, self.llm or "active"} == {"active"} and not self.cut
 
     @property
@@ -40,7 +40,7 @@ class ServerState:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing of it would start, serve, or show as failed."""
+        """True if nothing of it would start, serve, or show as failed."""
         return (
             self.active in ("inactive", "unknown")
             and self.enabled != "enabled"

@@ -1,4 +1,4 @@
-"""Which flags this Triton gets: one pure table over the core's version.
+"""The flags of this Triton: a pure table over the core's version.
 
 An unknown option ends tritonserver with exit 1, so a flag is given only to cores that have it. Source:
 triton-inference-server/server src/command_line_parser.cc at the release branches, read 2026-11.
@@ -35,7 +35,7 @@ They go to files/spans/receiver.py in the server's own container."""
 
 
 def is_orchestrator(server: ServerSlice, engines: Sequence[str]) -> bool:
-    """Whether each engine needs a process of its own beside Triton: the C++ runtime holds one (TensorRT-LLM issue 984).
+    """True if each engine needs a process of its own beside Triton: the C++ runtime holds one (TensorRT-LLM issue 984).
 
     `engines`: names of the models behind the C++ backend. With several ranks every rank is such a process already.
     """

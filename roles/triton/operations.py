@@ -1,4 +1,4 @@
-"""Wanted minus found: what a release still needs on this host, and what is there that no release wants."""
+"""Commands for the difference: the files that a release lacks on this host, and those that no release needs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from roles._shipping.places import PROBES, PROGRAMS, UNITS
 from roles._shipping.texts import Text, shipped
 from roles.triton.defaults import Defaults
 from roles.triton.facts import Proof, TritonState
+from roles.triton.judging import replay_of
 from roles.triton.publishing import Publish
 from roles.triton.release import ServerRelease
 from roles.triton.render import UID
@@ -85,8 +86,9 @@ def swap(release: ServerRelease, planned: Sequence[ServerRelease], asking: Askin
             yield StringCommand(f"systemctl enable {shlex.quote(f'llm@{name}.service')}")
         if not server_state.serves(release.id):
             spare = _spare(planned, serving)
-            seconds = swap_seconds(release.change_seconds, settings, len(spare))
-            yield from ask_for(name, release.id, asking, settings, seconds, instead_of=spare)
+            replay = replay_of(release.server)
+            seconds = swap_seconds(release.change_seconds, settings, len(spare) + bool(replay))
+            yield from ask_for(name, release.id, asking, settings, seconds, instead_of=spare, replay=replay)
 
     return decide
 

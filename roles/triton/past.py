@@ -110,7 +110,7 @@ class Back:
 
 
 def way_back(run_id: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
-    """How the run `run_id` is taken back, without a name the last one that took back none; or why it cannot be.
+    """The way back of run `run_id` (without a name: of the last run that was no way back), or the reasons against it.
 
     `pasts` and `planned` (its servers) by host.
     """
@@ -134,7 +134,7 @@ def way_back(run_id: str, pasts: Mapping[str, Past], planned: Mapping[str, Colle
 
 
 def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
-    """Why one server cannot go back; empty where it can."""
+    """The reason why one server cannot go back; empty if it can."""
     if change.server not in planned:
         return "the inventory names no such server"
     if not change.before:

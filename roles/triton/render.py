@@ -19,6 +19,8 @@ import json
 from collections.abc import Sequence
 
 from deploy.models.files import ROOT, weights_path
+from deploy.models.runtimes import OF_THE_RELEASE
+from deploy.slices.container import ContainerSlice
 from deploy.slices.host import EngineSlice, ModelSlice, ServerSlice
 from roles._shipping import places
 from roles._shipping.texts import HERE
@@ -40,6 +42,8 @@ triton-server:x:{UID}:{UID}::/var/cache/enginehouse:/bin/bash
 """
 """The container's /etc/passwd: MPI and torch want a name for their user."""
 NETWORK = "enginehouse"
+INSIDE = (8000, 8001, 8002)
+"""Ports of HTTP, gRPC and metrics inside every container of Triton."""
 HIDDEN = HERE / "files" / "launch" / "hidden.py"
 SPANS = HERE / "files" / "spans" / "receiver.py"
 
@@ -67,25 +71,44 @@ def _loaded(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
     return llmapi(model) if model.kind == "llm" else encoder(model)
 
 
+def container(server: ServerSlice, settings: Defaults) -> ContainerSlice:
+    """The server's container."""
+    return ContainerSlice(
+        name=f"triton-{server.name}",
+        image=server.image.pull_reference,
+        arguments=(f"{OF_THE_RELEASE}/launch",),
+        uid=UID,
+        address=server.address,
+        ports=tuple(zip((server.http_port, server.grpc_port, server.metrics_port), INSIDE, strict=True)),
+        devices=server.devices,
+        directories=tuple(mounted(server)),
+        environment=(("ENGINEHOUSE_RELEASE", OF_THE_RELEASE), ("HOME", beside.CACHE)),
+        tmp_mib=settings.tmp_mib,
+        pids_limit=settings.pids_limit,
+        shm_mib=shm_mib(server),
+        stop_seconds=docker_stop_seconds(server),
+    )
+
+
 def _run(server: ServerSlice, settings: Defaults) -> bytes:
-    inside = (8000, 8001, 8002)
+    described = container(server, settings)
     return rendered(
         "run.j2",
         server=server,
         root=ROOT,
-        uid=UID,
+        uid=described.uid,
         unit=f"triton@{server.name}.service",
-        unit_name=f"triton-{server.name}",
+        unit_name=described.name,
         network=NETWORK,
-        address=f"[{server.address}]" if ":" in server.address else server.address,
-        ports=list(zip((server.http_port, server.grpc_port, server.metrics_port), inside, strict=True)),
-        shm_mib=shm_mib(server),
-        directories=mounted(server),
+        address=f"[{described.address}]" if ":" in described.address else described.address,
+        ports=described.ports,
+        shm_mib=described.shm_mib,
+        directories=described.directories,
         runtime=f"{places.RUNTIME}/triton-{server.name}",
-        tmp_mib=settings.tmp_mib,
-        pids_limit=settings.pids_limit,
-        docker_stop_seconds=docker_stop_seconds(server),
-        image=server.image.pull_reference,
+        tmp_mib=described.tmp_mib,
+        pids_limit=described.pids_limit,
+        docker_stop_seconds=described.stop_seconds,
+        image=described.image,
     )
 
 

@@ -30,7 +30,7 @@ AT_ONCE = 32
 
 
 def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
-    """How the run `run_id`, without a name the last that changed something, is taken back on the hosts of `slices`.
+    """The way back of run `run_id` (without a name: of the last that changed something) on the hosts of `slices`.
 
     Asked once, of all hosts, before anything changes. Raises: Refusals for an unknown run, and for one after which
     others came.

@@ -12,7 +12,7 @@ from roles._shipping.texts import HERE
 from roles.triton.templates import rendered
 
 PROGRAMS = HERE / "files" / "llm"
-SHARED = ("__init__", "asked", "requests", "said")
+SHARED = ("__init__", "events", "inputs", "requests")
 """Modules of both paths; `tokens` is the engine path's."""
 
 

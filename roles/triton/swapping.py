@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
+from typing import Any
 
 from pyinfra import logger
 from pyinfra.api import Host, State
@@ -13,6 +14,7 @@ from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.models.files import ROOT
+from deploy.rollout.promotion import compared_lines
 from roles._pyinfra.runs import this_run
 from roles._pyinfra.steps import write
 from roles._shipping import places, units
@@ -43,16 +45,24 @@ class Asking:
 
 
 def ask_for(
-    server: str, release: str, asking: Asking, settings: Defaults, seconds: int, instead_of: Sequence[str] = ()
+    server: str,
+    release: str,
+    asking: Asking,
+    settings: Defaults,
+    seconds: int,
+    instead_of: Sequence[str] = (),
+    replay: Mapping[str, Any] | None = None,
 ) -> Iterator[PyinfraCommand]:
     """`release` serves; or what served before is put back, and this fails with the reason.
 
-    `instead_of`: servers that need not go on where this one does, and serve again where it does not.
+    `instead_of`: servers that need not go on where this one does, and serve again where it does not. `replay`: the
+    prompts and limits by which its LLM is compared with the one before.
     """
     request_id = token_hex(8)
     wanted = {"release": release, "keep": settings.keep_releases, "asked": request_id, "instead_of": list(instead_of)}
-    wanted |= asking.to_json()
-    yield write(f"{places.server(server)}/wanted.json", json.dumps(wanted) + "\n")
+    wanted |= asking.to_json() | ({"replay": replay} if replay else {})
+    # Prompts are the operator's: root alone reads them.
+    yield write(f"{places.server(server)}/wanted.json", json.dumps(wanted) + "\n", "0600" if replay else "0644")
     yield StringCommand(units.start(f"enginehouse-swap@{server}.service"))
     yield FollowSwap(server, release, request_id, seconds)
 
@@ -75,6 +85,8 @@ class FollowSwap(units.Follow):
         verdict = self._verdict(host, connector_arguments)
         # A host whose programs are older says nothing of who asked.
         if verdict["release"] == self.release or verdict.get("asked", self.request_id) == self.request_id:
+            for line in compared_lines(verdict):
+                host.log(f"{self.server}: {line}", log_func=logger.info)
             return True
         if not verdict["release"]:
             self._explain(host, connector_arguments)
@@ -87,7 +99,7 @@ class FollowSwap(units.Follow):
             host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)
         return False
 
-    def _verdict(self, host: Host, arguments: ConnectorArguments) -> dict[str, str]:
+    def _verdict(self, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
         lines = units.run(host, f"cat {places.server(self.server)}/verdict.json 2>/dev/null || true", arguments)
         try:
             return {"release": "", "reason": "", **json.loads("\n".join(lines))}
@@ -98,12 +110,12 @@ class FollowSwap(units.Follow):
     def _explain(self, host: Host, arguments: ConnectorArguments) -> None:
         """The host's verdict on a swap that did not succeed, as a person reads it."""
         verdict = self._verdict(host, arguments)
-        for line in [verdict["sentence"], *verdict["reason"].splitlines()]:
+        for line in [verdict["sentence"], *verdict["reason"].splitlines(), *compared_lines(verdict)[1:]]:
             host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)
 
 
 def swap_seconds(change_seconds: int, settings: Defaults, instead_of: int = 0) -> int:
-    """How long a swap may take: stop and start, both again to put back, and once for each server that makes room.
+    """Seconds that a swap may take: stop and start, both again to put back, and once for each server that makes room.
 
     The plan knows those no more; they are given this server's `change_seconds`.
     """

@@ -1,4 +1,4 @@
-"""How long a server's start and stop may take: each clock waits for the one inside it, and a little longer."""
+"""Time limits of a server's start and stop: each clock waits for the one inside it, and a little longer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ START_MARGIN_SECONDS = 120
 
 
 def docker_stop_seconds(server: ServerSlice) -> int:
-    """How long `docker stop` waits before it kills."""
+    """Seconds that `docker stop` waits before it kills."""
     return server.stop_seconds + EXIT_MARGIN_SECONDS
 
 

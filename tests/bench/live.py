@@ -43,7 +43,7 @@ class Line:
     slower: float = 0.0
 
     async def begun(self) -> str:
-        """Where the line is to be had."""
+        """Starts to listen, and returns its address."""
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         return "{}:{}".format(*server.sockets[0].getsockname())
 
@@ -98,7 +98,7 @@ def at(address: str) -> tuple[str, int]:
 @click.option("--real", "is_real", is_flag=True, help="Triton 2.51, with small models on this CPU.")
 @click.option("--keep", type=click.Path(path_type=Path), help="A folder for the three results.")
 def told_apart(program: Path | None, mix: str, runs: int, is_real: bool, keep: Path | None) -> None:
-    """Ends with 1 where two equal servers differ, or a slowed one does not."""
+    """Exit status 1 if two equal servers differ, or a slowed server does not."""
     with tempfile.TemporaryDirectory() as name, loop_in_a_thread() as run:
         folder = Path(name)
         keys = folder / "keys.json"
@@ -109,8 +109,8 @@ def told_apart(program: Path | None, mix: str, runs: int, is_real: bool, keep: P
                 gateway_settings["models"][model] |= changes
             note = f"a gateway before {'Triton 2.51 with small models on a CPU' if is_real else SMALL}"
             with gateway(gateway_settings, folder) as url:
-                asked = Asked(url, weights, mix, runs, program, note)
-                results = [measured(asked, line, slower) for slower in (0, 0, SLOWER_SECONDS)]
+                target = Target(url, weights, mix, runs, program, note)
+                results = [measured(target, line, slower) for slower in (0, 0, SLOWER_SECONDS)]
     for place, result in enumerate(results if keep else []):
         (keep or Path()).mkdir(exist_ok=True)
         ((keep or Path()) / f"{('first', 'again', 'slowed')[place]}.json").write_text(
@@ -126,7 +126,7 @@ def told_apart(program: Path | None, mix: str, runs: int, is_real: bool, keep: P
 
 
 @dataclass(frozen=True)
-class Asked:
+class Target:
     """The gateway, its LLM's files, the mix, how many runs, aiperf, and what stands behind the gateway."""
 
     url: str
@@ -137,13 +137,13 @@ class Asked:
     note: str
 
 
-def measured(asked: Asked, line: Line, slower: float) -> Any:
+def measured(target: Target, line: Line, slower: float) -> Any:
     """A result of the gateway while its Triton's answers are so much later, in seconds."""
     line.slower = slower
     mine = plan(**main(replace(RERANKER, name="bge"), replace(EMBEDDER, name="nomic"), replace(LLAMA, name="llama")))
-    settings_of_run = {"url": asked.url, "key": KEY, "tokenizer": str(asked.weights), "runs": asked.runs}
-    result = bench_of(mine, LOAD, asked.mix.split(","), program=asked.program, say=print, **settings_of_run)
-    return result | {"url": "", "machine": result["machine"] | {"note": asked.note}}
+    settings_of_run = {"url": target.url, "key": KEY, "tokenizer": str(target.weights), "runs": target.runs}
+    result = bench_of(mine, LOAD, target.mix.split(","), program=target.program, say=print, **settings_of_run)
+    return result | {"url": "", "machine": result["machine"] | {"note": target.note}}
 
 
 if __name__ == "__main__":

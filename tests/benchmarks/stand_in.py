@@ -16,7 +16,7 @@ import grpc
 from aiohttp import web
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from benchmarks.ways import Place
+from benchmarks.client_protocols import Place
 
 EMBEDDER, LLM = "embedder", "llm"
 RIGHT, WRONG, REFUSED, BROKEN, SILENT = "right", "wrong", "refused", "broken", "silent"
@@ -32,18 +32,18 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
     script: Mapping[tuple[str, int], str] = field(default_factory=dict)
     crowd: int = 0
     place: Place = field(default_factory=lambda: Place("", ""))
-    asked: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
     peers: list[int] = field(default_factory=list)
     full: asyncio.Event = field(default_factory=asyncio.Event)
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def turn(self, model: str) -> str:
         """The act for this request."""
-        self.asked[model] += 1
-        what = self.script.get((model, self.asked[model]), RIGHT)
-        if self.asked.total() >= self.crowd:
+        self.requests[model] += 1
+        what = self.script.get((model, self.requests[model]), RIGHT)
+        if self.requests.total() >= self.crowd:
             self.full.set()
-        await (self.over if what == SILENT else self.full).wait()
+        await (self.stopped if what == SILENT else self.full).wait()
         return what
 
     async def http(self, request: web.Request) -> web.StreamResponse:
@@ -114,7 +114,7 @@ def serving(script: Mapping[tuple[str, int], str] | None = None, crowd: int = 0)
         await over_grpc.start()
         server.place = Place(f"127.0.0.1:{runner.addresses[0][1]}", f"127.0.0.1:{grpc_port}")
         ready.set()
-        await server.over.wait()
+        await server.stopped.wait()
         await over_grpc.stop(None)
         await runner.cleanup()
 
@@ -124,6 +124,6 @@ def serving(script: Mapping[tuple[str, int], str] | None = None, crowd: int = 0)
         assert ready.wait(300)
         yield server
     finally:
-        loop.call_soon_threadsafe(server.over.set)
+        loop.call_soon_threadsafe(server.stopped.set)
         thread.join()
         loop.close()

@@ -67,7 +67,7 @@ def ended(**more: Any) -> dict[str, Any]:
 def test_a_kill_passes_only_if_each_stream_ended_by_it_in_its_way(
     sent: signal.Signals, answer: dict[str, Any], passes: bool
 ) -> None:
-    """Not before it, not in another way, and with no token lost until then."""
+    """A stream may not end before the kill or in another way, and may lose no token until then."""
     assert verdict(sent, answer, killed=100.0, began=40.0)["passes"] is passes
 
 

@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.client_protocols import Fault
 from benchmarks.open_loop import TEXTS, Asking, Load, is_cut, running
 from benchmarks.outcomes import LOST, RIGHT, Outcome, by_phase, figures, losses, merged
-from benchmarks.ways import Fault
 from tests.benchmarks.stand_in import BROKEN, EMBEDDER, LLM, REFUSED, SILENT, WRONG, StandIn, serving
 
 ONLY = {"http": (1, 0, 0, 0), "http-new": (0, 1, 0, 0), "grpc": (0, 0, 1, 0), "stream": (0, 0, 0, 1)}

@@ -3,24 +3,24 @@
 import json
 from pathlib import Path
 
-from benchmarks import cases, words
+from benchmarks import cases, sized_texts
 
 NAMES = list(cases.NAMED)
 
 
 def test_the_vocabulary_has_the_published_number_of_entries() -> None:
-    assert words.tokenizer().get_vocab_size() == 250_002
+    assert sized_texts.tokenizer().get_vocab_size() == 250_002
 
 
 def test_texts_have_exactly_the_tokens_asked_for(small: dict[str, Path]) -> None:
     tokenizer = small["embedder"] / "tokenizer.json"
-    writer = words.Writer(tokenizer, seed=3)
+    writer = sized_texts.Writer(tokenizer, seed=3)
     texts = [writer.text(tokens) for tokens in (1, 2, 30, 500)]
-    assert words.token_counts(tokenizer, texts) == [1, 2, 30, 500]
+    assert sized_texts.token_counts(tokenizer, texts) == [1, 2, 30, 500]
 
 
 def test_some_words_fall_into_several_tokens(small: dict[str, Path]) -> None:
-    text = words.Writer(small["embedder"] / "tokenizer.json", seed=3).text(1000)
+    text = sized_texts.Writer(small["embedder"] / "tokenizer.json", seed=3).text(1000)
     assert 600 < len(text.split()) < 900
 
 

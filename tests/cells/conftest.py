@@ -99,7 +99,7 @@ class Scene:
         }
 
     def start(self, log: str, *words: str) -> subprocess.Popen[bytes]:
-        """A process in that folder, in a group of its own, which writes to a file there."""
+        """Starts a process in the scene's folder, in a group of its own; its output goes to a file there."""
         with (self.folder / log).open("ab") as file:
             process = subprocess.Popen(
                 words,

@@ -69,7 +69,7 @@ def test_a_driver_killed_while_a_cell_is_brought_over_resumes_and_brings_it_over
 
 
 def test_a_second_cell_waits_for_approval_also_after_its_driver_was_killed(scene: Scene) -> None:
-    """Nothing of it is touched until somebody approves; the first cell is not brought over again."""
+    """Its hosts stay untouched until somebody approves; the first cell is not brought over again."""
     scene.started[-1].kill()
     scene.started[-1].wait()
     driver = scene.roll("waiting.log")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,13 +19,19 @@ WRITTEN = '<think>\nhm\n</think>\n\nLet me add.\n<tool_call>\n{"name": "add", "a
 @pytest.fixture(scope="module")
 def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """The house."""
+    with house_of(tmp_path_factory.mktemp("calling")) as house:
+        yield house
+
+
+@contextlib.contextmanager
+def house_of(folder: Path, **llm: Any) -> Iterator[House]:
+    """The house in that folder; `llm` are further settings of the model."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.test_tools import HERMES, TOOLS_TEMPLATE
     from tests.gateway.triton import Triton, serving
     from tests.gateway.weights import written
     from tests.ports import free_port
 
-    folder = tmp_path_factory.mktemp("calling")
     keys, weights, triton = folder / "keys.json", written(folder / "weights", TOOLS_TEMPLATE), Triton()
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
     with loop_in_a_thread() as run:
@@ -30,7 +39,7 @@ def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         run(context.__aenter__())
         try:
             chosen = settings([triton.address], weights, keys, listen={"ports": [free_port()]})
-            chosen["models"]["llama"].update(HERMES)
+            chosen["models"]["llama"].update(HERMES | llm)
             with gateway(chosen, folder) as url:
                 yield House(url, KEY, triton, weights, run, folder / "gateway.log")
         finally:

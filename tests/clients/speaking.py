@@ -6,7 +6,9 @@ says "Hello wörld" to everything else.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,8 @@ HELLO = ("Hel", "lo", " wörld")
 OFFERED = re.compile(r'"name": "([a-zA-Z_-]*add)"')
 """Semantic Kernel puts the name of its plug-in before a tool's."""
 TOOL_ANSWERED = "<|im_start|>tool"
+RUNTIME = os.environ.get("ENGINEHOUSE_CLIENTS_RUNTIME", "")
+"""The program of an engine over HTTP that serves the LLM in Triton's place: vllm or trtllm-serve."""
 DSPY = "[[ ## answer ## ]]"
 CLAUDE = "claude-sonnet-4-0"
 """LlamaIndex asks for models of Anthropic's alone, so the gateway has an alias of that name."""
@@ -78,6 +82,7 @@ def filled(schema: Any, root: Any) -> Any:
 def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """The house of that model."""
     from tests.gateway.asking import KEY, key_line, settings
+    from tests.gateway.engine import Engine, engine_serving
     from tests.gateway.test_tools import HERMES, TOOLS_TEMPLATE
     from tests.gateway.weights import written
     from tests.ports import free_port
@@ -87,13 +92,19 @@ def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     triton.weights = weights
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
     with loop_in_a_thread() as run:
-        context = serving(triton)
-        run(context.__aenter__())
+        servers = contextlib.AsyncExitStack()
+        run(servers.enter_async_context(serving(triton)))
         try:
             chosen = settings([triton.address], weights, keys, listen={"ports": [free_port()]})
             chosen["models"]["llama"].update(HERMES | {"context_tokens": CONTEXT})
+            engine = None
+            if RUNTIME:
+                engine = run(servers.enter_async_context(engine_serving(Engine(triton, RUNTIME))))
+                chosen["servers"]["engine"] = {"http": engine.address, "runtime": RUNTIME}
+                chosen["models"]["llama"]["servers"] = ["engine"]
             chosen["aliases"][CLAUDE] = {"model": "llama"}
             with gateway(chosen, folder) as url:
                 yield House(url, KEY, triton, weights, run, folder / "gateway.log")
+            assert engine is None or engine.bodies, "no client's question reached the engine"
         finally:
-            run(context.__aexit__(None, None, None))
+            run(servers.aclose())

@@ -40,13 +40,13 @@ class TritonError(Exception):
 
 @dataclass
 class InferenceResponse:
-    """What a client would get."""
+    """A response as Triton would send it."""
 
     output_tensors: list[Tensor]
     error: TritonError | None = None
 
     def has_error(self) -> bool:
-        """Whether it is one."""
+        """True if the response is an error."""
         return self.error is not None
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -55,7 +55,7 @@ class InferenceResponse:
 
 @dataclass
 class Request:
-    """What a client sent."""
+    """A client's request, as the stub hands it to the model."""
 
     tensors: dict[str, np.ndarray]
     options: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Logger:
 
     @classmethod
     def log_info(cls, message: str) -> None:
-        """Kept."""
+        """Adds a line to `lines`."""
         cls.lines.append(message)
 
     log_error = log_info
@@ -105,6 +105,6 @@ def strings(rows: list[list[str | bytes]]) -> np.ndarray:
 
 
 def arguments(name: str, parameters: dict[str, str]) -> dict[str, str]:
-    """What Triton passes to `initialize`."""
+    """The arguments that Triton passes to `initialize`."""
     values = {key: {"string_value": value} for key, value in parameters.items()}
     return {"model_name": name, "model_config": json.dumps({"name": name, "parameters": values})}

@@ -1,4 +1,4 @@
-"""What the networks should compute: one sequence at a time, numpy, float32, straight from the weight names.
+"""Reference implementation of the networks: one sequence at a time, numpy, float32, straight from the weight names.
 
 Shares nothing with the code under test: no torch, no modules, no batches, no padding. `Mistakes` puts one known error
 at a time into it, so that a test can show that its gate would have caught that error.

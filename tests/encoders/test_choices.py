@@ -1,4 +1,4 @@
-"""Which kernels are chosen where a name is missing, and that every choice computes the same.
+"""The choice of kernels if a name is missing; every choice computes the same.
 
 The device is `cpu:0`: to torch the same as `cpu`, to `choose` one where everything is worth a try.
 """
@@ -23,19 +23,19 @@ PLAIN = ["steps plain", "attention plain", "products plain", "gelu plain", "expe
 
 
 def packed_flash(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, _: Tensor, longest: int, __: int) -> Tensor:
-    """What a flash-attention package would compute."""
+    """Stand-in for the kernel of a flash-attention package."""
     return attention.sequences(q, k, v, starts, longest)
 
 
 def grouped_mm(a: Tensor, b: Tensor, *, offs: Tensor) -> Tensor:
-    """What torch's grouped product computes."""
+    """Stand-in for torch's grouped product."""
     parts = torch.tensor_split(a, offs.tolist()[:-1])
     return torch.cat([part @ weight for part, weight in zip(parts, b, strict=True)])
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing fast is there: no compiler, no package, no grouped product."""
+    """Removes everything fast: the compiler, the packages and the grouped product."""
     for name in ("triton", "flash_attn_interface", "flash_attn", "torch.nn.attention.varlen"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delattr(F, "grouped_mm", raising=False)
@@ -134,8 +134,8 @@ def test_a_product_that_is_wrong_in_a_late_tile_is_passed_over(
 
         return run
 
-    then_rotated, activated = spoiled(choices.THEN_TURNED), spoiled(choices.TWO_STEPS)
-    own = SimpleNamespace(turned=then_rotated, activated=activated, product=activated)
+    then_rotated, activated = spoiled(choices.THEN_ROTATED), spoiled(choices.TWO_STEPS)
+    own = SimpleNamespace(rotated=then_rotated, activated=activated, product=activated)
     monkeypatch.setattr(choices, "own_products", lambda: own)
     assert note in taken(choose("cpu:0", HALF, mixture=False))
 

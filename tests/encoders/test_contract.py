@@ -1,4 +1,4 @@
-"""What clients may send and get, through both models' `execute` with a stand-in for Triton's module."""
+"""Requests and answers of clients, through both models' `execute` with a stand-in for Triton's module."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing

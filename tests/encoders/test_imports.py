@@ -1,4 +1,4 @@
-"""What the package needs to run (nothing a Triton container lacks, and no Triton), and what its functions say."""
+"""The package imports only modules of a Triton container, and none of Triton; its functions declare their types."""
 
 import ast
 import sys

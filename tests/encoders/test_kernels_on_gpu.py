@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders import attention, choices, linear, plain, routing
+from encoders import attention, choices, gated_steps, linear, plain, routing
 from encoders.packing import Packed, form, pack
 
 pytestmark = [
@@ -73,7 +73,7 @@ def test_every_step_that_writes_8_bits_writes_what_the_plain_one_does(dtype: tor
         near(got.wide, wanted.wide, torch.float32 if dtype == torch.bfloat16 else dtype)
     near8(fused.to_float8(x, 0.1, gelu=True), plain.to_float8(x, 0.1, gelu=True), 0.1, dtype)
     texts = [np.zeros(n, np.int32) for n in (200, 1, 64, 7)]
-    batch = Packed.over(torch.from_numpy(pack(texts, form(texts), 0)).to(DEVICE), form(texts))
+    batch = Packed.of_row(torch.from_numpy(pack(texts, form(texts), 0)).to(DEVICE), form(texts))
     qkv = random(272, 2304, dtype=dtype)
     near8(*(attend(qkv, 12, batch, 0.01) for attend in (attention.own(), choices.SEQUENCES)), 0.01, dtype)
 
@@ -97,7 +97,7 @@ def test_every_product_with_what_follows_equals_one_step_after_the_other(
     if columns % 192 == 0:
         positions, turns = torch.arange(rows, device=DEVICE) % 50, random(50, 64, dtype=torch.float32)
         positions = positions.to(torch.int32)
-        near(own.turned(x, layer, positions, turns), choices.THEN_TURNED(x, layer, positions, turns), dtype)
+        near(own.rotated(x, layer, positions, turns), choices.THEN_ROTATED(x, layer, positions, turns), dtype)
     got = own.product(x, layer.weight, layer.bias, gelu=True, output_scale=0.02)
     near8(got, plain.to_float8(layer(x), 0.02, gelu=True), 0.02, dtype)
 
@@ -116,11 +116,11 @@ def test_a_product_of_8_bits_equals_the_librarys() -> None:
 def test_every_attention_there_is_equals_one_sequence_at_a_time(dtype: torch.dtype, longest: int) -> None:
     texts = [np.zeros(n, np.int32) for n in (longest, 1, longest // 2 + 1, 7)]
     room = form(texts, 64)
-    batch = Packed.over(torch.from_numpy(pack(texts, room, 0)).to(DEVICE), room)
+    batch = Packed.of_row(torch.from_numpy(pack(texts, room, 0)).to(DEVICE), room)
     qkv = random(room.tokens, 2304, dtype=dtype)
     wanted = choices.SEQUENCES(qkv, 12, batch)
     tried = 0
-    for find in attention.ways(choices.fused()).values():
+    for find in attention.implementations(choices.fused()).values():
         try:
             attend = find()
         except (ImportError, AttributeError):
@@ -137,7 +137,7 @@ def test_every_way_through_the_experts_equals_one_expert_at_a_time(dtype: torch.
     up, down = (random(8, 3072, 768, dtype=dtype) * 0.03 for _ in range(2))
     routed = routing.route(x, router, 2)
     wanted = routing.one_by_one(x, routed, up, down)
-    for find in choices.expert_ways(dtype).values():
+    for find in choices.expert_implementations(dtype).values():
         route, experts = find()
         mine = route(x, router, 2)
         torch.testing.assert_close(mine.experts.long(), routed.experts)
@@ -155,3 +155,33 @@ def test_routing_all_tokens_to_one_pair_of_experts_works() -> None:
     up, down = (random(8, 3072, 768, dtype=torch.float16) * 0.03 for _ in range(2))
     wanted = routing.one_by_one(x, routing.route(x, router, 2), up, down)
     near(experts(x, mine, up, down), wanted, torch.float16)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_every_fused_step_of_gated_networks_equals_the_plain_one(dtype: torch.dtype) -> None:
+    fused = choices.fused_gated()
+    x, y = random(70, 1152, dtype=torch.float32), random(70, 1152, dtype=dtype)
+    weights = gated_steps.Scale(x[0], 1e-6, False), gated_steps.Scale(x[1], 1e-6, True)
+    for after, norm in ((None, weights[0]), (weights[0], weights[1]), (None, None)):
+        for kind in {dtype, torch.float32}:
+            got, wanted = (steps.add_scaled(y, x, after, norm, kind) for steps in (fused, gated_steps))
+            near(got.narrow, wanted.narrow, kind)
+            near(got.wide, wanted.wide, torch.float32)
+    for activation in ("silu", "gelu", "gelu_pytorch_tanh"):
+        near(fused.gate(y, activation), gated_steps.gate(y, activation), dtype)
+
+
+@pytest.mark.parametrize("heads", [(16, 8, 128), (3, 1, 256), (12, 12, 64)])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_queries_and_keys_turn_as_in_the_plain_step_and_values_stay(
+    heads: tuple[int, int, int], dtype: torch.dtype
+) -> None:
+    queries, pairs, head = heads
+    qkv, turns = random(70, queries + 2 * pairs, head, dtype=dtype), random(40, head, dtype=torch.float32)
+    positions = torch.arange(70, device=DEVICE, dtype=torch.int32) % 40
+    norms = tuple(gated_steps.Scale(random(head, dtype=torch.float32), 1e-6, False) for _ in range(2))
+    for scales in (None, norms):
+        wanted = gated_steps.turn(qkv.clone(), positions, turns, queries, scales)
+        got = choices.fused_gated().turn(qkv.clone(), positions, turns, queries, scales)
+        near(got, wanted, dtype)
+        assert torch.equal(got[:, queries + pairs :], qkv[:, queries + pairs :])

@@ -1,4 +1,4 @@
-"""What is refused at load, by name: a checkpoint that would answer with plausible numbers is the worst one."""
+"""Refusals at load, by name: the worst checkpoint is one that would answer with plausible numbers."""
 
 import json
 import pickle

@@ -33,7 +33,7 @@ def batch_of(family: families.Family, sequences: list[list[int]], multiple: int 
     arrays = [np.array(s, np.int32) for s in sequences]
     room = form(arrays, multiple)
     row = torch.from_numpy(pack(arrays, room, family.padding_id, family.counted_from, family.uncounted))
-    return Packed.over(row, room)
+    return Packed.of_row(row, room)
 
 
 def layer_outputs(directory: Path, sequences: list[list[int]], multiple: int = 1) -> list[list[np.ndarray]]:

@@ -118,7 +118,7 @@ def test_a_panic_of_the_tokeniser_fails_the_request_it_came_from_and_no_other(
     embed: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class PanicException(BaseException):
-        """What tokenizers raises when its Rust code panics."""
+        """Stand-in for the exception that tokenizers raises when its Rust code panics."""
 
     encode = embed._pipeline._encode
 

@@ -84,7 +84,7 @@ def rig(launch: Any = lengths, reply: Any = None, meter: Any = None) -> tuple[Pi
 
 
 def answered(pipeline: Pipeline, replied: list[Job], count: int = 40) -> list[str]:
-    """What each of `count` jobs was told, once the pipeline is closed, and one that comes after a death."""
+    """The results of `count` jobs once the pipeline is closed, and of a job that comes after a death."""
     jobs = [Job() for _ in range(count)]
     for at in range(0, count, 4):
         pipeline.submit(jobs[at : at + 4])

@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, nomic: Path, xlmr: Path) ->
 
 @pytest.fixture(params=["http", "grpc"])
 def infer(server: real_triton.Server, request: pytest.FixtureRequest) -> Iterator[Infer]:
-    """One inference by each protocol."""
+    """An inference by each protocol."""
     module = {"http": over_http, "grpc": over_grpc}[request.param]
     client = module.InferenceServerClient(getattr(server, request.param))
 

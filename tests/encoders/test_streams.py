@@ -1,4 +1,4 @@
-"""Which stream a pass runs in and is captured in, with CUDA's calls noted instead of made (no GPU here)."""
+"""The stream in which a pass runs and is captured; CUDA's calls are noted instead of made (no GPU here)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -40,12 +40,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("cores", "told", "threads"), [(3, None, 3), (208, None, 8), (208, " 5", 5), (208, "", 8)])
 def test_texts_are_shared_among_cores_in_a_container_that_says_otherwise(
-    directory: Path, cores: int, told: str | None, threads: int
+    directory: Path, cores: int, declared: str | None, threads: int
 ) -> None:
     paths = [str(Path(tokens.__file__).parents[1])]
     environment = {name: value for name, value in os.environ.items() if name != "RAYON_NUM_THREADS"}
     environment |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join(paths)}
-    environment |= {} if told is None else {"RAYON_NUM_THREADS": told}
+    environment |= {} if declared is None else {"RAYON_NUM_THREADS": declared}
     command = [sys.executable, "-c", THREADS, str(directory), str(cores)]
     output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
     assert int(output) == threads

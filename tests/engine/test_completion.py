@@ -66,7 +66,7 @@ def test_a_stream_has_an_event_a_token_and_counts(ask: Callable[..., list[dict[s
 
 
 def test_ids_in_are_ids_out(ask: Callable[..., list[dict[str, Any]]]) -> None:
-    """The stand-in says its prompt over again."""
+    """The stand-in repeats its prompt."""
     (event,) = ask(prompt_token_ids=[65, 66, 67], sampling_param_max_tokens=3, return_token_ids=True)
     assert event["token_ids"] == [65, 66, 67]
 

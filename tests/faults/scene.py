@@ -156,7 +156,7 @@ WELL = [0, "silent", True]
 
 
 def answers(machine: Machine) -> bool:
-    """Whether a client gets a vector from the machine."""
+    """True if a client gets a vector from the machine."""
     place = f"http://{machine.address}:8000/v2/models/minilm/infer"
     try:
         with urllib.request.urlopen(place, json.dumps(QUESTION).encode(), timeout=10) as answer:
@@ -191,7 +191,7 @@ def fresh(snapshot: str | None = None) -> Machine:
 
 
 def healthy(machine: Machine) -> bool:
-    """Whether the machine runs, serves, and holds nothing of a fault."""
+    """True if the machine runs, serves, and holds nothing of a fault."""
     return machine.state == "running" and answers(machine)
 
 

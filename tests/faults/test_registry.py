@@ -19,7 +19,7 @@ OTHER = "tests/faults/inventories/other_image.py"
 
 @pytest.fixture(scope="module", autouse=True)
 def digest(first_deploy: str) -> str:
-    """Of an image the host does not have."""
+    """Digest of an image that the host does not have."""
     pushed = other_image.push(services.services_up(), PLACES.root / "other-image-blobs", PLACES.root)
     (PLACES.root / "other-image").write_text(pushed)
     return pushed

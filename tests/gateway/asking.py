@@ -193,7 +193,7 @@ async def running_gateway(
     """A gateway in front of `tritons` servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
 
     `llm`: further settings of llama, whose chat template is `template`. `runtime`: the program of an
-    engine over HTTP that serves llama instead.
+    engine over HTTP that serves llama instead; server.json in `folder` would say another one.
     """
     keys = folder / "keys.json"
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme"), key_line(OTHER_KEY, "umbrella", ["bge"])]}))
@@ -204,7 +204,8 @@ async def running_gateway(
         engine = None
         if runtime:
             engine = await stack.enter_async_context(engine_serving(Engine(servers[0], runtime)))
-            gateway_settings["servers"]["host-0/engine"] = {"http": engine.address, "runtime": runtime}
+            address = {"http": engine.address, "runtime": runtime, "release": str(folder / "server.json")}
+            gateway_settings["servers"]["host-0/engine"] = address
             gateway_settings["models"]["llama"]["servers"] = ["host-0/engine"]
         gateway_settings["models"].get("llama", {}).update(llm or {})
         app = await stack.enter_async_context(opened(folder, gateway_settings))

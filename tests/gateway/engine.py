@@ -234,6 +234,11 @@ def remembered(body: dict[str, Any], headers: dict[str, str]) -> ModelRequest:
     for kind, text in body.get("structured_outputs", {}).items():
         tensors["guided_decoding_guide_type"] = [{"json": "json_schema", "json_object": "json"}.get(kind, kind)]
         tensors |= {} if kind == "json_object" else {"guided_decoding_guide": [text]}
+    if guide := body.get("response_format"):
+        kind = guide["type"]
+        tensors["guided_decoding_guide_type"] = [{"json_object": "json"}.get(kind, kind)]
+        text = json.dumps(guide[kind]) if kind == "json_schema" else guide.get(kind)
+        tensors |= {"guided_decoding_guide": [text]} if text else {}
     if body["model"] != "llama":
         tensors["lora_name"] = [body["model"]]
     if "cache_salt" in body:

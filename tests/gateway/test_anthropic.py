@@ -21,6 +21,7 @@ ADD: dict[str, Any] = {
     "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
     "cache_control": {"type": "ephemeral"},
 }
+SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 
 
@@ -223,6 +224,10 @@ async def test_a_required_tool_call_keeps_its_schema(tmp_path: Path) -> None:
         (body(stop_sequences=[""]), ("`stop_sequences`", "none of them empty")),
         (body(mcp_servers=[{}]), ("`mcp_servers`", "no other servers")),
         (body() | {"messages": [{"role": "assistant", "content": "So"}]}, ("`messages`", "continues none")),
+        (
+            body() | {"messages": [{"role": "assistant", "content": [SEARCH]}, {"role": "user", "content": "So?"}]},
+            ("`messages[0].content[0].type`", "no tools of its own"),
+        ),
     ],
 )
 def test_a_refusal_names_the_clients_own_field(tmp_path: Path, sent: Any, words: tuple[str, str]) -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.answer_parts import Call, Content, Part, Reasoning
 from gateway.call_formats import Hermes, Listed, Llama3, Mistral, Named
 from gateway.calls import Calls
 from gateway.reasoning import Thoughts
-from gateway.said import Call, Content, Part, Reasoning
 
 NAMES = {"weather", "add"}
 FAMILIES = [Hermes, Llama3, Mistral, Listed]

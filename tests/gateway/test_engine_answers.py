@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import grpc
 import pytest
 
+from gateway.http_upstream import HttpUpstream
+from gateway.servers import ServerSettings
 from tests.gateway.asking import CHAT, OTHER_KEY, RunningGateway, becomes, chat, in_loop, running_gateway
 from tests.gateway.test_tools import ADD, NOW, TOOLS_TEMPLATE, TURN, WRITTEN
 from tests.gateway.triton import HELLO, Event, Script
@@ -196,6 +199,30 @@ async def test_trtllm_serve_gets_its_own_fields_alone(tmp_path: Path) -> None:
     assert [answer.status for answer in answers] == [200, 200]
     assert first["response_format"] == {"type": "json_schema", "json_schema": SCHEMA}
     assert (refused.status, refused.error["param"]) == (400, "logprobs")
+
+
+@in_loop
+async def test_another_program_after_a_swap_gets_its_own_fields_before_the_settings_name_it(tmp_path: Path) -> None:
+    """And so does the earlier one that a rollback brings back: the release says which program serves."""
+    (tmp_path / "salt").write_text("s" * 64)
+    more: dict[str, Any] = {"salt_file": str(tmp_path / "salt")}
+    async with running_gateway(tmp_path, runtime="vllm", llm={"salts": True, **MODEL}, **more) as front:
+        assert front.engine
+        for program in ("trtllm-serve", "vllm"):
+            front.triton.is_ready = False
+            await front.gateway.fleet.look()
+            (tmp_path / "server.json").write_text(json.dumps({"llm": {"runtime": program, "version": "1.2.1"}}))
+            front.engine.runtime, front.triton.is_ready = program, True
+            await front.gateway.fleet.look()
+            assert (await front.chat(response_format=JSON_SCHEMA)).status == 200
+            assert ("cache_salt" in front.engine.bodies[-1]) == (program == "vllm")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"llm": {"runtime": "another"}}', '{"llm": {"runtime": "vllm"}}'])
+def test_a_release_that_names_no_known_program_leaves_the_settings_in_force(tmp_path: Path, content: str) -> None:
+    (tmp_path / "server.json").write_text(content)
+    settings = ServerSettings("a", http="127.0.0.1:1", runtime="trtllm-serve", release=f"{tmp_path}/server.json")
+    assert HttpUpstream(settings)._runtime == "trtllm-serve"
 
 
 @in_loop

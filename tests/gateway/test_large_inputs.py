@@ -121,7 +121,7 @@ async def test_a_large_chat_is_answered_as_a_small_chat_is(tmp_path: Path) -> No
 async def test_while_a_large_chat_is_read_the_loop_does_none_of_its_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither parser nor tokenizer runs in this process; either would delay every stream."""
+    """Parser and tokenizer run in other processes; here they would delay every stream."""
     async with running_gateway(tmp_path, llm=LARGE) as front:
         monkeypatch.setattr(gateway.bodies, "parsed", None)
         for name in ("_marked", "_encoded", "raw"):

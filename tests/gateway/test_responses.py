@@ -213,6 +213,9 @@ async def test_effort_none_disables_thinking_in_the_template(tmp_path: Path) -> 
         assert prompt_of(front).endswith("assistant\n")
 
 
+CUSTOM_CALL = {"type": "custom_tool_call", "call_id": "c1", "name": "a", "input": "x"}
+
+
 @pytest.mark.parametrize(
     ("more", "param", "words"),
     [
@@ -222,6 +225,9 @@ async def test_effort_none_disables_thinking_in_the_template(tmp_path: Path) -> 
         ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].type", "stores no responses"),
         ({"input": [{"role": "user", "content": [PIXEL]}]}, "input[0].content[0].type", "reads text only"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "runs no tools of its own"),
+        ({"tools": [{"type": "custom", "name": "a"}]}, "tools[0].type", "whose only parameter is a text"),
+        ({"tools": [ADD], "tool_choice": {"type": "custom", "name": "a"}}, "tool_choice.type", "parameter is a text"),
+        ({"input": [CUSTOM_CALL]}, "input[0].type", "whose only parameter is a text"),
         ({"include": ["message.output_text.logprobs"]}, "include", "/v1/chat/completions"),
         ({"truncation": "auto"}, "truncation", "no item is left out"),
         ({"temperatur": 1}, "temperatur", "unknown field"),

@@ -107,7 +107,7 @@ async def test_a_chat_is_answered_over_a_socket(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_connection_without_headers_is_closed_in_time(tmp_path: Path) -> None:
-    """Not before the first request, not within one, and not within one that follows another on its connection."""
+    """It is closed before the first request, within a request, and within a later request of the same connection."""
     async with process(tmp_path, header_seconds=1) as running:
         silent, _silent = await running.connected()
         begun, writer = await running.connected()

@@ -14,6 +14,7 @@ from gateway.call_formats import PARSERS
 from gateway.fields import FieldError, Fields
 from gateway.json_body import Bounds, JsonError, parsed
 from gateway.sampling import sampling_of
+from gateway.sampling_numbers import SAMPLING_NUMBERS
 from gateway.settings import REASONING_PARSERS, TOOL_PARSERS, Limits, read, settings_of
 from tests.gateway.asking import settings
 
@@ -85,6 +86,12 @@ def test_every_tensor_of_a_chat_is_in_the_llms_contract() -> None:
     for tensor in replace(sampling_of(Fields(fields), {}, 100), logprobs=2).tensors(10):
         assert tensor.datatype == known[tensor.name].type.replace("STRING", "BYTES")
         assert len(tensor.shape) == len(known[tensor.name].dims)
+
+
+def test_every_sampling_number_is_an_input_of_the_slot() -> None:
+    known = {tensor.name: tensor.type for tensor in llm_contract.INPUTS}
+    types = {name: "INT32" if number.is_whole else "FP32" for name, number in SAMPLING_NUMBERS.items()}
+    assert {name: known.get(f"sampling_param_{name}") for name in types} == types
 
 
 def test_every_parser_that_an_inventory_may_name_is_known_here() -> None:

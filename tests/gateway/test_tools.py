@@ -43,7 +43,7 @@ def running_gateway(folder: Path, **more: Any) -> Any:
 
 
 def spoken(*texts: str, finish: str = "stop") -> Script:
-    """An answer in these pieces."""
+    """A script by which the model answers in these pieces."""
     return Script((*(Event(text) for text in texts), Event("", finish=finish, tokens=9)))
 
 
@@ -263,6 +263,9 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type":
         ({}, {"tool_choice": "required"}, "tool_choice"),
         ({}, {"tools": {"a": 1}}, "tools"),
         ({}, {"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({}, {"tools": [{"type": "custom", "custom": {"name": "a"}}]}, "tools[0].type"),
+        ({}, {"tools": [ADD], "tool_choice": {"type": "custom", "custom": {"name": "a"}}}, "tool_choice.type"),
+        ({}, {"tools": [ADD], "tool_choice": {"type": "auto"}}, "tool_choice.type"),
         ({}, {"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
         ({}, {"tools": [{"type": "function", "function": {"name": "a", "parameters": []}}]},
          "tools[0].function.parameters"),

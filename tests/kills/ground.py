@@ -83,7 +83,7 @@ class Ground:
 
 
 def reboots(machine: Machine) -> bool:
-    """Whether the host is about to go down, or on its way."""
+    """True if the host is about to go down, or on its way."""
     try:
         answer = machine.run("pgrep -f 'systemctl reboo[t]'; systemctl is-system-running", check=False)
     except RehearsalRefused:

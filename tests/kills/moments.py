@@ -1,4 +1,4 @@
-"""When the control process is killed: a random moment of a full run, said as an operation and the seconds into it.
+"""Moments at which the control process is killed: random ones of a full run, as an operation and seconds into it.
 
 The moments are stratified: one in each fifteenth of the run, uniform inside it. Drawn plainly, fifteen moments would
 leave a third of the run without any, and so would every repetition, because the draw is seeded. A moment is translated

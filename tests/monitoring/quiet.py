@@ -51,7 +51,7 @@ def selectors() -> set[Selector]:
 
 def hour(series: Mapping[str, list[float]]) -> list[dict[str, str]]:
     """promtool's input: an hour of each series."""
-    return [{"series": name, "values": " ".join(map(_said, _hour(name, values)))} for name, values in series.items()]
+    return [{"series": name, "values": " ".join(map(_written, _hour(name, values)))} for name, values in series.items()]
 
 
 def _hour(name: str, values: list[float]) -> Iterable[float]:
@@ -65,7 +65,7 @@ def _hour(name: str, values: list[float]) -> Iterable[float]:
         yield values[number] + rounds * grown + at
 
 
-def _said(value: float) -> str:
+def _written(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 

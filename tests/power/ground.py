@@ -104,7 +104,7 @@ class Cut:
 class Ground:
     """The machine, what was published on it, and how long its work takes when nobody cuts it."""
 
-    one: Machine
+    machine: Machine
     bulk: Path
     sums: dict[str, str]
     seconds: dict[str, float] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Ground:
 
     def release(self, number: int) -> Release:
         """The server's release of that number."""
-        return work.release(self.one.address, number)
+        return work.release(self.machine.address, number)
 
     def publish(self, number: int) -> Work:
         """Publish the many files as the revision of that number."""
@@ -138,8 +138,8 @@ class Ground:
             timed = f"date +%s.%N >{task.name}.began\n{{\n{task.script}}}\ndate +%s.%N >{task.name}.ended\n"
             files[f"{task.name}.sh"] = timed.encode()
             files[f"{task.name}.later"] = f"sleep {delay:.2f}; sh {task.name}.sh; >{task.name}.over\n".encode()
-        unpack(self.one, work.HERE, files)
-        self.one.run("; ".join(BEGIN.format(name=task.name) for task, _ in works))
+        unpack(self.machine, work.HERE, files)
+        self.machine.run("; ".join(BEGIN.format(name=task.name) for task, _ in works))
 
     def done(self, *works: Work) -> None:
         """All were done on the machine, one beside the other, to their end; how long each took is in `seconds`."""
@@ -149,9 +149,11 @@ class Ground:
         names = " ".join(task.name for task in works)
         # Looking costs the machine a process, which is dear under emulation.
         waits = f"cd {work.HERE}; for n in {names}; do until test -e $n.over; do sleep 1; done; done"
-        moments_of = self.one.run(f"{waits}; for n in {names}; do echo $n $(cat $n.began $n.ended); done").stdout
+        moments_of = self.machine.run(f"{waits}; for n in {names}; do echo $n $(cat $n.began $n.ended); done").stdout
         for name, *moments in (line.split() for line in moments_of.splitlines()):
-            assert len(moments) == 2, f"{name} did not end\n{self.one.run(f'journalctl -b -u cut-{name} -n 30').stdout}"
+            assert len(moments) == 2, (
+                f"{name} did not end\n{self.machine.run(f'journalctl -b -u cut-{name} -n 30').stdout}"
+            )
             self.seconds[name] = float(moments[1]) - float(moments[0])
 
     def cut(self, ordinal: int) -> Cut:
@@ -175,7 +177,7 @@ class Ground:
         # As the roles decide it, from the published manifest and from what serves.
         self.done(*([] if has_it else [works[0]]), *([] if serves else [works[1]]))
         end = self.look()
-        self.one.run(f"rm -rf {ROOT}/weights/bulk/{revision(number - 1)}; sync")
+        self.machine.run(f"rm -rf {ROOT}/weights/bulk/{revision(number - 1)}; sync")
         return Cut(
             ordinal, *moments, after=self.words(after, number), end=self.words(end, number), journal=after.journal
         )
@@ -183,7 +185,7 @@ class Ground:
     def boot(self, ordinal: int) -> None:
         """The plug was pulled, and the machine is up again. One that does not come is not waited for nine times."""
         try:
-            self.one.power_cycle()
+            self.machine.power_cycle()
         except RehearsalRefused:
             self.lost = f"the machine did not come up after cut {ordinal}; its own words are there"
             raise
@@ -213,7 +215,7 @@ class Ground:
     def look(self) -> Look:
         """The machine's state after the server's start succeeded or failed."""
         seen = Look()
-        for line in self.one.run(LOOK, timeout=600).stdout.splitlines():
+        for line in self.machine.run(LOOK, timeout=600).stdout.splitlines():
             key, _, value = line.partition("=")
             if line.startswith("read "):
                 seen.reads.append(line)
@@ -222,7 +224,7 @@ class Ground:
             else:
                 setattr(seen, key, value)
         if seen.active != "active":
-            seen.journal = self.one.run(WHY).stdout
+            seen.journal = self.machine.run(WHY).stdout
         return seen
 
     def listing(self, release: Release) -> str:
@@ -268,7 +270,7 @@ def ready() -> Ground:
 
 
 def _prepare(ground: Ground, place: Path) -> None:
-    machine = ground.one
+    machine = ground.machine
     machine.run(f"systemctl mask {QUIET}; systemctl disable rehearsal-hardware")
     reader.bring(machine)
     unpack(machine, programs.LINK, programs.sources())

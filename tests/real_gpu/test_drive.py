@@ -41,7 +41,7 @@ def made(tmp_path: Path, drive: Drive, monkeypatch: pytest.MonkeyPatch) -> dict[
     """Parts of two archives, each of one file, with their table."""
     monkeypatch.setattr(parts, "PART_BYTES", 2000)
     into = tmp_path / "build/real-gpu"
-    found = {}
+    parts_of = {}
     for name in ("control.tar.xz", "packages.tar"):
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -50,9 +50,9 @@ def made(tmp_path: Path, drive: Drive, monkeypatch: pytest.MonkeyPatch) -> dict[
             tar.addfile(about, io.BytesIO(name.encode()))
         content = lzma.compress(packed.getvalue()) if name.endswith(".xz") else packed.getvalue()
         (tmp_path / name).write_bytes(content)
-        found[name] = parts.split(name, tmp_path / name, into)
-    (into / "parts.tsv").write_text("".join(part.row() for rows in found.values() for part in rows))
-    return found
+        parts_of[name] = parts.split(name, tmp_path / name, into)
+    (into / "parts.tsv").write_text("".join(part.row() for rows in parts_of.values() for part in rows))
+    return parts_of
 
 
 def paths(made: dict[str, list[Part]], *names: str) -> list[str]:

@@ -24,7 +24,9 @@ with mock.patch("gevent.monkey.patch_all"):  # would change modules that torch h
 
 RERANKER, EMBEDDER, LLAMA = "bge-reranker-large", "nomic-embed-text-v2-moe", "llama-3.1-8b-instruct"
 KINDS = pytest.mark.parametrize("real", [True, False], ids=["real", "dry"])
-LAYOUTS = pytest.mark.parametrize(("layout", "gpus"), [("one", 1), ("one", 2), ("one_per_gpu", 2), ("both", 2)])
+LAYOUTS = pytest.mark.parametrize(
+    ("layout", "gpus"), [("one", 1), ("one", 2), ("one_per_gpu", 2), ("both", 2), ("beside", 1)]
+)
 SERVICES = Services(
     address="10.213.0.1",
     apt_url="http://apt.rehearsal",
@@ -69,7 +71,7 @@ def test_every_server_fits_each_of_its_gpus(real: bool, layout: str, gpus: int) 
     left = {
         (server.name, gpu): memory_parts(server, gpu, host)["free"] for server in host.servers for gpu in server.gpus
     }
-    assert {"one": [("main", 0)], "both": [("main", 0), ("main", 1)]}.get(
+    assert {"one": [("main", 0)], "beside": [("main", 0)], "both": [("main", 0), ("main", 1)]}.get(
         layout, [("main-0", 0), ("main-1", 1)]
     ) == list(left)
     assert min(left.values()) > 0
@@ -116,6 +118,17 @@ def _llm(server: ServerSlice) -> dict[str, Any]:
     rest = tuple(model for model in server.models if model.kind != "llm")
     (llm,) = (model for model in server.models if model.kind == "llm")
     return {"llm": llm, "rest": replace(server, models=rest)}
+
+
+@KINDS
+def test_the_changed_release_of_the_llm_beside_triton_holds_its_weights_in_fp8(real: bool) -> None:
+    """In the same image, which has the programs of both containers, and behind a gateway."""
+    before, after = (planned(real, "beside", changed=changed) for changed in (False, True))
+    assert before.gateway and [image.digest for image in before.runtime_images] == [before.image.digest]
+    lines = [host.servers[0].models[-1].runtime for host in (before, after)]
+    assert [line is not None and "--quantization" in line.arguments for line in lines] == [False, True]
+    parts = [host.servers[0].models[-1].memory for host in (before, after)]
+    assert (parts[0].weights_mib > parts[1].weights_mib) == real and parts[0].kv_cache_mib == parts[1].kv_cache_mib
 
 
 def test_servers_of_a_gpu_each_listen_on_ports_of_their_own() -> None:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deploy.catalog.runtimes import VLLM, rows_of
+from deploy.catalog.systems import SYSTEMS
 from rehearsal.places import REPOSITORY
 from rehearsal.real_gpu import parts
 from rehearsal.real_gpu.parts import PART_BYTES, _locked, _pinned, split
@@ -29,7 +31,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> int:
 
 @given(content=st.binary(max_size=400), size=st.integers(1, 90))
 def test_parts_are_small_and_rejoin_to_the_archive(content: bytes, size: int) -> None:
-    """Each is named by archive, number and hash, and its row says the same."""
+    """The name of a part has its archive, number and hash, and so has its row in the table."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(parts, "PART_BYTES", size)
         archive, into = Path(folder) / "archive", Path(folder) / "parts"
@@ -84,12 +86,14 @@ def test_a_preparation_leaves_nothing_of_an_earlier_one(
     archive = tmp_path / "archive"
     for name in ("control_root", "machine_root", "packages"):
         monkeypatch.setattr(parts, name, lambda: archive)
-    monkeypatch.setattr(parts, "triton", lambda _: archive)
+    for name in ("triton", "vllm"):
+        monkeypatch.setattr(parts, name, lambda _: archive)
     archive.write_bytes(b"1" * 150)
     earlier = parts.prepare(tmp_path / "into", "3.12")
     archive.write_bytes(b"2" * 150)
-    made = parts.prepare(tmp_path / "into", "3.12")
+    made = parts.prepare(tmp_path / "into", "3.12", with_vllm=True)
     assert not {part.file for part in earlier} & {part.file for part in made}
+    assert {part.archive for part in made} - {part.archive for part in earlier} == {"vllm.tar.xz"}
     assert {path.name for path in (tmp_path / "into").iterdir()} == {"parts.tsv", *(part.file for part in made)}
     assert (tmp_path / "into/parts.tsv").read_text() == "".join(part.row() for part in made)
 
@@ -141,6 +145,14 @@ def test_what_is_left_out_is_in_the_lock_file_and_does_not_travel() -> None:
     assert not set(pinned_names(_locked())) & parts.LEFT_OUT
 
 
+def test_the_lock_of_vllm_has_the_release_whose_flags_the_catalog_has_and_no_torch() -> None:
+    """The machine's own torch is the one that its packages were built for."""
+    text = (REPOSITORY / parts.VLLM_LOCK).read_text()
+    assert f"vllm=={rows_of(VLLM)[0].version} " in text
+    assert not {"torch", "transformers", "triton"} & set(pinned_names(text))
+    assert all("--hash=sha256:" in block for block in text.split("\n\n") if block and not block.startswith("#"))
+
+
 def pinned_names(text: str) -> list[str]:
     """Names of the pinned packages, in their order."""
     return [match["name"] for line in text.splitlines() if (match := parts.PINNED.match(line))]
@@ -148,4 +160,9 @@ def pinned_names(text: str) -> list[str]:
 
 def test_packages_that_the_roles_ask_debian_for_travel() -> None:
     """There is no other archive where the machine is deployed to; the firewall wants nftables."""
-    assert {*Defaults().packages, "nftables"} <= set(parts.MACHINE_PACKAGES)
+    assert {*Defaults().packages, "nftables", "python3-venv", "libseccomp2"} <= set(parts.MACHINE_PACKAGES)
+
+
+def test_the_gateway_of_the_machine_finds_its_wheels_fetched() -> None:
+    """They are for the Python of its Debian."""
+    assert SYSTEMS[f"debian-{parts.MACHINE}"].python == parts.MACHINE_PYTHON

@@ -83,7 +83,7 @@ class Fleet:
 
 @contextlib.contextmanager
 def environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """These variables are set meanwhile."""
+    """Sets these variables of the environment inside the `with` block."""
     before = dict(os.environ)
     os.environ.update(changes)
     try:
@@ -149,13 +149,13 @@ def build_unit(machine: Machine) -> dict[str, str]:
 
 
 def is_building(machine: Machine) -> bool:
-    """Whether the compiler itself runs."""
+    """True if the compiler itself runs."""
     state = build_unit(machine)
     return state["ActiveState"] == "activating" and state["StatusText"].startswith("build ")
 
 
 def builds(machine: Machine) -> int:
-    """How often the unit was started."""
+    """Number of the unit's starts."""
     journal = machine.run(f"journalctl -q --boot=all -o cat -u {UNIT}; true").stdout
     return sum(line.startswith(f"Starting {UNIT}") for line in journal.splitlines())
 
@@ -171,12 +171,12 @@ def current(machine: Machine) -> str:
 
 
 def serves(machine: Machine) -> bool:
-    """Whether the server's unit is active: all its models have answered."""
+    """True if the server's unit is active: all its models have answered."""
     return machine.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
 
 
 def answers(machine: Machine, prompt: str = "harbour lights ") -> bool:
-    """Whether the LLM says what the stand-in makes of a prompt: some of it, beginning anywhere, in a circle."""
+    """True if the LLM says what the stand-in makes of a prompt: some of it, beginning anywhere, in a circle."""
     with tritonclient.grpc.InferenceServerClient(f"{machine.address}:8001") as client:
         text = "".join(ask.generate(client, MODEL, prompt, 4, path="engine"))
         return len(text) == 4 and text in prompt * 2

@@ -64,7 +64,6 @@ def _data(address: str, debian: str) -> dict[str, object]:
         accepts=AcceptedHoles(ids=_HOLE_IDS, reason="only the outer machine reaches its bridge"),
     )
     return {{
-        "ssh_hostname": address,
         "ssh_config_file": "inventories/ssh_config_rehearsal",
         "_sudo": True,
         "machine": Machine(os=f"debian-{{debian}}", gpu="h100-80"),

@@ -63,7 +63,7 @@ class Operator:
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of this process, with the rehearsal's number."""
+        """This process's environment, with the rehearsal's number."""
         return os.environ | {"ENGINEHOUSE_REHEARSAL_NUMBER": str(self.number)}
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:

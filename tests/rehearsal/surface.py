@@ -55,7 +55,7 @@ class Surface:
         return f"{self.machine.address}:{port}"
 
     def container_address(self) -> str:
-        """Of Triton's container, on the machine's own bridge."""
+        """Address of Triton's container, on the machine's own bridge."""
         template = "{{.NetworkSettings.Networks.enginehouse.IPAddress}}"
         return self.says(f"docker inspect -f '{template}' triton-main")[0]
 
@@ -104,7 +104,7 @@ def answering(address: str, ports: Iterable[int], source: str) -> list[int]:
 
 
 def connects(address: str, port: int, source: str) -> bool:
-    """Whether a TCP connection from `source` is made."""
+    """True if a TCP connection from `source` is made."""
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as dialled:
         dialled.settimeout(CONNECT_SECONDS)
         dialled.bind((source, 0))

@@ -1,4 +1,4 @@
-"""An LLM beside Triton on a machine: deployed, asked through the gateway, swapped, killed, swapped to another program.
+"""An LLM beside Triton on a machine: deployed, asked through the gateway, swapped, killed, promoted to another program.
 
 One machine and one story in the order pytest runs it. vLLM and trtllm-serve are stood in for (rehearsal/runtimes).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -26,10 +27,23 @@ from tests.rehearsal.operator import Operator, Run
 # Minutes on a machine: `make faults` runs it.
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-1")]
 
-PLACES = Places(REPOSITORY / ".rehearsal" / "number-1", 1)
+NUMBER = int(os.environ.get("ENGINEHOUSE_BESIDE_NUMBER", "1"))
+"""Another one for whoever works on these tests while all of them run."""
+PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 INVENTORY = "tests/rehearsal/inventories/beside.py"
 UNITS = ("triton@main", "llm@main")
 STARTED = "systemctl show -P InvocationID {}.service"
+WORDS = 66
+"""Of the answers to rehearsal/replay/prompts.jsonl, 16 tokens each."""
+CLIENTS = r"""rm -f /root/enough /root/statuses-*; cat >/root/asking-clients <<'END'
+while [ ! -e /root/enough ]; do
+  curl -s -o /dev/null -m 700 -w '%{http_code}\n' -H 'Authorization: Bearer KEY' -H 'Content-Type: application/json' \
+    -d '{"model": "llama-tiny", "prompt": "hello", "max_tokens": 4}' http://127.0.0.1:8080/v1/completions
+  sleep 0.2
+done
+END
+for number in 1 2 3; do setsid bash /root/asking-clients >/root/statuses-$number 2>&1 </dev/null & done"""
+"""Three clients of the gateway, who ask one question after the other until /root/enough exists."""
 RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
 
 
@@ -163,8 +177,52 @@ def test_a_swap_replaces_both_and_a_rollback_brings_both_back(story: Story) -> N
     assert until(story.serves, 60)
 
 
-def test_another_program_takes_the_llm_over_behind_the_same_name(story: Story) -> None:
-    story.deploy(RUNTIME="trtllm-serve")
-    assert "rehearsal stand-in of trtllm-serve" in story.says("journalctl -u llm@main -o cat")
-    assert until(story.serves, 60)
+def test_a_promotion_below_its_threshold_changes_nothing(story: Story) -> None:
+    """An 8-bit cache changes a word in five: the candidate is put back before a client has seen it."""
+    before = story.says(RELEASE)
+    with mock.patch.dict(os.environ, {"CACHE": "fp8"}):
+        refused = story.operator.pyinfra("--data", f"promote={promotion(story)}", inventory=INVENTORY)
+    assert refused.code != 0
+    assert f"llama-tiny: 86.4 % of {WORDS} words equal (90.0 % wanted)" in refused.output, refused.output[-4000:]
+    assert "tokens a second" in refused.output and "GPU seconds a million tokens" in refused.output
+    assert story.says(RELEASE) == before and until(story.serves, 60)
+    assert program(story) == "vllm"
+
+
+def test_a_promotion_under_load_loses_nothing_and_the_inventory_that_says_it_changes_nothing(story: Story) -> None:
+    plan = story.operator.python("-m", "deploy", "promote", INVENTORY, "llama-tiny", *promotion_words(story), "--json")
+    expected = json.loads(plan.stdout)["plan"]["digest"]
+    story.machine.run(CLIENTS.replace("KEY", story.key))
+    promoted = story.deploy("--data", f"promote={promotion(story)}", "--data", f"expect={expected}")
+    story.machine.run("sleep 2; touch /root/enough; while pgrep -f [a]sking-clients; do sleep 1; done")
+    statuses = story.says("cat /root/statuses-*").split()
+    assert set(statuses) == {"200"}, statuses
+    assert f"llama-tiny: 100.0 % of {WORDS} words equal (90.0 % wanted)" in promoted.output
+    assert program(story) == "trtllm-serve"
+    compared = json.loads(story.says("tail -n 1 /var/lib/enginehouse/history.jsonl"))["compared"]
+    assert compared["is_good"] and compared["now"]["tokens_per_second"] > 0
     assert story.deploy(RUNTIME="trtllm-serve").changed == {}
+
+
+def test_a_promotion_is_taken_back_by_one_command_and_the_gateway_asks_the_earlier_program(story: Story) -> None:
+    story.deploy(verb="rollback.py")
+    assert program(story) == "vllm"
+    assert until(story.serves, 60)
+
+
+def program(story: Story) -> str:
+    """The program that serves the LLM, by its last start line."""
+    lines = story.says("journalctl -u llm@main -o cat").splitlines()
+    return [line for line in lines if line.startswith("rehearsal stand-in of ")][-1].split()[3]
+
+
+def promotion_words(story: Story) -> tuple[str, ...]:
+    """The promotion as `enginehouse promote` takes it: the program, and its image of the machine's registry."""
+    with mock.patch.dict(os.environ, story.operator.environment | {"RUNTIME": "trtllm-serve"}):
+        ((_, data),) = runpy.run_path(INVENTORY)["rehearsal"]
+    return "--to", "trtllm-serve", "--image", data["servers"][0].models[-1].image
+
+
+def promotion(story: Story) -> str:
+    """The promotion as `--data promote=` takes it."""
+    return f"llama-tiny:trtllm-serve:{promotion_words(story)[-1]}"

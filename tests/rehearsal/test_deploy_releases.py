@@ -157,7 +157,7 @@ def test_a_rebooted_machine_serves_again_by_itself(deployed: Pair, good: str) ->
 
 
 def ready(machine: Machine) -> bool:
-    """Whether the unit is active: every model has answered."""
+    """True if the unit is active: every model has answered."""
     return machine.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
 
 

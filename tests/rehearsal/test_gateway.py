@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rehearsal import ssh
 from rehearsal.machine import Machine
 from tests.rehearsal.conftest import Pair
 from tests.rehearsal.operator import Operator, Run
@@ -104,6 +105,25 @@ def test_a_process_that_was_killed_comes_back_by_itself(opened: Run, deployed: P
     machine = deployed.d13
     machine.run("systemctl kill -s KILL enginehouse-gateway@0")
     machine.run("until curl -sf -m 5 http://127.0.0.1:8080/health; do :; done", timeout=300)
+
+
+def used(operator: Operator) -> tuple[int, list[str], dict[str, int]]:
+    """Exit status, missing hosts, and answered requests of the test's tenant by model, of `enginehouse usage`."""
+    shown = operator.python("-m", "deploy", "usage", INVENTORY, "--by", "tenant,model", "--json")
+    report = json.loads(shown.stdout)
+    lines = [line for line in report["usage"] if line["tenant"] == "test" and line["model"]]
+    return shown.returncode, report["missing"], {line["model"]: line["requests"] - line["errors"] for line in lines}
+
+
+def test_usage_of_both_machines_is_added_up_over_ssh(operator: Operator, opened: Run, deployed: Pair) -> None:
+    """The counters of a killed process included; a machine whose sshd is down is named, and the other one counted."""
+    assert used(operator) == (0, [], {"llama-tiny": 2, "minilm": 2, "xlmr-reranker": 2})
+    deployed.d13.run("systemctl stop ssh.socket ssh.service")
+    ssh.close_connection(deployed.d13.places, deployed.d13.name)
+    try:
+        assert used(operator) == (3, [deployed.d13.name], {"llama-tiny": 1, "minilm": 1, "xlmr-reranker": 1})
+    finally:
+        deployed.d13.run("systemctl start ssh.service")
 
 
 def test_a_gateway_that_leaves_the_inventory_leaves_nothing_behind(

@@ -96,7 +96,7 @@ def story() -> Iterator[Story]:
 
 
 def until(holds: Callable[[], bool]) -> bool:
-    """Whether it came true in time."""
+    """True if it came true in time."""
     end = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < end:
         if holds():

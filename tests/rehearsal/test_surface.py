@@ -142,7 +142,7 @@ def test_no_process_in_it_has_a_capability_or_is_root(served: Surface) -> None:
 
 
 def test_the_container_opens_no_connection_outward(served: Surface) -> None:
-    """Neither to the network nor to its own machine, both of which the machine itself reaches."""
+    """The network and its own machine are closed to it; the machine itself reaches both."""
     targets = [f"{INSIDE}/8080", f"{INSIDE}/22", f"{served.machine.address}/22", "172.17.0.1/22", "172.18.0.1/22"]
     targets += [f"{INSIDE_V6}/22", f"{MACHINE_V6}/22"]
     dialled = " & ".join(f"(timeout 2 bash -c '</dev/tcp/{target}' && echo {target})" for target in targets)
@@ -187,7 +187,7 @@ def test_of_the_machines_own_users_only_root_and_services_reach_triton(served: S
 
 
 def test_a_user_of_the_machine_neither_reads_the_key_nor_signals_the_container(served: Surface) -> None:
-    """Not in the file, not in any list of processes."""
+    """The key's file and all lists of processes are closed to the user."""
     stranger = f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups"
     process = "$(docker inspect -f '{{.State.Pid}}' triton-main)"
     key = "/run/enginehouse/triton-main/key"

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from deploy.spec import Firewall
-from host.loose import NAMES
+from host.superseded_programs import NAMES
 from roles import foundation, preflight
 from roles._pyinfra.runs import Run as ThisRun
 from roles._shipping import places

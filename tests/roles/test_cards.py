@@ -87,7 +87,7 @@ def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
     ids=["whole", "cut", "no-mig-mode", "no-driver", "unit-disabled"],
 )
 def test_gpus_cut_as_declared_are_accepted(facts: HostFacts, declared: Slice) -> None:
-    """How many GPUs there are is the driver's check."""
+    """The driver role checks their number."""
     assert message(facts, declared) == ""
 
 

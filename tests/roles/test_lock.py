@@ -128,7 +128,7 @@ def test_a_run_that_lost_the_host_to_another_stops_there(hosts: Hosts) -> None:
 
     ran = run(story(hosts, away), hosts=("one", "two"))
     assert (changes(ran), ran.failed_hosts) == (["two"], ("one",))
-    assert "another run came while this one was away" in str(ran.log) and "ada@desk" in str(ran.log)
+    assert "another run took this host while this run was silent" in str(ran.log) and "ada@desk" in str(ran.log)
 
 
 def test_a_run_whose_shell_died_takes_the_host_again_and_goes_on(hosts: Hosts) -> None:
@@ -206,7 +206,7 @@ def test_a_run_through_the_driver_s_reboot_holds_the_host_and_is_checked_after_i
     ran = run(verb, hosts=("one",), answers=answers)
     commands = [heard.command for heard in ran.shell["one"]]
     assert (held, "change" in commands, "second" in commands) == ([True], True, False)
-    assert "another run came while this one was away" in str(ran.log)
+    assert "another run took this host while this run was silent" in str(ran.log)
 
 
 def test_a_reboot_in_which_another_run_came_ends_this_one_there(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""How much of a host each unit could do if what it runs were taken over: systemd's own score, 0 (nothing) to 10.
+"""Exposure of each unit if its program were taken over: systemd's own score, 0 (nothing) to 10.
 
 `GOLDEN=write pytest tests/roles/test_units_exposure.py` writes the table of roles/README.md anew. Limits hold for the
 scores of the systemd that is here; the table's were made with systemd 252 (Debian 12, 2026-11-25).

@@ -79,7 +79,7 @@ def heard(ran: Ran) -> str:
 @pytest.mark.parametrize("seen", [DRIVER, STOPPED, BROKEN, []], ids=["healthy", "not-persistent", "split", "absent"])
 @pytest.mark.parametrize("serves", [False, True], ids=["bare", "serving"])
 def test_a_driver_that_is_not_managed_is_never_touched(seen: list[str], serves: bool) -> None:
-    """Neither commands nor written files change the card, in any state of its driver."""
+    """No command and no written file changes the card, in any state of its driver."""
     ran = deployed(False, seen, serves)
     assert {"Driver | Verify, as it is not managed", "Toolkit | Prove GPUs in a container"} <= set(ran.operations)
     assert "Cleanup | Remove what nothing will ask for" in ran.operations  # the run got to its end

@@ -146,7 +146,7 @@ def test_hosts_that_refuse_differently_are_all_shown() -> None:
 
 
 def test_what_would_change_is_shown_of_many_operations() -> None:
-    """Of pyinfra's tables the rows that say something, and the sum."""
+    """The screen has the rows of pyinfra's tables that say something, and the sum."""
     run = seen()
     for line in ("--> Detected changes:", "Operation   Change   Conditional", "A | One   -    -    ",
                  "A | Two   2 (a, b)   -   ", "--> Results:", "A | One   9   -   -   9   ",

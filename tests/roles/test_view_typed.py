@@ -144,5 +144,5 @@ def test_every_line_that_was_not_shown_is_in_the_file(typed: Typed) -> None:
 
 
 def test_the_file_is_its_owners_and_holds_no_secret(typed: Typed) -> None:
-    """Neither does the screen."""
+    """The screen shows no secret either."""
     assert (SECRET in typed.file.read_text() + typed.output, stat.S_IMODE(typed.file.stat().st_mode)) == (False, 0o600)

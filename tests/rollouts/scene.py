@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import fleet, front
+from benchmarks.client_protocols import Place
 from benchmarks.open_loop import Load, Running, running
 from benchmarks.outcomes import losses
 from benchmarks.rollout import EMBEDDER, LLM, PATIENCE_SECONDS
-from benchmarks.ways import Place
 from rehearsal.machine import Machine
 from rehearsal.pyinfra_run import Run
 from tests.faults.scene import until
@@ -119,7 +119,7 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
         back = until(lambda: scene.all_in(case.away), BACK_SECONDS)
         stayed = [name for name in case.untouched if name not in case.away and scene.served(name) == before[name]]
         assert scene.timeline
-        scene.timeline.note(run="ended", code=run.code, said=said(run.output))
+        scene.timeline.note(run="ended", code=run.code, said=gate_lines(run.output))
         if case.mended:
             case.mended(scene)
         if case.bad:
@@ -148,7 +148,7 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
     } | lost
 
 
-def said(output: str) -> list[str]:
+def gate_lines(output: str) -> list[str]:
     """Two lines of a host about a release that does not serve, and a gate's lines to the first host that it stopped,
     without pyinfra's own framing; empty where no gate stopped anybody."""
     framed = (FRAME.match(COLOUR.sub("", line)) for line in output.splitlines())

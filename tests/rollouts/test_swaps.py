@@ -63,7 +63,7 @@ def one_gateway(scene: Scene) -> Gateways:
 
 
 def test_no_request_is_lost_and_none_waits_while_three_hosts_swap(gateways: Gateways) -> None:
-    """The longest wait is shorter than the shortest time that a host was out: nobody stood before a closed gateway."""
+    """The longest wait is shorter than the shortest time that a host was out: no request waited for a host."""
     _swaps_unnoticed(gateways)
 
 

@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 def states(exposition: str, pool: str) -> dict[str, str]:
-    """How a balancer has each host of the pool, from its exporter's text; the worse of the two protocols."""
+    """State of each host of the pool at a balancer, from its exporter's text; the worse of the two protocols."""
     states_of: dict[str, str] = {}
     for match in STATE.finditer(exposition):
         labels = dict(LABEL.findall(match[0]))
@@ -43,7 +43,7 @@ class Timeline:
         self.events: list[Event] = []
         self.now: dict[str, str] = {}
         """The last state of each host, and of the balancer itself where it is silent."""
-        self._began, self._over = time.monotonic(), threading.Event()
+        self._began, self._stopped = time.monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._look_on)
 
     def __enter__(self) -> Timeline:
@@ -52,7 +52,7 @@ class Timeline:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     def note(self, **what: object) -> None:
@@ -83,7 +83,7 @@ class Timeline:
         return least
 
     def seconds_out(self) -> dict[str, float]:
-        """How long the balancer sent nothing to each host that was out and is back, all times together."""
+        """Seconds in which the balancer sent nothing to each host that was out and is back, all times together."""
         out, since = dict[str, float](), dict[str, float]()
         for event in self.events:
             host, state = event.get("host", "balancer"), event.get("state")
@@ -96,7 +96,7 @@ class Timeline:
         return out
 
     def _look_on(self) -> None:
-        while not self._over.wait(EVERY_SECONDS):
+        while not self._stopped.wait(EVERY_SECONDS):
             self._look()
 
     def _look(self) -> None:

@@ -48,10 +48,10 @@ def story(scene: Scene) -> Story:
     """A full run and the smoke tests, both as talkative as they can be, under the sampler's eyes."""
     report = PLACES.root / "smoke.xml"
     arguments = ["tests/smoke", "--inventory", INVENTORY, f"--junitxml={report}", "-o", "junit_logging=all"]
-    with watched(scene.looked_for, scene.one) as watch:
-        show_marker(scene.one)
+    with watched(scene.looked_for, scene.machine) as watch:
+        show_marker(scene.machine)
         deployed = scene.operator.deploy()
         assert deployed.returncode == 0, deployed.stdout[-4000:] + deployed.stderr[-4000:]
         smoked = scene.operator.python("-m", "pytest", "-vv", "--showlocals", "-p", "no:cacheprovider", *arguments)
-        show_marker(scene.one)
+        show_marker(scene.machine)
     return Story(deployed, smoked, report, watch)

@@ -37,15 +37,15 @@ AT_ONCE, CHUNK = 500, 1 << 22
 class Looker:
     """A search of the file systems, and its finds."""
 
-    def __init__(self, asked: dict[str, Any]) -> None:
-        self.asked, self.names = asked, {text.encode(): name for text, name in asked["forms"].items()}
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request, self.names = request, {text.encode(): name for text, name in request["forms"].items()}
         self.seen: set[tuple[str, str]] = set()
-        self.told: dict[str, Any] = {"files": 0, "bytes": 0, "unpacked": 0, "said": {}, "cores": [], "unread": []}
+        self.answer: dict[str, Any] = {"files": 0, "bytes": 0, "unpacked": 0, "said": {}, "cores": [], "unread": []}
 
     def look(self) -> dict[str, Any]:
         """Files first, commands after."""
         batch: list[str] = []
-        for path in walk(self.asked.get("roots") or everywhere(), set(self.asked.get("without", ()))):
+        for path in walk(self.request.get("roots") or everywhere(), set(self.request.get("without", ()))):
             self._name(path)
             if self._is_worth_reading(path):
                 batch.append(path)
@@ -53,9 +53,9 @@ class Looker:
                 self._grep(batch)
                 batch = []
         self._grep(batch)
-        for name, command in self.asked.get("commands", {}).items():
-            self._said(name, command)
-        return {**self.told, "seen": sorted(self.seen)}
+        for name, command in self.request.get("commands", {}).items():
+            self._search_output(name, command)
+        return {**self.answer, "seen": sorted(self.seen)}
 
     def _name(self, path: str) -> None:
         """A name, or what a link points to, may hold one as well."""
@@ -65,27 +65,27 @@ class Looker:
         self.seen |= {(path, name) for text, name in self.names.items() if text in texts}
 
     def _is_worth_reading(self, path: str) -> bool:
-        """Whether it is a file with something in it, changed since; what is packed is searched here and now."""
+        """True if it is a file with something in it, changed since; what is packed is searched here and now."""
         try:
             known = os.lstat(path)
             if not stat.S_ISREG(known.st_mode) or not known.st_size:
                 return False
-            if max(known.st_mtime, known.st_ctime) < self.asked.get("since", 0):
+            if max(known.st_mtime, known.st_ctime) < self.request.get("since", 0):
                 return False
             with open(path, "rb") as content:
                 start = content.read(18)
         except OSError:
             return False
-        self.told["files"] += 1
-        self.told["bytes"] += known.st_size
+        self.answer["files"] += 1
+        self.answer["bytes"] += known.st_size
         self._judge_start(path, start)
         return True
 
     def _judge_start(self, path: str, start: bytes) -> None:
         if start[:4] == b"\x7fELF" and start[16:18] == b"\x04\x00":
-            self.told["cores"].append(path)
+            self.answer["cores"].append(path)
         if start[:4] == ZSTD:
-            self.told["unread"].append(path)
+            self.answer["unread"].append(path)
         for magic, opened in UNPACK.items():
             if start.startswith(magic):
                 self._unpacked(path, opened)
@@ -97,15 +97,15 @@ class Looker:
                 while chunk := content.read(CHUNK):
                     self.seen |= {(path, name) for text, name in self.names.items() if text in kept + chunk}
                     kept = chunk[-256:]
-            self.told["unpacked"] += 1
+            self.answer["unpacked"] += 1
         except (OSError, EOFError, lzma.LZMAError):
-            self.told["unread"].append(path)
+            self.answer["unread"].append(path)
 
     def _grep(self, paths: list[str]) -> None:
         for path in self._grepped("-slaF", paths) if paths else []:
             self.seen |= {(os.fsdecode(path), self.names[text]) for text in self._grepped("-saoFh", [path])}
 
-    def _said(self, name: str, command: str) -> None:
+    def _search_output(self, name: str, command: str) -> None:
         """Pipes a command's output through grep, and counts its bytes."""
         with self._texts() as reading:
             words = ["grep", "-aoF", "-f", f"/dev/fd/{reading}"]
@@ -120,9 +120,9 @@ class Looker:
         grep.wait()
 
     def _pump(self, name: str, output: IO[bytes], grep: IO[bytes]) -> None:
-        self.told["said"][name] = 0
+        self.answer["said"][name] = 0
         while chunk := output.read(CHUNK):
-            self.told["said"][name] += len(chunk)
+            self.answer["said"][name] += len(chunk)
             grep.write(chunk)
         grep.close()
 
@@ -179,7 +179,7 @@ def walk(roots: list[str], without: set[str]) -> Iterator[str]:
 
 
 def is_on(path: str, device: int) -> bool:
-    """Whether a directory is on that device; one that went meanwhile is on none."""
+    """True if a directory is on that device; one that went meanwhile is on none."""
     try:
         return os.lstat(path).st_dev == device
     except OSError:

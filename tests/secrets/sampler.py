@@ -26,9 +26,9 @@ LARGEST = 1 << 22
 class Sampler:
     """All looks of one run."""
 
-    def __init__(self, asked: dict[str, Any]) -> None:
-        self.forms = {text.encode(): name for text, name in asked["forms"].items()}
-        self.machine, self.programs = asked["machine"].encode(), asked["programs"]
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.forms = {text.encode(): name for text, name in request["forms"].items()}
+        self.machine, self.programs = request["machine"].encode(), request["programs"]
         self.mine, self.known = os.readlink("/proc/self/ns/pid"), dict[str, tuple[bytes, bytes]]()
         self.spaces: dict[str, str] = {}
         self.sights: dict[tuple[str, ...], dict[str, str]] = {}
@@ -68,7 +68,7 @@ class Sampler:
         sight = {"pid": pid, "command": command, "side": side, "where": where, "variable": variable, "name": name}
         self.sights.setdefault(tuple(sight.values()), sight)
 
-    def told(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """The answer."""
         gaps = [1000 * (after - before) for before, after in zip(self.starts, self.starts[1:], strict=False)] or [0.0]
         return {
@@ -128,7 +128,7 @@ def main() -> int:
         sampler.sample()
         if select.select([sys.stdin], [], [], max(0.001, began + PERIOD_SECONDS - time.monotonic()))[0]:
             break
-    print(json.dumps(sampler.told()))
+    print(json.dumps(sampler.figures()))
     return 0
 
 

@@ -69,7 +69,7 @@ class Keyed(Operator):
 class Scene:
     """The machine, the operator, and what is looked for."""
 
-    one: Machine
+    machine: Machine
     operator: Keyed
     looked_for: Forms
     secrets: dict[str, str]
@@ -78,7 +78,7 @@ class Scene:
     def on_host(self, *roots: str, commands: dict[str, str] | None = None) -> dict[str, Any]:
         """Finds on the machine: everywhere, or below the roots."""
         request = {"forms": self.looked_for, "roots": roots, "commands": COMMANDS if commands is None else commands}
-        return dict(json.loads(self.one.run(f"python3 -c {shlex.quote(LOOK)}", input=json.dumps(request)).stdout))
+        return dict(json.loads(self.machine.run(f"python3 -c {shlex.quote(LOOK)}", input=json.dumps(request)).stdout))
 
     def on_control(self) -> dict[str, Any]:
         """Finds in the rehearsal's state, and in all files written since in the repository."""
@@ -107,7 +107,7 @@ def raised() -> Scene:
 
 
 def throw_away() -> None:
-    """No machine, service, secret or engine of this rehearsal is left."""
+    """Removes every machine, service, secret and engine of this rehearsal."""
     machines.down(PLACES)
     services.services_down()
     for name in ("secrets", "engines", "snapshots", "home", "tmp"):

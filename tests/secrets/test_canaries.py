@@ -41,7 +41,7 @@ def test_the_run_said_all_it_can_say_and_the_service_is_well(story: Story) -> No
 
 def test_every_process_was_sampled_every_50_ms(story: Story) -> None:
     """On the whole, and half of all gaps are no longer; what shows itself for a tenth of a second is seen."""
-    figures = story.watch.told
+    figures = story.watch.figures
     assert figures["median_ms"] <= PERIOD_MS and figures["samples"] >= figures["seconds"] / 0.05 > 0, str(story.watch)
     assert {("host", "argv"), ("host", "environment")} <= set(story.watch.marked()), str(story.watch)
 
@@ -82,12 +82,12 @@ def test_the_test_report_has_none(scene: Scene, story: Story) -> None:
 
 def test_no_program_that_holds_one_may_leave_a_core(story: Story) -> None:
     """Asked of the processes themselves while they ran, Triton's in its container among them."""
-    assert story.watch.told["cores"] == {program: ["0"] for program in HOLDERS}
+    assert story.watch.figures["cores"] == {program: ["0"] for program in HOLDERS}
 
 
 @pytest.mark.parametrize("unit", HOLDING_UNITS)
 def test_no_unit_that_holds_one_may_leave_a_core(scene: Scene, story: Story, unit: str) -> None:
-    limits = scene.one.run(f"systemctl show -p LimitCORE -p LimitCORESoft {unit}").stdout
+    limits = scene.machine.run(f"systemctl show -p LimitCORE -p LimitCORESoft {unit}").stdout
     assert limits.splitlines() == ["LimitCORE=0", "LimitCORESoft=0"]
 
 

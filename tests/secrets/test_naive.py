@@ -49,10 +49,10 @@ class Careless:
     watch: Watch
     host: dict[str, Any]
     control: dict[str, Any]
-    said: str
+    output: str
     report: str
 
-    def found(self, where: str) -> list[str]:
+    def names_at(self, where: str) -> list[str]:
         """Names of what was found where the path, or the command, begins so."""
         return sorted({name for place, name in self.host["seen"] if place.startswith(where)})
 
@@ -61,13 +61,13 @@ class Careless:
 def careless(scene: Scene, story: Story) -> Careless:
     """Everything one should not do."""
     key, token = scene.secrets["registry key"], scene.secrets["hub token"]
-    scene.one.put("/etc/systemd/system/naive.service", UNIT.format(token=token))
-    scene.one.put("/var/tmp/naive.gz", gzip.compress(key.encode()))
-    scene.one.put("/etc/naive-address", f"https://hub/?token={quote(token, safe='')}")
-    scene.one.put("/var/tmp/core.1", CORE + scene.secrets["signing key"].encode())
+    scene.machine.put("/etc/systemd/system/naive.service", UNIT.format(token=token))
+    scene.machine.put("/var/tmp/naive.gz", gzip.compress(key.encode()))
+    scene.machine.put("/etc/naive-address", f"https://hub/?token={quote(token, safe='')}")
+    scene.machine.put("/var/tmp/core.1", CORE + scene.secrets["signing key"].encode())
     report = PLACES.root / "smoke.xml"
-    with watched(scene.looked_for, scene.one) as watch:
-        scene.one.run("bash -s", input=TYPED.format(key=key, token=token, registry=REGISTRY))
+    with watched(scene.looked_for, scene.machine) as watch:
+        scene.machine.run("bash -s", input=TYPED.format(key=key, token=token, registry=REGISTRY))
         run = scene.operator.deploy(verb="tests/secrets/verbs/naive_login.py")
         arguments = ["tests/secrets/naive_report.py", "--showlocals", "-p", "no:cacheprovider", f"--junitxml={report}"]
         scene.operator.python("-m", "pytest", *arguments)
@@ -100,20 +100,23 @@ def test_a_token_in_a_units_environment_is_seen_by_the_sampler(careless: Careles
 )
 def test_what_is_left_on_the_host_is_found(careless: Careless, where: str, name: str) -> None:
     """Docker's own login file, a unit, an address in a file, a packed file, a layer, an image's settings, and so on."""
-    assert name in careless.found(where)
+    assert name in careless.names_at(where)
 
 
 def test_a_core_that_holds_a_key_is_found_and_told_to_be_one(careless: Careless) -> None:
-    assert (careless.host["cores"], careless.found("/var/tmp/core.1")) == (["/var/tmp/core.1"], ["signing key (plain)"])
+    assert (careless.host["cores"], careless.names_at("/var/tmp/core.1")) == (
+        ["/var/tmp/core.1"],
+        ["signing key (plain)"],
+    )
 
 
 def test_a_command_with_a_key_in_it_is_found_in_what_pyinfra_says(scene: Scene, careless: Careless) -> None:
-    assert KEY in names_in(careless.said, scene.looked_for)
+    assert KEY in names_in(careless.output, scene.looked_for)
 
 
 def test_what_sudo_writes_down_of_it_is_found_in_the_journal(careless: Careless) -> None:
     """A command that pyinfra runs with sudo is logged whole."""
-    assert KEY in careless.found("journal")
+    assert KEY in careless.names_at("journal")
 
 
 def test_what_the_control_machine_keeps_of_it_is_found(careless: Careless) -> None:
@@ -126,6 +129,6 @@ def test_a_key_in_a_failing_tests_variables_is_found_in_the_report(scene: Scene,
 
 def test_a_docker_engine_that_crashes_leaves_no_core(scene: Scene, careless: Careless) -> None:
     """Its package allows cores of any size; a program in Go ends with an exit status instead of one."""
-    scene.one.run("kill -SEGV $(pidof dockerd)")
-    assert until(lambda: "'exit-code'" in scene.one.run(ENGINE_ENDED, check=False).stdout, 30)
+    scene.machine.run("kill -SEGV $(pidof dockerd)")
+    assert until(lambda: "'exit-code'" in scene.machine.run(ENGINE_ENDED, check=False).stdout, 30)
     assert scene.on_host("/", commands={})["cores"] == ["/var/tmp/core.1"]

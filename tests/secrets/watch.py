@@ -29,20 +29,20 @@ HOLDERS = (f"{PROGRAMS}pull", f"{PROGRAMS}fetch /etc/enginehouse/weights/", f"{P
 class Watch:
     """Sampled processes of this machine; empty until the block ends."""
 
-    told: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
 
     def sights(self, *keys: str) -> list[tuple[str, ...]]:
         """Every sight of a secret, each by these of its keys, once; the marker is none."""
-        seen = (sight for sight in self.told["sights"] if not sight["name"].startswith(MARKER))
+        seen = (sight for sight in self.figures["sights"] if not sight["name"].startswith(MARKER))
         return sorted({tuple(sight[key] for key in keys) for sight in seen})
 
     def marked(self) -> list[tuple[str, str]]:
         """On which side, and where, the marker was seen."""
-        seen = (sight for sight in self.told["sights"] if sight["name"].startswith(MARKER))
+        seen = (sight for sight in self.figures["sights"] if sight["name"].startswith(MARKER))
         return sorted({(sight["side"], sight["where"]) for sight in seen})
 
     def __str__(self) -> str:
-        figures = self.told
+        figures = self.figures
         return (
             f"{figures['samples']} samples in {figures['seconds']} s of {figures['processes']} processes,"
             f" most of them {figures['median_ms']} ms apart, longest gap {figures['longest_ms']} ms"
@@ -61,7 +61,7 @@ def watched(looked_for: Forms, machine: Machine) -> Iterator[Watch]:
             print(json.dumps(request | {"seconds": MOST_SECONDS}), file=sampler.stdin, flush=True)
             assert sampler.stdout.readline() == "looking\n"
             yield watch
-            watch.told = json.loads(sampler.communicate(timeout=30)[0])
+            watch.figures = json.loads(sampler.communicate(timeout=30)[0])
         finally:
             sampler.kill()
 

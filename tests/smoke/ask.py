@@ -1,4 +1,4 @@
-"""One request of each kind, over HTTP or gRPC alike: what a client of this stack would write."""
+"""A request of each kind, over HTTP or gRPC alike, as a client of this stack would write it."""
 
 from __future__ import annotations
 

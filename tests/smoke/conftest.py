@@ -19,8 +19,8 @@ from testinfra.host import Host
 
 from deploy.inventory.ssh_config import address_of, in_brackets, ssh_config, ssh_words
 from deploy.io.ask_models import requests
-from deploy.io.asked import Request
 from deploy.io.inventory import host_data, load_plan
+from deploy.io.model_requests import Request
 from deploy.io.reach import Endpoint, reach
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
@@ -51,7 +51,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One case per host, per server or per model, whichever the test asks for."""
+    """Gives a test one case per host, per server or per model, by the fixtures that it takes."""
     plan: Plan = metafunc.config.smoke_plan
     slices = plan.slices
     if "model" in metafunc.fixturenames:
@@ -126,14 +126,14 @@ def mine(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> Slice:
 
 @pytest.fixture(scope="session")
 def server(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> ServerSlice:
-    """One planned Triton."""
+    """A planned Triton."""
     assert case[1] is not None
     return case[1]
 
 
 @pytest.fixture(scope="session")
 def model(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> ModelSlice:
-    """One planned model."""
+    """A planned model."""
     assert case[2] is not None
     return case[2]
 
@@ -152,7 +152,7 @@ def balancing(edge: BalancerSlice, login: Callable[[str], Host]) -> Host:
 
 @pytest.fixture(scope="session")
 def endpoint(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice) -> Iterator[Endpoint]:
-    """Where this server answers: its address, or a tunnel where it listens on the host's loopback only."""
+    """The server's endpoint: its address, or a tunnel if it listens on the host's loopback only."""
     with reach(server, ssh_words(mine.host, _data(request.config)[mine.host])) as reached:
         yield reached
 

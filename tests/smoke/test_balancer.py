@@ -25,7 +25,7 @@ def test_nothing_of_its_configuration_waits_to_be_in_force(balancing: Host) -> N
 
 
 def test_the_key_is_readable_by_root_only(balancing: Host, edge: BalancerSlice) -> None:
-    """Where there is a certificate."""
+    """A balancer without a certificate has no key file."""
     modes = balancing.check_output(f"find {SETTINGS} -name '*.key' -printf '%m %u '")
     assert modes == ("600 root " if edge.certificate else "")
 

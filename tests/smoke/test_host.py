@@ -74,7 +74,7 @@ def test_the_running_container_is_the_planned_image(machine: Host, server: Serve
 def test_the_container_runs_as_a_user_without_capabilities_on_a_read_only_root(
     machine: Host, server: ServerSlice
 ) -> None:
-    """What a break-in through a model would find."""
+    """A break-in through a model would get no more than that."""
     container = machine.docker(f"triton-{server.name}").inspect()
     settings = container["HostConfig"]
     assert container["Config"]["User"].split(":")[0] not in ("", "0", "root")

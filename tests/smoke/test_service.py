@@ -15,7 +15,7 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
-from deploy.io.asked import Request
+from deploy.io.model_requests import Request
 from deploy.io.reach import Endpoint
 from deploy.models.answers import answer
 from deploy.models.questions import HARMONY, SAMPLES
@@ -41,7 +41,7 @@ def for_kind(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def cosine(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
-    """Of two vectors."""
+    """Cosine of the angle between two vectors."""
     return float(left @ right / (np.linalg.norm(left) * np.linalg.norm(right)))
 
 
@@ -51,7 +51,7 @@ def test_every_planned_model_is_ready_over_both_protocols(http: HTTP, grpc: GRPC
 
 
 def test_no_other_model_is_loaded(http: HTTP, server: ServerSlice) -> None:
-    """What is loaded is what is planned, an engine's helper models with it, and nothing else."""
+    """The loaded models are the planned models and the helper models of engines."""
     statistics = http.get_inference_statistics()["model_stats"]
     assert {row["name"] for row in statistics} == {name for model in server.in_triton for name in load_order(model)}
 
@@ -67,7 +67,7 @@ def test_embeddings_have_one_unit_vector_per_text_of_every_row(http: HTTP, model
 @for_kind("embedder")
 @pytest.mark.parametrize("count", [1, 33])
 def test_any_number_of_texts_comes_back_in_shape(grpc: GRPC, model: ModelSlice, count: int) -> None:
-    """One text and thirty-three."""
+    """A single text, and thirty-three texts."""
     assert embed(grpc, model.name, [["some text"] * count]).shape == (1, count, model.dimensions)
 
 
@@ -117,7 +117,7 @@ def test_the_llm_streams_an_answer(grpc: GRPC, model: ModelSlice) -> None:
 
 
 def test_the_line_that_ask_prints_gets_an_answer_in_a_shell(line_to_ask: Request) -> None:
-    """What `enginehouse ask` and `make rehearse` show, pasted."""
+    """`enginehouse ask` and `make rehearse` print this line."""
     pasted = subprocess.run(["sh", "-c", line_to_ask.command.line], capture_output=True, text=True, check=True)
     assert answer(line_to_ask.model, line_to_ask.question, pasted.stdout).values
 

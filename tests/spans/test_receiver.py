@@ -1,4 +1,4 @@
-"""What is kept of Triton's spans. `exported.json` is what Triton 2.51 sent for an embedding over HTTP, 2026-11-23."""
+"""Fields kept of Triton's spans. Triton 2.51 sent `exported.json` for an embedding over HTTP on 2026-11-23."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_no_text_of_a_request_comes_through_wherever_it_stands() -> None:
 
 @pytest.fixture
 def port() -> int:
-    """Nobody listens there."""
+    """A free port."""
     return free_ports(1)[0]
 
 
@@ -91,6 +91,6 @@ def test_what_is_no_export_is_refused_and_the_next_one_is_told(port: int) -> Non
             ]
         finally:
             receiver.terminate()
-        said, complained = receiver.communicate()
-    assert [json.loads(line)["span"] for line in said.splitlines()] == ["compute", "nomic", "InferRequest"]
+        output, complained = receiver.communicate()
+    assert [json.loads(line)["span"] for line in output.splitlines()] == ["compute", "nomic", "InferRequest"]
     assert complained == b""

@@ -76,7 +76,7 @@ def test_a_shift_of_less_than_a_tenth_is_no_finding_unless_asked_for() -> None:
 
 
 def test_one_slow_run_is_noise() -> None:
-    """Of six."""
+    """The other five runs are as before."""
     assert worse(compared(result(20, 21, 22, 23, 24, 25), result(20, 21, 22, 23, 24, 900))) == []
 
 

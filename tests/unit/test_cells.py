@@ -1,4 +1,4 @@
-"""Which cells there may be, whose turn it is, and what a driver that starts again does: decided without Prefect."""
+"""Valid cells, their turns, and the actions of a driver that starts again: decided without Prefect."""
 
 from __future__ import annotations
 

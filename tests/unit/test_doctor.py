@@ -141,7 +141,7 @@ def test_a_healthy_host_has_no_finding() -> None:
 
 @pytest.mark.parametrize("kind", FIRES)
 def test_a_finding_fires_on_its_evidence_and_alone(kind: str) -> None:
-    """That it is silent elsewhere, the healthy host above and every other case here show."""
+    """The healthy host above and every other case here show that it is silent elsewhere."""
     beside = {"server-missing": ["server-left"]}.get(kind, [])
     assert ids(examined(FIRES[kind], smi=ENDS.get(kind, "0"))) == [kind, *beside]
 
@@ -161,7 +161,7 @@ def test_a_remedy_to_type_has_no_unfilled_placeholder(kind: str) -> None:
 
 
 def test_a_port_that_another_program_took_from_a_stopped_server_is_told() -> None:
-    """Not of one that starts: its container may listen before it is ready."""
+    """A server that starts is no finding: its container may listen before it is ready."""
     listening = {"listening": "00000000:1F40 0A"}
     failed, starting = (units("ActiveState=active", f"ActiveState={state}") for state in ("failed", "activating"))
     assert ids(examined(failed | listening)) == ["unit-failed", "port-taken"]

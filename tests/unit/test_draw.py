@@ -1,4 +1,4 @@
-"""Of the faults, every CI run tries the share that its commit's hash draws; together the shares are all of them."""
+"""Every CI run tries the share of the faults that its commit's hash draws; together the shares are all of them."""
 
 from __future__ import annotations
 

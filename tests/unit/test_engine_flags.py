@@ -67,7 +67,7 @@ def facts_of(step: BuildStep, release: str) -> list[dict[str, Any]]:
 
 
 def is_of_heads(step: BuildStep) -> bool:
-    """Whether the facts have no row for this script."""
+    """True if the facts have no row for this script."""
     return step.argv[0] == "python3" and step.argv[1].split("/")[-2] in HEAD_FLAGS
 
 

@@ -143,6 +143,8 @@ def test_a_missing_file_is_refused() -> None:
 def test_every_spec_field_of_a_host_is_a_data_key() -> None:
     """Inventories can set every field of the spec."""
     assert set(Host.__dataclass_fields__) - {"name", "groups"} == {
+        "bundle",
+        "connected",
         "machine",
         "servers",
         "release",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from deploy.catalog import RELEASES
+from deploy.catalog import CHECKPOINTS, RELEASES
 from deploy.catalog.versions import at_least
 from deploy.inventory.fleet import Fleet
 from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.gateway import GatewaySlice
-from deploy.spec import Adapter, Alias, EngineTrust, Gateway, KVCache, LoRA, Machine
+from deploy.spec import LLM, Adapter, Alias, EngineTrust, Gateway, KVCache, LoRA, Machine, Weights
 from deploy.validation.default_gateway import with_default_gateway
 from roles.gateway.settings import settings
 from tests.unit.given import (
@@ -42,7 +42,7 @@ def gateway(made: Plan) -> GatewaySlice:
 
 
 def test_a_host_without_a_gateway_is_what_it_was() -> None:
-    """Not a word of it in the slice, so digests of older inventories stay."""
+    """The slice has no field of it, so digests of older inventories stay."""
     assert "gateway" not in plan().slices[0].to_json()
 
 
@@ -120,6 +120,23 @@ def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -
     assert (declared.tool_parser, declared.guided_decoding) == ("", True)
 
 
+def test_the_plan_says_which_parsers_of_tool_calls_there_are_where_none_is_known() -> None:
+    """Before the first client is refused; not for a model of the catalog, nor where the operator chose."""
+    weights = Weights.hub("acme/own", "0" * 40)
+    unknown = replace(LLAMA, name="own", checkpoint=CHECKPOINTS["qwen3-8b"].shape, weights=weights)
+
+    def notes(*models: LLM) -> list[str]:
+        warnings = plan(gateway=Gateway(), **main(*models)).warnings
+        return [note for note in warnings if "tool_parser" in note]
+
+    for known in (LLAMA, replace(unknown, tool_parser="none"), replace(unknown, tool_parser="hermes")):
+        assert notes(known) == []
+    (note,) = notes(unknown)
+    assert note.startswith("own: the gateway refuses chats with tools")
+    assert "tool_parser= takes hermes, llama3_json, mistral or harmony, and none without" in note
+    assert not [note for note in plan(gateway=None, **main(unknown)).warnings if "tool_parser" in note]
+
+
 def test_tasks_have_names_of_their_own_and_so_has_what_the_operator_names() -> None:
     named = gateway(plan(gateway=Gateway(aliases={"gpt-4o": "gpt-oss-20b"})))
     assert [(alias.name, alias.models, alias.task) for alias in named.aliases] == [
@@ -136,8 +153,8 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
         "sure": Alias(models={"gpt-oss-20b": 1}, fallback="small"),
     }
     made = plan(gateway=Gateway(aliases=aliases), **main(GPT_OSS, small))
-    (told,) = [settings(mine, gateway(made))["aliases"] for mine in made.slices]
-    assert told == {
+    (written,) = [settings(mine, gateway(made))["aliases"] for mine in made.slices]
+    assert written == {
         "chat": {"shares": {"gpt-oss-20b": 95, "small": 5}, "sticky": "key"},
         "sure": {"model": "gpt-oss-20b", "fallback": "small"},
     }
@@ -145,7 +162,7 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
 
 
 def test_an_alias_without_weights_is_what_it_was() -> None:
-    """Not a word of splits in the slice, so digests of older inventories stay."""
+    """The slice has no field of splits, so digests of older inventories stay."""
     (alias, *_) = plan(gateway=Gateway()).slices[0].to_json()["gateway"]["aliases"]
     assert alias == {"name": "nomic:query", "models": ("nomic",), "task": "search_query", "adapter": ""}
 

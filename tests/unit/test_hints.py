@@ -22,8 +22,6 @@ NEXT: dict[str, tuple[set[str], str]] = {
     "options of an engine want an engine": ({"beams-while-streaming"}, "the case has this mistake too"),
     "two pools have two ports": ({"route-without-hosts"}, "the case has no hosts for two pools"),
     "GLM is no Llama when its files are known": ({"over-committed"}, "the real GLM does not fit the card of the case"),
-    "a share of tasks is no fraction": ({"no-prompts"}, "the case has this mistake too"),
-    "a share of tokens is no fraction": ({"no-prompts"}, "the case has this mistake too"),
     "an image is of the release that it is derived from": (
         {"release-too-old-for-model"},
         "the case's image is of 25.04 by its tag, and its model is newer",

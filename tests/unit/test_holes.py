@@ -236,7 +236,7 @@ def test_an_acceptance_is_in_the_plan_with_its_reason() -> None:
 
 
 def test_a_release_of_ones_own_has_the_holes_of_its_core() -> None:
-    """Not of the row it is derived from: that has other repairs and drivers."""
+    """The row it is derived from does not count: that has other repairs and drivers."""
     old = Release(name="ours", derived_from="26.07", triton_core="2.57.0")
     assert routed(old) == ["known-hole"]
     assert routed(Release(name="ours", derived_from="26.07")) == []

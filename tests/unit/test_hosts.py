@@ -236,7 +236,7 @@ def test_an_unknown_output_is_offered_the_nearest() -> None:
 
 
 def test_a_refusal_reaches_the_operator_whole_from_inside_an_inventory(tmp_path: Path) -> None:
-    """Not as an exception of the file."""
+    """The operator sees the refusal, not an exception of the file."""
     (tmp_path / "outputs.json").write_text(json.dumps(output([])))
     file = tmp_path / "fleet.py"
     file.write_text(

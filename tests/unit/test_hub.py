@@ -48,7 +48,7 @@ def refusal(source: str, access: Access) -> Refusal:
 
 
 def test_a_name_is_resolved_to_commit_files_sizes_and_numbers(hub: Standing) -> None:
-    """Of main, where no revision is named; the files are those a host fetches, and no Python is among them."""
+    """Without a revision it is main; the files are those that a host fetches, and no Python is among them."""
     files = resolve(NAME, hub.access())
     known = hub.repositories[NAME]
     assert (files.files.revision, files.files.repository) == (known.commit, NAME)

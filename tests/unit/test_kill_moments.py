@@ -1,4 +1,4 @@
-"""When a control process is killed: moments spread over a run, said in a way that another run can be cut at."""
+"""Moments at which a control process is killed: spread over a run, in a form that another run can be cut at."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_pod_is_mended_at_once(lines: list[str]) -> None:
 
 @given(st.sampled_from(["env", "environment", "right"]), st.from_regex(r"[A-Za-z0-9]{12,40}", fullmatch=True))
 def test_no_secret_of_a_file_is_ever_shown(form: str, secret: str) -> None:
-    """Neither in a finding nor in the right file."""
+    """Findings and the corrected file are free of it."""
     texts = {
         "env": pod(LIMIT, "env:", "- name: NGC_API_KEY", f"  value: s{secret}", "- {name: A, value: 1}"),
         "environment": service("gpus: all", "environment:", f"- API_KEY=s{secret}", f"- B_TOKEN=s{secret}"),

@@ -88,7 +88,7 @@ def code(text: str) -> str:
 
 
 def why(finding: Finding) -> str:
-    """Its headline."""
+    """The finding's headline."""
     return finding.problem.replace("|", "\\|")
 
 

@@ -159,7 +159,7 @@ def test_a_binary_file_is_refused_as_an_inventory(tmp_path: Path) -> None:
 
 
 def test_an_exception_is_named_by_line(tmp_path: Path) -> None:
-    """The line of the inventory, not of what it called."""
+    """The line is the inventory's own, not that of a function it called."""
     assert refused(tmp_path, "import os\nuser = os.sched_getaffinity(2**31 - 1)\n") == (
         "fleet.py is Python, and it ended with ProcessLookupError\n"
         "  where   fleet.py:2\n"

@@ -42,7 +42,7 @@ def test_a_second_copy_of_the_weights_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_another_shape_is_another_revision(tmp_path: Path) -> None:
-    """Although the file is as long."""
+    """The length of the file is the same."""
     revisions = []
     for shape in ([16, 32], [32, 16], [16, 32]):
         safetensors(tmp_path / "model.safetensors", a=("F32", shape))

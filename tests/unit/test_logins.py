@@ -88,7 +88,7 @@ def test_a_misspelt_key_is_offered_its_right_name(key: str, offer: str) -> None:
 
 @pytest.mark.parametrize("key", ["ssh_password", "ssh_key_password", "_sudo_password", "_su_password"])
 def test_no_password_is_shown(key: str) -> None:
-    """Neither the password nor a part of it."""
+    """No part of a password is in the message."""
     (problem,) = login_problems("gpu-1", {key: "correct horse"})
     assert problem.kind == "literal-secret"
     assert "horse" not in str(problem)

@@ -43,8 +43,8 @@ def planned(migration: Migration, folder: Path) -> Plan:
 
 
 def why(text: str, option: str) -> str:
-    """Why an option has no place."""
-    return next(finding.why for finding in migrate(text).findings if finding.said.split()[0] == option)
+    """The reason why an option has no place."""
+    return next(finding.why for finding in migrate(text).findings if finding.words.split()[0] == option)
 
 
 def test_supported_options_of_vllm_reach_the_plan(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
     migration = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 256 --max-num-seqs 8")
     (model,) = planned(migration, tmp_path).slices[0].servers[0].models
     assert (model.kind, model.settings["max_tokens"]) == ("reranker", "256")
-    assert [finding.said for finding in migration.findings if not finding.place] == ["--max-num-seqs 8"]
+    assert [finding.words for finding in migration.findings if not finding.place] == ["--max-num-seqs 8"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_unknown_option_is_not_guessed() -> None:
 
 
 def test_a_key_is_never_repeated() -> None:
-    """Neither from an option nor from a variable."""
+    """Keys of options and of variables are left out."""
     text = "VLLM_API_KEY=sk-secret-1 vllm serve Qwen/Qwen3-8B --api-key sk-secret-2 --hf-token hf_secret3"
     for words in (["migrate", text], ["migrate", text, "--json"]):
         assert "secret" not in CliRunner().invoke(enginehouse, words).output.replace("a secret stands", "")
@@ -181,7 +181,9 @@ def test_a_directory_stays_a_directory(tmp_path: Path) -> None:
     assert migration.is_whole and f'LLM(\n    "{tmp_path}/weights"' in migration.inventory
 
 
-@pytest.mark.parametrize("text", ["", "trtllm-serve Qwen/Qwen3-8B", "vllm serve --max-model-len 8192", "vllm bench"])
+@pytest.mark.parametrize(
+    "text", ["", "infinity_emb v2 --model-id BAAI/bge-m3", "vllm serve --max-model-len 8192", "vllm bench"]
+)
 def test_text_without_a_server_or_a_model_is_refused(text: str) -> None:
     with pytest.raises(Refusal):
         migrate(text)

@@ -27,7 +27,7 @@ def planned(text: str, folder: Path) -> Plan:
 
 def findings(text: str) -> dict[str, Finding]:
     """The findings by their words."""
-    return {finding.said: finding for finding in migrate(text).findings}
+    return {finding.words: finding for finding in migrate(text).findings}
 
 
 @pytest.mark.parametrize("text", SHELLS.values(), ids=[name.replace(" ", "_") for name in SHELLS])
@@ -73,7 +73,7 @@ def test_no_model_is_named_after_a_program(text: str) -> None:
     ],
 )
 def test_weights_come_from_where_the_text_says(model: str, line: str) -> None:
-    """A directory, a hub's repository, its cache with a commit, or a bucket that is copied first."""
+    """The source is a directory, a hub's repository, its cache with a commit, or a bucket that is copied first."""
     assert f"    {line}" in migrate(f"vllm serve {model}").inventory
 
 
@@ -136,7 +136,7 @@ def test_every_key_of_a_file_is_placed_or_listed(text: str, words: str) -> None:
 def test_every_option_of_docker_is_placed_or_listed(options: list[str]) -> None:
     """None is passed over, and the inventory is Python."""
     migration = migrate(f"docker run {' '.join(options)} vllm/vllm-openai:v1 --model Qwen/Qwen3-8B")
-    mentioned = " ".join(finding.said for finding in migration.findings)
+    mentioned = " ".join(finding.words for finding in migration.findings)
     missing = [option for option in options if option.replace("=", " ").split()[-1].partition("=")[0] not in mentioned]
     assert (missing, bool(ast.parse(migration.inventory))) == ([], True)
 
@@ -200,7 +200,7 @@ def test_other_servers_are_read_in_their_own_words(text: str, lines: str, tmp_pa
     migration = migrate(text)
     assert [part for part in lines.split() if part not in migration.inventory] == []
     assert planned(text, tmp_path).slices
-    assert [finding.said for finding in migration.findings if not finding.is_known] == []
+    assert [finding.words for finding in migration.findings if not finding.is_known] == []
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_no_mangled_text_makes_it_stumble(words: list[str]) -> None:
 @settings(max_examples=20, deadline=None)
 @given(secret=st.from_regex(r"[A-Za-z0-9]{12,40}", fullmatch=True))
 def test_no_secret_is_repeated(text: str, secret: str) -> None:
-    """Neither in a finding, nor in the inventory, nor in a refusal."""
+    """Findings, the inventory and refusals are free of it."""
     try:
         answer = str(migrate(text.replace("{}", f"s{secret}")))
     except Refusal as refusal:

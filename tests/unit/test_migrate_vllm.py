@@ -55,7 +55,7 @@ def runtimes(plan: Plan) -> list[tuple[str, ...]]:
 
 def place(migration: Migration, option: str) -> str:
     """The place of a word."""
-    return next(finding.place for finding in migration.findings if finding.said == option)
+    return next(finding.place for finding in migration.findings if finding.words == option)
 
 
 @pytest.mark.parametrize(

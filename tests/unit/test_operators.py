@@ -1,6 +1,7 @@
 """Mistakes that operators made, each with its right answer: the kinds of its refusals, or a plan with a note.
 
-`operators.txt` holds the inventories: what all begin with, then `=== NAME | MISTAKE | ANSWER` and the rest of each.
+`operators.txt` holds mistakes, `operators_real.txt` inventories of real operators: what all begin with, then
+`=== NAME | MISTAKE | ANSWER` and the rest of each.
 An answer of `planned` says that nothing is wrong, or that only a host or a file can tell.
 """
 
@@ -16,7 +17,10 @@ from deploy.io.inventory import load_plan
 from deploy.refusals.errors import Refusal, Refusals
 from tests.unit.given import TODAY
 
-BEGINNING, *SECTIONS = (Path(__file__).parent / "operators.txt").read_text("utf-8").split("\n=== ")
+HERE = Path(__file__).parent
+BEGINNING, *MISTAKES = (HERE / "operators.txt").read_text("utf-8").split("\n=== ")
+_, *REAL = (HERE / "operators_real.txt").read_text("utf-8").split("\n=== ")
+SECTIONS = (*MISTAKES, *REAL)
 CASES = [(*section.partition("\n")[0].split(" | "), section.partition("\n")[2]) for section in SECTIONS]
 
 

@@ -61,7 +61,7 @@ def right_commands(draw: st.DrawFn) -> tuple[str, str]:
 
 @given(right_commands())
 def test_a_command_of_right_flags_has_no_findings(command: tuple[str, str]) -> None:
-    """Neither wrong nor worth knowing."""
+    """The findings are empty, notes included."""
     text, trtllm = command
     assert [finding for checked in check(text, trtllm).checked for finding in checked.findings] == []
 
@@ -149,14 +149,14 @@ def test_no_cut_off_command_makes_it_stumble(name: str, length: int) -> None:
     st.from_regex(r"[A-Za-z0-9]{12,40}", fullmatch=True),
 )
 def test_no_secret_is_ever_shown(text: str, secret: str) -> None:
-    """Neither to people nor to programs."""
+    """Text and JSON are free of it."""
     report = check(text.replace("{}", secret))
     assert secret not in str(report) + str(report.to_json())
 
 
 @given(st.text())
 def test_reading_a_configuration_ends_in_fields_or_in_a_line(text: str) -> None:
-    """Never in anything else."""
+    """Any text ends in one of the two."""
     try:
         read(text)
     except Unreadable as error:

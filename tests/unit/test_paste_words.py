@@ -1,4 +1,4 @@
-"""How pasted text is cut: what a shell fills in, what a program reads, what a terminal wrote before a command."""
+"""Cutting pasted text into words: a shell's expansions, a program's input, a terminal's prompt."""
 
 from __future__ import annotations
 

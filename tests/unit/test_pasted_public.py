@@ -33,7 +33,7 @@ def test_a_public_text_becomes_the_inventory_that_is_right_for_it(public: Public
     untold = [
         words
         for words in verdict.get("told", [])
-        if not any(finding.said.startswith(words) and not finding.place for finding in migration.findings)
+        if not any(finding.words.startswith(words) and not finding.place for finding in migration.findings)
     ]
     missing = [part for part in verdict.get("inventory", []) if part not in migration.inventory]
     assert (missing, untold, bool(ast.parse(migration.inventory))) == ([], [], True)

@@ -1,4 +1,4 @@
-"""Which backend serves what, and why."""
+"""The choice of a model's backend, with the reason."""
 
 from __future__ import annotations
 

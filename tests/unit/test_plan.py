@@ -24,7 +24,7 @@ FORTY = [f"h100-{number:02}" for number in range(1, 41)]
 
 
 def test_the_shipped_inventory_has_this_plan() -> None:
-    """All of it: a difference here is the review of what a re-run changes."""
+    """The golden file has the whole plan: its diff shows what a re-run would change."""
     shipped = make_plan(Fleet.of(load_inventory(INVENTORY, {})), AROUND)
     same_as_golden("h100.plan.json", json.dumps(shipped.to_json(), indent=2, ensure_ascii=False) + "\n")
 
@@ -58,7 +58,7 @@ def test_forty_hosts_go_canary_first_then_in_quarters() -> None:
 
 
 def test_a_single_host_is_a_single_wave() -> None:
-    """The canary."""
+    """The only host is the canary."""
     assert plan().waves == (("h100-01",),)
 
 

@@ -20,20 +20,20 @@ class Card:
     """A machine whose cards have so many MiB in use."""
 
     def __init__(self, *used: int) -> None:
-        self.said = "".join(f"{mib}\n" for mib in used)
+        self.output = "".join(f"{mib}\n" for mib in used)
 
     def run(self, command: str, *, check: bool = True, timeout: float | None = 300) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(command, 0, self.said, "")
+        return subprocess.CompletedProcess(command, 0, self.output, "")
 
 
 class Server:
     """A server that complains like this, and was started again if its `identity` differs the second time."""
 
     def __init__(self, *complaints: str, now: str = "the container") -> None:
-        self.server, self.said, self.is_now = HOST.servers[0], list(complaints), now
+        self.server, self.lines, self.is_now = HOST.servers[0], list(complaints), now
 
     def complaints(self, since: str) -> list[str]:
-        return self.said
+        return self.lines
 
     def identity(self) -> dict[str, str]:
         return {"container": self.is_now}

@@ -157,7 +157,7 @@ def test_cuda_has_what_the_driver_does_not_keep_for_itself(card: Path) -> None:
 
 
 def test_a_container_has_the_gpus_that_it_was_given_nodes_of(card: Path) -> None:
-    """Of the host's two; the copy of the host's list names both."""
+    """The host has two; the copy of the host's list names both."""
     listed = (card / "gpus").read_text()
     (card / "gpus").write_text(listed + "00000000:00:07.0 GPU-7ec0ffee-0000-4000-8000-000000000002 0x2335\n")
     (card / "nodes").touch()

@@ -1,4 +1,4 @@
-"""Which releases are served is written once, in the catalog: adding one is a row there and its golden files."""
+"""The served releases are written once, in the catalog: adding one is a row there and its golden files."""
 
 from __future__ import annotations
 

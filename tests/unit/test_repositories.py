@@ -1,4 +1,4 @@
-"""Which repositories may hold what a checkpoint's numbers say, and what the plan says where nobody here can know."""
+"""Repositories that may hold a checkpoint of these numbers, and the plan's note if nobody here can know."""
 
 from __future__ import annotations
 

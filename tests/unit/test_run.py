@@ -100,7 +100,7 @@ def test_a_run_may_lose_as_many_hosts_as_its_rollout_says() -> None:
 
 
 def test_a_host_not_seen_ready_counts_as_out() -> None:
-    """Of this run or not: with one of four out, nobody else may go."""
+    """It need not belong to this run: with one of four out, no other host may go."""
     run = staged()
     run.see({"d": False})
     assert run.decide() == Hold("a pool has no room", "chat", ("d",), 1)

@@ -1,4 +1,4 @@
-"""Which program serves an LLM, and the plan of one beside Triton: flags, memory, notes, digests."""
+"""The choice of the program that serves an LLM, and the plan of one beside Triton: flags, memory, notes, digests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deploy.models.runtimes import known_only, memory_fraction, suggested, verdi
 from deploy.planning.fit import Wish, fit_of, model_named
 from deploy.planning.plan import Plan
 from deploy.reports.plan import fit_report
-from deploy.spec import Gateway, KVCache, Parallel
+from deploy.spec import Gateway, KVCache, Parallel, Release
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from tests.unit.given import AROUND, EMBEDDER, LLAMA, MACHINE, RERANKER, main, plan
@@ -171,6 +171,19 @@ def test_both_images_are_counted_on_the_disk() -> None:
     """Three times each: Docker has the download and what it unpacks."""
     alone = plan(**main(*MINE, LLAMA), gateway=Gateway()).slices[0].disk_needed_mib
     assert planned().slices[0].disk_needed_mib - alone == 3 * rows_of(VLLM)[0].size_mib
+
+
+def test_an_image_of_the_same_digest_under_another_name_takes_no_room_of_its_own() -> None:
+    """Docker keeps its layers once."""
+    digest = f"sha256:{'b' * 64}"
+    release = Release(name="mine", derived_from="26.07", image="r.io/triton:1", digest=digest, size_mib=9000)
+    same, different = (f"{ON_VLLM.image}@sha256:{letter * 64}" for letter in "bc")
+    data = {image: main(*MINE, replace(ON_VLLM, image=image)) for image in (same, different)}
+    room = {
+        image: plan(**placed, gateway=Gateway(), release=release).slices[0].disk_needed_mib
+        for image, placed in data.items()
+    }
+    assert room[different] - room[same] == 3 * rows_of(VLLM)[0].size_mib
 
 
 def test_a_host_without_one_has_the_plan_it_had() -> None:

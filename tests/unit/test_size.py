@@ -84,7 +84,7 @@ def test_what_no_bench_covers_is_not_measured(changes: dict[str, Any], why: str)
 
 
 def test_the_most_clients_within_the_first_token_count() -> None:
-    """Of three loads, the middle one."""
+    """The middle one of three loads wins."""
     loads = [replace(CHAT, clients=clients, first_token_p95_seconds=late) for clients, late in ((30, 0.4), (90, 1.4))]
     (need,) = size(replace(ASKED, users=120), [*loads, CHAT], ("gpt-oss-20b",)).needs
     assert need.replicas == 2.0

@@ -40,7 +40,7 @@ def test_a_loopback_address_needs_no_firewall_whatever_its_protection() -> None:
 
 
 def test_tenants_kept_apart_reuse_no_blocks() -> None:
-    """Neither in the settings nor in what the plan says of the model."""
+    """The settings and the plan's text of the model agree."""
     (model,) = plan(**main(replace(LLAMA, kv_cache=KVCache(per_tenant=True)))).slices[0].servers[0].models
     assert (model.kv_reuse, model.settings["kv_cache_config"]["enable_block_reuse"]) == (False, False)
 

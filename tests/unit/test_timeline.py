@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rollouts.scene import said
+from tests.rollouts.scene import gate_lines
 from tests.rollouts.timeline import Event, Timeline, states
 
 EXPOSITION = """\
@@ -55,7 +55,7 @@ def test_a_host_is_out_from_its_drain_until_it_is_up_again() -> None:
 
 
 def test_a_gate_is_quoted_as_one_host_was_told_after_what_the_lost_one_said() -> None:
-    assert said(OUTPUT) == [
+    assert gate_lines(OUTPUT) == [
         "h1: main: main-2 does not serve; main-1 is put back and serves",
         "h1: main: minilm does not load",
         "the gate stays shut: 1 of 1 hosts are lost",
@@ -64,4 +64,4 @@ def test_a_gate_is_quoted_as_one_host_was_told_after_what_the_lost_one_said() ->
 
 
 def test_a_run_that_no_gate_stopped_says_nothing() -> None:
-    assert said("    [h1] all is well\n") == []
+    assert gate_lines("    [h1] all is well\n") == []

@@ -1,4 +1,4 @@
-"""Which texts hold a secret, and which only look like it: a refusal for the one, silence for the other."""
+"""Texts that hold a secret are refused; texts that only look like it are not."""
 
 from __future__ import annotations
 

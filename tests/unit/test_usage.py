@@ -1,4 +1,4 @@
-"""What `enginehouse usage` shows: the hosts' counters added up, and the name of a host that did not answer."""
+"""`enginehouse usage` adds the counters of the hosts up, and names a host that did not answer."""
 
 from __future__ import annotations
 

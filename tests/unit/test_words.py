@@ -1,11 +1,10 @@
-"""Budgets for names and docstrings that a reader has to solve: each may only fall, and reaches zero room by room."""
+"""No name and no docstring is a riddle: names are nouns of the field, docstrings begin with the thing."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,13 +14,15 @@ BANNED = frozenset(
     ["found", "told", "said", "asked", "given", "one", "each", "other", "over", "leave", "ways", "turned"]
 )
 """Names that say nothing of what they hold: a noun of the field stands in their place."""
-RIDDLES = re.compile(r"(What|Whatever|Who|Whom|Where|One|Nothing|Nobody|Those|So long|Keys that|Nobody's)\b")
+RIDDLES = re.compile(
+    r"(What|Whatever|Who|Whom|Where|One|Nothing|Nobody|Those|So long|Keys that|Nobody's|Whether|How|Why|Which|When)\b"
+)
 """First words of docstrings that begin with a clause instead of the thing."""
 BUDGET = {
-    "names": 114,
-    "docstrings": 96,
+    "names": 0,
+    "docstrings": 0,
 }
-"""Counts that are left. A change that makes a number fall writes the new one here; none may make it rise."""
+"""Counts that may be left: none since 2026-11-27."""
 
 
 @functools.cache
@@ -48,11 +49,16 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
             yield ast.get_docstring(node) or ""
 
 
-def test_names_that_say_nothing_grow_no_more() -> None:
-    counted = Counter(name for tree in trees().values() for name in names(tree) if name.strip("_") in BANNED)
-    assert counted.total() == BUDGET["names"], f"write {counted.total()} if it is less: {counted.most_common(5)}"
+def test_no_name_is_one_of_those_that_say_nothing() -> None:
+    banned = [f"{file}: {name}" for file, tree in trees().items() for name in names(tree) if name.strip("_") in BANNED]
+    assert len(banned) == BUDGET["names"], banned
 
 
-def test_docstrings_that_begin_with_a_clause_grow_no_more() -> None:
-    riddles = [text.splitlines()[0] for tree in trees().values() for text in docstrings(tree) if RIDDLES.match(text)]
-    assert len(riddles) == BUDGET["docstrings"], f"write {len(riddles)} if it is less"
+def test_no_docstring_begins_with_a_clause() -> None:
+    riddles = [
+        f"{file}: {text.splitlines()[0]}"
+        for file, tree in trees().items()
+        for text in docstrings(tree)
+        if RIDDLES.match(text)
+    ]
+    assert len(riddles) == BUDGET["docstrings"], riddles

@@ -452,8 +452,8 @@ ENGINES = {
 }
 
 REPLAYS = {
-    "a replay is of an engine": Wrong(
-        llama(replay=Replay(prompts="p.jsonl")), "replay-without-engine", f"{MODEL}.replay"
+    "only an engine has stored answers": Wrong(
+        llama(replay=Replay(prompts="p.jsonl", answers="a.jsonl")), "answers-without-engine", f"{MODEL}.replay.answers"
     ),
     "a replay asks something": Wrong(engine(replay=Replay(prompts="")), "no-prompts", f"{MODEL}.replay.prompts"),
     "somebody answers before the engine": Wrong(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.spec import LLM, Adapter, Calibration, Gateway, KVCache, LoRA, Parallel, Server, Weights
+from deploy.spec import LLM, Adapter, Calibration, Gateway, KVCache, LoRA, Parallel, Replay, Server, Weights
 from tests.unit.given import GPT_OSS, LLAMA, MACHINE, RERANKER, main, pinned, sources
 from tests.unit.wrong import A_COMMIT, Wrong
 
@@ -36,6 +36,14 @@ def beside(model: Any = ON_VLLM, gpu: str = "h100-80", **changes: Any) -> dict[s
 def serve(**changes: Any) -> dict[str, Any]:
     """The same with trtllm-serve."""
     return beside(**({"runtime": "trtllm-serve", "image": SERVE} | changes))
+
+
+JUDGED = Replay(prompts="p.jsonl")
+
+
+def promote(word: str) -> dict[str, Any]:
+    """Data of a host with an LLM on vLLM that has a replay, and the promotion that is typed."""
+    return beside(replay=JUDGED) | {"promote": word}
 
 
 TWO = (
@@ -112,5 +120,30 @@ ALL = {
         "runtime-of-another-host",
         "gateway.others",
         beside=tuple(sources("h100-02", **(beside() | {"peer_address": "10.0.0.12"}))),
+    ),
+    "nobody is compared with stored answers beside triton": Wrong(
+        beside(replay=Replay(prompts="p.jsonl", answers="a.jsonl")), "answers-without-engine", f"{MODEL}.replay.answers"
+    ),
+    "a replay beside triton asks something": Wrong(beside(replay=Replay()), "no-prompts", f"{MODEL}.replay.prompts"),
+    "a swap compares one llm": Wrong(
+        main(
+            replace(LLAMA, path="pytorch", replay=JUDGED, kv_cache=KVCache(tokens=8192)),
+            replace(ON_VLLM, name="second", replay=JUDGED),
+        )
+        | GATEWAY,
+        "two-replays",
+        'servers["main"].models["second"].replay',
+    ),
+    "a promotion names a model and a program": Wrong(promote("llama"), "malformed-promotion", "promote"),
+    "a promotion names a known program": Wrong(promote("llama:sglang"), "malformed-promotion", "promote"),
+    "an llm that nobody serves is not promoted": Wrong(promote("lama:trtllm-serve"), "unknown-model", "promote"),
+    "an encoder is not promoted": Wrong(promote("bge:vllm"), "unknown-model", "promote"),
+    "nobody is promoted to where it is": Wrong(promote("llama:vllm"), "promoted-already", "promote"),
+    "nobody is promoted unjudged": Wrong(
+        beside() | {"promote": "llama:trtllm-serve"}, "unjudged-promotion", f"{MODEL}.replay"
+    ),
+    "a promotion to triton has no image": Wrong(promote(f"llama:triton:{SERVE}"), "image-of-triton-model", "promote"),
+    "the flags of a promotion's image are known": Wrong(
+        promote("llama:trtllm-serve:me/mine:0.1"), "unknown-runtime-release", "promote"
     ),
 }

@@ -9,14 +9,14 @@ from encoders.serving import Service
 
 
 class TritonPythonModel:
-    """What the Python backend calls."""
+    """The class that the Python backend calls."""
 
     def initialize(self, args: dict[str, str]) -> None:
         """Weights are loaded and warm when this returns; Triton reports the model ready only then."""
         self._service = Service(pb_utils, args, Embedder)
 
     def execute(self, requests: list[Any]) -> list[Any] | None:
-        """One response per request: in order, or None and each by its sender."""
+        """A response per request: in order, or None and each by its sender."""
         return self._service.execute(requests)
 
     def is_ready(self) -> bool:
@@ -24,5 +24,5 @@ class TritonPythonModel:
         return self._service.is_ready()
 
     def finalize(self) -> None:
-        """Every request has been answered."""
+        """Waits until every request has been answered."""
         self._service.close()

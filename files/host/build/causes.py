@@ -114,7 +114,7 @@ def cause_of(exit_status: int, log: str, oom_kills: int = 0) -> tuple[str, str]:
 
 
 def oom_kills(table: Path = Path("/proc/vmstat")) -> int:
-    """How often this kernel has killed a process for want of memory since it started."""
+    """Number of processes that this kernel has killed for want of memory since it started."""
     try:
         rows = dict(line.split() for line in table.read_text().splitlines())
     except (OSError, ValueError):

@@ -109,7 +109,7 @@ def quietly(argv: list[str]) -> tuple[int, str]:
 
 
 def sweep() -> None:
-    """No container of an earlier build is left: one whose unit was killed would go on writing."""
+    """Removes containers of earlier builds: one whose unit was killed would go on writing."""
     with contextlib.suppress(OSError):
         _, containers = quietly(["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}"])
         for container in containers.split():

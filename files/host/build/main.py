@@ -109,7 +109,7 @@ class Build:
         self.gpus: list[room.Gpu] = []
 
     def is_published(self) -> bool:
-        """Whether the engine is there, every file with its size; a half one is moved aside."""
+        """True if the engine is there, every file with its size; a half one is moved aside."""
         if not self.path.exists():
             return False
         try:
@@ -125,7 +125,7 @@ class Build:
         return True
 
     def run(self) -> None:
-        """The engine is published. Raises Stopped where it cannot be."""
+        """Builds and publishes the engine. Raises Stopped if that fails."""
         self.began, self.wall = time.monotonic(), time.time()
         self.require_room()
         self.prepare()
@@ -145,7 +145,7 @@ class Build:
         self.publish()
 
     def require_room(self) -> None:
-        """There is disk, and free memory on the right GPUs. Raises Stopped with who is in the way."""
+        """Checks the disk, and the free memory on the right GPUs. Raises Stopped with who is in the way."""
         wanted, devices = self.settings, self.settings["devices"]
         say("looking for room")
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ class Build:
                 (self.work / f"{name}.jsonl").chmod(0o644)
 
     def require_flags(self) -> None:
-        """Every flag and choice of the plan is in the image's own `--help`. Raises Stopped with all that are not."""
+        """Checks that every flag and choice of the plan is in the image's own `--help`. Raises Stopped with all that are not."""
         say("reading which flags the image has")
         row, helps, wrong = self.settings.get("flags_row", ""), dict[tuple[str, ...], str](), list[str]()
         for step in self.settings["steps"]:
@@ -221,7 +221,7 @@ class Build:
         return container.options(self.settings, self.staging, list(read_only))
 
     def answer(self, model: list[str], stage: str) -> None:
-        """answers.jsonl, or reference.jsonl of the checkpoint, is in the staging directory."""
+        """Writes answers.jsonl, or the checkpoint's reference.jsonl, into the staging directory."""
         name = "reference.jsonl" if stage == "reference" else "answers.jsonl"
         argv = ["python3", str(REPLAY), *model, "--prompts", str(self.work / "prompts.jsonl")]
         if stage == "replay" and self.replay.get("tasks"):
@@ -233,7 +233,7 @@ class Build:
         shutil.copyfile(self.work / name, self.staging / name)
 
     def reference_wanted(self) -> bool:
-        """Whether the checkpoint has to answer first: nobody stored answers, and no earlier build did it."""
+        """True if the checkpoint has to answer first: nobody stored answers, and no earlier build did it."""
         if not self.replay or self.replay.get("answers"):
             return False
         if self.cached().exists():
@@ -253,7 +253,7 @@ class Build:
         return folder / f"{revision}-{hashlib.sha256(key).hexdigest()[:16]}.jsonl"
 
     def cache_reference(self) -> None:
-        """The checkpoint's answers are kept for the next build that asks the same."""
+        """Keeps the checkpoint's answers for the next build that asks the same."""
         self.cached().parent.mkdir(parents=True, exist_ok=True)
         new = self.cached().with_suffix(".new")
         shutil.copyfile(self.staging / "reference.jsonl", new)
@@ -270,7 +270,7 @@ class Build:
             raise Stopped(self.settings["steps"][-1]["stage"], cause, causes.READ, 0, log)
 
     def publish(self) -> None:
-        """The engine is at its path, whole, even if the power goes now."""
+        """Moves the engine to its path, durably and as a whole."""
         say("writing checksums")
         built = {
             "began": history.moment(self.wall),

@@ -1,4 +1,4 @@
-"""How a build ends: published as a whole by one rename, or failed with its log and the reason kept."""
+"""The end of a build: published as a whole by one rename, or failed with its log and the reason kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Stopped(Exception):
 
 
 def publish(settings: dict[str, Any], staging: Path, built: dict[str, Any]) -> None:
-    """The engine is at its path, with its log, its answers and engine.json, even if the power goes now."""
+    """Moves the engine to its path, durably, with its log, its answers and engine.json."""
     made, target = staging / "engine", Path(settings["path"])
     files = sorted(path for path in made.rglob("*") if not engine.is_directory(path))
     record = {key: settings[key] for key in ("fingerprint", "fields", "model", "name")}
@@ -72,7 +72,7 @@ def require_plain_file(path: Path) -> None:
 
 
 def keep_failure(settings: dict[str, Any], stopped: Stopped) -> None:
-    """The log and the reason are kept, and said in words; the staging directory is gone."""
+    """Keeps the log and the reason, prints the reason, and removes the staging directory."""
     staging, failed = Path(settings["staging"]), Path(f"{settings['path']}.failed")
     rows = [("try", stopped.remedy), ("log", str(failed / "build.log")), ("state", STATE)]
     text = "\n".join(f"  {name:<6}  {value}" for name, value in rows if value)

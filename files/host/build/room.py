@@ -1,4 +1,4 @@
-"""Whether a build has room: disk under the engines, and free memory on each GPU it is to use.
+"""Checks the room of a build: disk under the engines, and free memory on each GPU it is to use.
 
 A build never begins beside something that leaves it too little, and it waits for nobody: it says who is in the way.
 """
@@ -97,7 +97,7 @@ def sm_problem(wanted: list[Gpu], sm: str) -> str:
 
 
 def is_active(server: str) -> bool:
-    """Whether a Triton server serves, or is about to."""
+    """True if a Triton server serves, or is about to."""
     return systemd.active_states(f"triton@{server}.service")[0] in ("active", "activating", "reloading")
 
 

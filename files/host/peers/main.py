@@ -62,7 +62,7 @@ def with_peers(step: str, settings: Settings) -> int:
     try:
         from host.peers import sharing
     except ImportError as missing:
-        print(f"{settings.target.name}: {missing}; python3-libtorrent brings it", file=sys.stderr)
+        print(f"{settings.target.name}: {missing}; install python3-libtorrent", file=sys.stderr)
         return 0 if step == "receive" else NOT_DELIVERED
     if step == "give" and not settings.is_published:
         return NOT_DELIVERED

@@ -9,7 +9,7 @@ import time
 from host import disk, publish
 from host.peers import publishing
 from host.peers.settings import Offer, Settings
-from host.peers.swarm import DiskBroke, Swarm, SwarmBroke, describe
+from host.peers.torrent_session import DiskBroke, SessionBroke, TorrentSession, describe
 from host.systemd import say
 
 MIB = 1 << 20
@@ -29,13 +29,13 @@ class Refused(Exception):
 
 
 def receive(settings: Settings) -> None:
-    """The folder has the peers' files, or the offer of what is published. Raises `NotDelivered` or `Refused`."""
+    """Receives the peers' files, or writes the offer of the published ones. Raises `NotDelivered` or `Refused`."""
     (settings.folder / publishing.SESSION).unlink(missing_ok=True)
     try:
         describe_published(settings) if settings.is_published else receive_from_peers(settings)
     except DiskBroke as problem:
         raise Refused(str(problem)) from None
-    except SwarmBroke as problem:
+    except SessionBroke as problem:
         raise NotDelivered(str(problem)) from None
 
 
@@ -53,22 +53,22 @@ def describe_published(settings: Settings) -> None:
 
 
 def receive_from_peers(settings: Settings) -> None:
-    """Every piece of every file is in the folder and on the disk, with what giving goes on from."""
+    """Receives every piece of every file, durably, with the data from which sharing resumes."""
     if not settings.offer:
         raise Refused("it is not here, and no other host has it yet")
-    swarm = Swarm(settings.here, settings.peers, settings.bytes_per_second)
+    torrents = TorrentSession(settings.here, settings.peers, settings.bytes_per_second)
     drop_halves(settings, settings.offer)
     need_space(settings)
     settings.staging.parent.mkdir(parents=True, exist_ok=True)
-    swarm.join(settings.offer.digest, settings.staging.parent)
-    until_whole(swarm, settings, settings.offer)
+    torrents.join(settings.offer.digest, settings.staging.parent)
+    until_whole(torrents, settings, settings.offer)
     until = time.monotonic() + LINGER_SECONDS
     while time.monotonic() < until:  # the others see that it is whole here
-        swarm.heed(TICK_SECONDS)
-        swarm.reach()
-    (settings.folder / publishing.RESUME).write_bytes(swarm.resume_data(settings.patience_seconds))
-    noted = {"is_whole": True, "received": swarm.progress().received}
-    names = {"senders": sorted(swarm.senders), "whole": sorted(swarm.whole)}
+        torrents.heed(TICK_SECONDS)
+        torrents.reach()
+    (settings.folder / publishing.RESUME).write_bytes(torrents.resume_data(settings.patience_seconds))
+    noted = {"is_whole": True, "received": torrents.progress().received}
+    names = {"senders": sorted(torrents.senders), "whole": sorted(torrents.whole)}
     (settings.folder / publishing.SESSION).write_text(json.dumps(noted | names))
     say(f"{settings.target.name} has come; next it is checked again and published")
 
@@ -77,14 +77,14 @@ def give(settings: Settings) -> None:
     """The published directory was given to the others; only words where that does not go."""
     session, resume = publishing.session_of(settings), settings.folder / publishing.RESUME
     try:
-        swarm = Swarm(settings.here, settings.peers, settings.bytes_per_second)
+        torrents = TorrentSession(settings.here, settings.peers, settings.bytes_per_second)
         if resume.exists():
-            swarm.resume(resume.read_bytes(), settings.target.parent)
+            torrents.resume(resume.read_bytes(), settings.target.parent)
         else:
-            swarm.offer(settings.beside(publishing.TORRENT).read_bytes(), settings.target.parent)
-        swarm.whole |= set(session.get("whole", ()))
-        seed(swarm, settings, session.get("received", 0))
-    except (SwarmBroke, OSError, RuntimeError) as problem:
+            torrents.offer(settings.beside(publishing.TORRENT).read_bytes(), settings.target.parent)
+        torrents.whole |= set(session.get("whole", ()))
+        seed(torrents, settings, session.get("received", 0))
+    except (SessionBroke, OSError, RuntimeError) as problem:
         print(f"{settings.target.name} is not given to the others: {problem}", flush=True)
 
 
@@ -107,38 +107,38 @@ def need_space(settings: Settings) -> None:
         raise Refused(f"needs {need // MIB:,} MiB more and {free // MIB:,} MiB are free under {folder.parent.parent}")
 
 
-def until_whole(swarm: Swarm, settings: Settings, offer: Offer) -> None:
-    """Every piece is here and verifies. Raises `NotDelivered` where peers are slower than they may be."""
+def until_whole(torrents: TorrentSession, settings: Settings, offer: Offer) -> None:
+    """Waits until every piece is here and verifies. Raises `NotDelivered` if peers are too slow."""
     pace, is_judged, reached = Pace(settings), False, time.monotonic()
-    while not (now := swarm.progress()).is_whole:
-        report(swarm.heed(TICK_SECONDS), settings)
+    while not (now := torrents.progress()).is_whole:
+        report(torrents.heed(TICK_SECONDS), settings)
         if now.has_torrent and not is_judged:
-            judge(swarm.files(), offer)
+            judge(torrents.files(), offer)
             is_judged = True
         if now.is_checking:
             pace = Pace(settings)
         pace.judge(now.received)
         if time.monotonic() - reached >= REACH_SECONDS:
             reached = time.monotonic()
-            swarm.reach()
-            say(f"{now.done // MIB:,} of {offer.size // MIB:,} MiB, from {len(swarm.senders)} hosts")
+            torrents.reach()
+            say(f"{now.done // MIB:,} of {offer.size // MIB:,} MiB, from {len(torrents.senders)} hosts")
     if not is_judged:  # a small torrent comes whole between two looks
-        judge(swarm.files(), offer)
-    swarm.reach()
-    swarm.flush()
+        judge(torrents.files(), offer)
+    torrents.reach()
+    torrents.flush()
     until = time.monotonic() + settings.patience_seconds
-    while not swarm.is_flushed and time.monotonic() < until:
-        report(swarm.heed(TICK_SECONDS), settings)
+    while not torrents.is_flushed and time.monotonic() < until:
+        report(torrents.heed(TICK_SECONDS), settings)
 
 
 def judge(files: dict[str, int], offer: Offer) -> None:
-    """The torrent has the offer's files and no others."""
+    """Checks that the torrent has the offer's files and no others."""
     if files != {name: size for name, (size, _) in offer.files.items()}:
         raise NotDelivered("the torrent has other files than the offer")
 
 
 class Pace:
-    """Whether peers send fast enough, looked at once in every `patience_seconds`."""
+    """Judges once in every `patience_seconds` if peers send fast enough."""
 
     def __init__(self, settings: Settings) -> None:
         self.seconds, self.least = settings.patience_seconds, settings.least_bytes_per_second
@@ -161,7 +161,7 @@ def report(caught: list[str], settings: Settings) -> None:
         print(f"{settings.target.name}: {name} {what}", flush=True)
 
 
-def seed(swarm: Swarm, settings: Settings, received: int) -> None:
+def seed(torrents: TorrentSession, settings: Settings, received: int) -> None:
     """Every peer was seen to have everything, or `seed_seconds` are over; nothing is given to anybody any more.
 
     Who received it itself gives while somebody who lacks it is connected: a host may have come to have everything, and
@@ -172,10 +172,10 @@ def seed(swarm: Swarm, settings: Settings, received: int) -> None:
     until = time.monotonic() + settings.seed_seconds
     needed = time.monotonic()
     while time.monotonic() < until:
-        swarm.heed(TICK_SECONDS)
-        if swarm.reach() or not settings.offer:
+        torrents.heed(TICK_SECONDS)
+        if torrents.reach() or not settings.offer:
             needed = time.monotonic()
-        if swarm.whole >= set(settings.peers.values()):
+        if torrents.whole >= set(settings.peers.values()):
             until = min(until, time.monotonic() + LINGER_SECONDS)
         if time.monotonic() - needed >= settings.patience_seconds:
             until = min(until, time.monotonic())

@@ -22,7 +22,7 @@ Step = tuple[str, Callable[[], object]]
 
 
 def no_act() -> None:
-    """Does nothing: for a step that only reports that something stays."""
+    """An empty act, for a step that only reports that something stays."""
 
 
 def recorded(name: str) -> set[str]:

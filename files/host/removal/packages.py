@@ -126,7 +126,7 @@ def who_needs(names: list[str], before: set[str]) -> list[str]:
 
 
 def purge(names: list[str], before: set[str]) -> None:
-    """The packages are gone, and what was installed with them and nobody needs any more."""
+    """Purges the packages, and their dependencies that no other package needs."""
     idle = unneeded()
     shipped = re.findall(r"(?m)/systemd/system/([^/\n]+\.(?:service|socket|path|timer))$", run("dpkg", "-L", *names))
     run("systemctl", "disable", *shipped)  # not every package takes back the links it made

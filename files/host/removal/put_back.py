@@ -91,7 +91,7 @@ def without_root(config: str) -> str:
 
 
 def remove_certificate(folder: Path) -> None:
-    """The certificate is gone, and folders that held nothing else."""
+    """Removes the certificate, and folders that held nothing else."""
     (folder / "ca.crt").unlink()
     remove_empty(folder, folder.parent)
 

@@ -142,7 +142,7 @@ def firewall_rules() -> Iterator[Step]:
 
 
 def delete_rules(program: str, rules: list[str], chain: bool) -> None:
-    """The rules are gone, and then the chain that one of them names."""
+    """Deletes the rules, and then the chain that one of them names."""
     for rule in rules:
         words = re.findall(r'"[^"]*"|\S+', rule)
         run(program, "-w", "-D", *(word.strip('"') for word in words[1:]))

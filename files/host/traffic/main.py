@@ -76,7 +76,7 @@ def admit(servers: list[str]) -> int:
     """0: no operator keeps requests away from the servers any more; all of the host's where none is named."""
     for server in (names := named(servers)):
         hold_file(server).unlink(missing_ok=True)
-        print(f"{server}: no operator's drain")
+        print(f"{server}: the operator's drain has ended")
     return 0 if names else 1
 
 

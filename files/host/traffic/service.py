@@ -108,7 +108,7 @@ class Service:
             self.status_line = line
 
     async def keep_reading(self) -> None:
-        """For ever, the operator's drains. In a thread: the disk may hang, and nobody is to wait for it."""
+        """Reads the operator's drains for ever. In a thread, because the disk may hang and must delay no answer."""
         while True:
             self.holds |= await asyncio.to_thread(lambda: {name: hold_of(name) for name in self.models})
             await asyncio.sleep(HOLD_SECONDS)

@@ -95,12 +95,12 @@ class TritonPythonModel:
             )
         if streaming and not self.decoupled:
             raise RuntimeError("Streaming is only supported if model is deployed using decoupled mode.")
-        prompts = [self._asked(request, row) for row in range(rows)]
+        prompts = [self._prompt(request, row) for row in range(rows)]
         for row, prompt in enumerate(prompts):
             for sequence in range(int(scalar(request, "num_return_sequences", 1, row))):
                 self._generate(request, sender, is_stopped, prompt, (row, sequence, streaming))
 
-    def _asked(self, request, row):
+    def _prompt(self, request, row):
         """A row, judged against the engine's limits."""
         length, count = int(array(request, "input_lengths").reshape(-1)[row]), int(scalar(request, "request_output_len",
                                                                                           0, row))  # fmt: skip

@@ -27,7 +27,7 @@ LOOKAHEAD = ("lookahead_window_size", "lookahead_ngram_size", "lookahead_verific
 
 
 class Refused(RuntimeError):
-    """Why this model does not load."""
+    """The model does not load, with the reason."""
 
 
 class Engine:
@@ -57,12 +57,12 @@ class Engine:
         return otherwise if value is None else value in YES
 
     def built(self, flag):
-        """Whether a switch or plugin was on when the engine was built."""
+        """True if a switch or plugin was on when the engine was built."""
         value = self.build.get(flag, (self.build.get("plugin_config") or {}).get(flag))
         return value not in (None, False, "disable", "")
 
     def gathers(self, kind):
-        """Whether the engine gives logits of this kind: context or generation."""
+        """True if the engine gives logits of this kind: context or generation."""
         return self.built(f"gather_{kind}_logits") or self.built("gather_all_token_logits")
 
     def describe(self):

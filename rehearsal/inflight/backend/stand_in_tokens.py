@@ -1,4 +1,4 @@
-"""Which tokens an engine answers with: the prompt's own, in a circle (rehearsal stand-in).
+"""The tokens that an engine answers with: the prompt's own, in a circle (rehearsal stand-in).
 
 Where in the circle it begins follows from the checkpoint the engine was made of, the seed and the beam; nothing else
 does, so equal engines answer equally. Stop words end an answer and are part of it, as in the real one; bad words are

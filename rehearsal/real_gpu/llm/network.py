@@ -115,7 +115,7 @@ class LLM(Base):
 
     def generate(self, prompt, sampling_params, use_tqdm=True):
         """The whole answer to one prompt, with the tokens as they were generated."""
-        *_, output = self.stream(prompt, **sampling_params.given())
+        *_, output = self.stream(prompt, **sampling_params.caller_values())
         return RequestOutput(prompt, [output])
 
     def shutdown(self):

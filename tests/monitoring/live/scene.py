@@ -81,7 +81,7 @@ class Watched:
         """The series of a query, now. Raises: OSError while Prometheus does not answer."""
         return list(_get(f"{self.url}/api/v1/query", query=query)["data"]["result"])
 
-    def told(self) -> set[tuple[str, str]]:
+    def notified(self) -> set[tuple[str, str]]:
         """(alert, host) of what Alertmanager would tell somebody now: neither silenced nor behind another alert."""
         shown = {"active": "true", "silenced": "false", "inhibited": "false"}
         alerts = _get(f"http://{self.eyes.address}:9093/api/v2/alerts", **shown)

@@ -76,12 +76,12 @@ def test_every_dashboard_shows_something(watched: Watched) -> None:
 
 
 def test_nothing_is_told_while_all_is_well_and_that_is_recorded(watched: Watched) -> None:
-    assert until(lambda: watched.told() == set(), 60, 1), watched.told()
+    assert until(lambda: watched.notified() == set(), 60, 1), watched.notified()
     assert until(lambda: watched.alerts() == set(), 60, 1), watched.alerts()
     end = time.monotonic() + CALM_SECONDS
     while time.monotonic() < end:
         watched.ask()
-        assert watched.told() == set()
+        assert watched.notified() == set()
     rows = watched.prometheus('{job=~".+",host!="h100"}[20s]')
     QUIET.write_text(recorded(rows, "three rehearsal machines of Debian 12 under a light load; tests/monitoring/live"))
 
@@ -89,14 +89,20 @@ def test_nothing_is_told_while_all_is_well_and_that_is_recorded(watched: Watched
 @pytest.mark.parametrize("strike", STRIKES, ids=lambda strike: strike.alert)
 def test_a_fault_raises_its_alert_and_no_other_and_the_alert_ends(watched: Watched, strike: Strike) -> None:
     wanted = {(strike.alert, strike.host)}
-    assert until(lambda: watched.told() == set(), 60, 0.5), watched.told()
+    assert until(lambda: watched.notified() == set(), 60, 0.5), watched.notified()
     strike.apply(watched)
     try:
         # What takes half an hour to be told is about to fire by then, so nobody waits for it here.
         whole = (wanted, {strike.alert} | strike.behind)
-        assert until(lambda: (watched.told(), watched.alerts()) == whole, 90, 0.5), (watched.told(), watched.alerts())
+        assert until(lambda: (watched.notified(), watched.alerts()) == whole, 90, 0.5), (
+            watched.notified(),
+            watched.alerts(),
+        )
         time.sleep(SETTLED_SECONDS)
-        assert until(lambda: (watched.told(), watched.alerts()) == whole, 20, 0.5), (watched.told(), watched.alerts())
+        assert until(lambda: (watched.notified(), watched.alerts()) == whole, 20, 0.5), (
+            watched.notified(),
+            watched.alerts(),
+        )
         watched.look()
         if strike.alert == "SwapRefused":
             (SCRAPES / "systemd.prom").write_text(watched.units())
@@ -105,7 +111,7 @@ def test_a_fault_raises_its_alert_and_no_other_and_the_alert_ends(watched: Watch
             pictures.pages(watched.url, pictures.DURING)
     finally:
         strike.mend(watched)
-    assert until(lambda: watched.told() == set(), 90, 0.5), watched.told()
+    assert until(lambda: watched.notified() == set(), 90, 0.5), watched.notified()
 
 
 def test_every_query_of_the_dashboards_has_had_an_answer(watched: Watched) -> None:

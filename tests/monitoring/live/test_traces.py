@@ -33,7 +33,7 @@ def spans(machine: Machine) -> list[dict[str, Any]]:
 
 
 def mentions(machine: Machine, text: str) -> int:
-    """How many lines of the journal, and of files that our programs write, have this text."""
+    """Number of lines of the journal, and of files that our programs write, with this text."""
     files = f"cat $(find {KEPT} -type f ! -path '*/journal/*')"
     look = f"{{ journalctl -q -b -o cat; {files}; }} 2>/dev/null | grep -a -c -F -f /dev/shm/text"
     return int(machine.run(f"cat >/dev/shm/text; {look}; rm /dev/shm/text", input=f"{text}\n").stdout)

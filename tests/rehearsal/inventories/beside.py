@@ -1,4 +1,4 @@
-"""A rehearsal machine with an LLM beside Triton: RUNTIME says by which program, BATCH how many requests at once."""
+"""A rehearsal machine with an LLM beside Triton: RUNTIME is its program, BATCH the requests at once, CACHE its type."""
 
 import os as _os
 from dataclasses import replace as _replace
@@ -6,6 +6,7 @@ from pathlib import Path as _Path
 from typing import Any as _Any
 
 from deploy.spec import Gateway as _Gateway
+from deploy.spec import Replay as _Replay
 from rehearsal.triton_image import RUNTIMES as _TAGS
 from tests.rehearsal.variants import hosts as _hosts
 from tests.rehearsal.variants import llama as _llama
@@ -21,8 +22,8 @@ def _data(data: dict[str, _Any], _: _Path) -> dict[str, _Any]:
         path="auto",
         precision="auto",
         calibration=None,
-        replay=None,
-        kv_cache=_replace(_llama().kv_cache, dtype="auto"),
+        replay=_Replay(prompts="rehearsal/replay/prompts.jsonl", max_tokens=16),
+        kv_cache=_replace(_llama().kv_cache, dtype=_os.environ.get("CACHE", "auto")),
         runtime=runtime,
         image=f"{registry}/{repository}:{_TAGS[repository]}@{release.digest}",
         max_batch_size=int(_os.environ.get("BATCH", "8")),
@@ -30,7 +31,7 @@ def _data(data: dict[str, _Any], _: _Path) -> dict[str, _Any]:
     encoder = next(model for model in server.models if model.name == "minilm")
     return {
         "servers": (_replace(server, models=(encoder, beside), address="127.0.0.1", protection=""),),
-        "gateway": _Gateway(),
+        "gateway": _Gateway(hold_seconds=600),
     }
 
 

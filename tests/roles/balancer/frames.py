@@ -59,7 +59,7 @@ def frames_of(received: bytes) -> Iterator[tuple[int, int, int, bytes]]:
 
 
 def status_of(payload: bytes) -> int:
-    """The status with which a block of HAProxy's begins: from the static table, or a literal of three digits."""
+    """The status at the start of an HPACK header block: from the static table, or a literal of three digits."""
     while payload and payload[0] & 0xE0 == 0x20:  # the size of the dynamic table
         payload = payload[1:]
     if payload[0] & 0x80:

@@ -66,7 +66,7 @@ async def front(folder: Path) -> AsyncIterator[tuple[Bench, Path, Path]]:
 
 
 async def ended(edge: Bench, pem: Path, case: Case) -> str:
-    """How the case ended: the answers' statuses, a reset stream, a closed connection, or in no way within the time."""
+    """The end of the case: the answers' statuses, a reset stream, a closed connection, or in no way within the time."""
     context = ssl.create_default_context(cafile=str(pem))
     context.set_alpn_protocols(["h2" if case.h2 else "http/1.1"])
     reader, writer = await asyncio.open_connection(

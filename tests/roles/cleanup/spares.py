@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from host import clean_up, loose, places
+from host import clean_up, places, superseded_programs
 
 KEEP = {"weights": 1, "engines": 1, "images": 0, "failed": 1}
 
@@ -28,8 +28,8 @@ class Host:
         for place in ("SETTINGS", "PROGRAMS", "UNITS"):
             monkeypatch.setattr(places, place, root / place.lower())
         monkeypatch.setattr(places, "ROOT", root)
-        monkeypatch.setattr(loose, "TRANSIENT", root / "transient")
-        monkeypatch.setattr(loose, "PROCESSES", root / "proc")
+        monkeypatch.setattr(superseded_programs, "TRANSIENT", root / "transient")
+        monkeypatch.setattr(superseded_programs, "PROCESSES", root / "proc")
         monkeypatch.setattr(clean_up.subprocess, "run", self._run)
 
     def _run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:

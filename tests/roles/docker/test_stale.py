@@ -1,4 +1,4 @@
-"""Whether an engine runs with the settings on disk: the role's own shell, with the words of systemd as a stub."""
+"""Engines that run with other settings than those on disk: the role's own shell, with a stub for systemd."""
 
 from __future__ import annotations
 

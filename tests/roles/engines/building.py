@@ -128,7 +128,7 @@ class Host:
         return dict(json.loads((self.path / "engine.json").read_text()))
 
     def calls(self) -> str:
-        """The log of Docker's commands."""
+        """The Docker commands that were run."""
         return (self.here / "calls").read_text()
 
     def step(self, *flags: str) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_dcgm_exporter_is_named_by_digest_and_listens_on_loopback() -> None:
 
 
 def test_every_counter_is_one_of_dcgms() -> None:
-    """Of the list that was read beside the exporter's source."""
+    """The list was read beside the exporter's source."""
     assert {name for name, _, _ in COUNTERS} <= {name for name, row in metrics().items() if row.job == "dcgm"}
 
 

@@ -63,7 +63,7 @@ class Host:
         return subprocess.CompletedProcess(command, 0)
 
     def look(self, times: int = 1, **answers: Answer | Callable[[], Answer]) -> None:
-        """The timer fires so often, while the models answer this (None of them: as they should)."""
+        """Fires the timer `times` times; the models give these answers (None: the right ones)."""
         right = {"embed": VECTOR, "chat": WORD, "embed_stats": stats(1), "chat_stats": stats(1)} | answers
         right |= {"talk": answers.get("talk", WORD), "talk_stats": answers.get("talk_stats", stats(1))}
         right |= {"metrics": answers.get("metrics", counted()), "chat_tensorrt_llm_bls": WORD}
@@ -88,7 +88,7 @@ class Host:
 
     @property
     def restarts(self) -> int:
-        """How often systemd was asked to restart the server."""
+        """Number of times that systemd was asked to restart the server."""
         return self.commands.count(["systemctl", "restart", "--no-block", "triton@main.service"])
 
 

@@ -73,7 +73,7 @@ class Watch:
         return self.seen["misses"], self.seen["slow"]
 
     def answers(self) -> bool:
-        """Whether a patient look finds it well."""
+        """True if a patient look finds it well."""
         return self.look(PATIENT) == (0, 0)
 
     def settle(self) -> None:
@@ -87,7 +87,7 @@ class Watch:
         self.seen["answered"] = before
 
     def has_moved(self) -> bool:
-        """Whether anything was answered since the last look, as far as it has been published."""
+        """True if anything was answered since the last look, as far as it has been published."""
         return bool(watch.answered(self.asker, self.model) > self.seen["answered"])
 
     def triton_counts(self) -> int:

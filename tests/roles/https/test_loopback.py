@@ -188,7 +188,7 @@ class Orders:
         (self.folder / "chain").write_text("chain\n")
 
     def run(self) -> int:
-        """Exit status of the program."""
+        """Runs the program; its exit status."""
         path = f"{self.programs}:{os.environ['PATH']}"
         environment = {"PATH": path, "ENGINEHOUSE_HTTPS": str(self.folder)}
         command = ["bash", str(HERE / "files/shell/certificate.sh")]

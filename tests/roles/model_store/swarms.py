@@ -26,8 +26,8 @@ POISONER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {programs!r})
-from host.peers import swarm
-swarm.SETTINGS |= {{"disable_hash_checks": True}}
+from host.peers import torrent_session
+torrent_session.SETTINGS |= {{"disable_hash_checks": True}}
 from host.peers.main import main
 sys.exit(main(sys.argv[1:]))
 """

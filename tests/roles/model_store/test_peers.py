@@ -1,4 +1,4 @@
-"""The program by which hosts pass a model on: one swarm in which everything goes wrong at once, and then one by one."""
+"""The program by which hosts pass a model on: a session in which everything goes wrong at once, and then one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def two(tmp_path: Path) -> Iterator[list[Peer]]:
 
 @dataclass
 class Trouble:
-    """A swarm: a source, who sends wrong pieces, who sends slowly, who vanishes, and two who only want the model."""
+    """A session: a source, who sends wrong pieces, who sends slowly, who vanishes, and two who only want the model."""
 
     source: Peer
     poisoner: Peer
@@ -41,7 +41,7 @@ class Trouble:
 @pytest.fixture(scope="module")
 def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trouble]:
     """Six peers after the transfer: those that wanted the model have it, and at most serve it to others."""
-    folder = tmp_path_factory.mktemp("swarm")
+    folder = tmp_path_factory.mktemp("sharing")
     hosts = [Peer(folder, number) for number in range(6)]
     source, poisoner, slow, vanished, *wanting = hosts
     publish(source.target, FILES)
@@ -218,4 +218,4 @@ def test_no_program_of_a_host_calls_what_crashes_libtorrent() -> None:
     """A crash comes by luck, once in about fifty starts; so the test looks for the call."""
     programs = {path.name: path.read_text() for path in (PROGRAMS / "host/peers").glob("*.py")}
     calls = {name for name, text in programs.items() if ".wait_for_alert(" in text}
-    assert (calls, "pop_alerts(" in programs["swarm.py"]) == (set(), True)
+    assert (calls, "pop_alerts(" in programs["torrent_session.py"]) == (set(), True)

@@ -168,7 +168,7 @@ def test_every_target_of_the_plan_is_read_once_and_under_its_own_names() -> None
 
 @promtool
 def test_promtool_takes_the_rendered_files(tmp_path: Path) -> None:
-    """With the rules beside it, as on the host."""
+    """The rules lie beside the configuration, as on the host."""
     rules, whole = tmp_path / "rules.yml", tmp_path / "prometheus.yml"
     rules.write_text(rule_file(watched().monitors[0].branches))
     whole.write_text(config.prometheus(MINE).replace(RULES, str(rules)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from deploy.slices.traffic import TrafficServerSlice, TrafficSlice
@@ -85,3 +87,17 @@ def test_an_image_beside_triton_that_is_there_asks_for_no_room(
     made = a_slice("debian-12", servers=mine.servers, image=mine.image, disk_needed_mib=mine.disk_needed_mib)
     room = f"/dev/vda1 900000 100000 {free_mib} 12% /"
     assert kinds(made, **{"room": room, "docker-room": room, **present}) == expected
+
+
+@pytest.mark.parametrize(("free_mib", "expected"), [(60_000, []), (20_000, ["disk"])])
+def test_an_image_under_two_names_is_subtracted_once(free_mib: int, expected: list[str]) -> None:
+    """Docker keeps the layers of a digest once; the second name still has to be pulled, which takes no room."""
+    mine = host_with(image=f"vllm/vllm-openai:v0.26.0@sha256:{'b' * 64}")
+    (beside,) = mine.runtime_images
+    image = replace(beside, reference="r.internal/triton:1", size_mib=9_000)
+    needed_mib = 3 * image.size_mib + 50_000
+    made = a_slice("debian-12", servers=mine.servers, image=image, disk_needed_mib=needed_mib)
+    room = f"/dev/vda1 900000 100000 {free_mib} 12% /"
+    assert kinds(made, **{"room": room, "docker-room": room, "image": "present", "image-0": ""}) == expected
+    both_there = {"room": room, "docker-room": room, "image": "present", "image-0": "present", "weights": ""}
+    assert kinds(made, **both_there) == expected

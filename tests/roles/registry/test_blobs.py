@@ -27,7 +27,7 @@ def name_of(content: bytes) -> str:
 
 
 def part(content: bytes, **more: Any) -> dict[str, Any]:
-    """How a manifest names it."""
+    """The blob's descriptor in a manifest."""
     return {"digest": f"sha256:{name_of(content)}", "size": len(content), **more}
 
 

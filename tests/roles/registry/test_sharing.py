@@ -88,7 +88,7 @@ def heard(ran: Ran, name: str, words: str) -> list[str]:
 
 
 def order(ran: Ran, name: str) -> list[str]:
-    """Which of its two units a host was told to start, in order."""
+    """The units that a host was told to start, in order."""
     starts = heard(ran, name, "start --no-block")
     return ["share" if SHARE in text else "pull" for text in starts]
 

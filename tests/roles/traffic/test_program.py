@@ -241,7 +241,7 @@ def test_an_operators_drain_of_all_servers_can_be_ended(host: Host) -> None:
     host.start()
     assert host.runs("hold", "1d")[0] == 0
     assert until(lambda: host.get("/ready")[1]["until"] is not None and host.agent("two\n") == "drain\n")
-    assert host.runs("admit")[:2] == (0, "main: no operator's drain\ntwo: no operator's drain\n")
+    assert host.runs("admit")[:2] == (0, "main: the operator's drain has ended\ntwo: the operator's drain has ended\n")
     assert until(lambda: host.get("/ready")[0] == 200)
 
 

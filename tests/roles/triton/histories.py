@@ -67,7 +67,7 @@ class Machines:
         return ""
 
     def look(self, name: str, asks: bool) -> str:
-        """How the server stands; since which start is the number of its swaps."""
+        """The server's state; its start is numbered by its swaps."""
         release, starts = self.current[name], str(len(self.history[name]))
         problem = self.wrong.get(release, "") if asks else ""
         status = {"server": "main", "release": release, "active": "active", "invocation": starts, "problem": problem}

@@ -6,12 +6,14 @@ import json
 import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from deploy.catalog.runtimes import row_of
+from deploy.slices.host import ReplaySlice, Slice
 from roles import triton
 from roles._pyinfra.runs import Run
 from roles.triton import swapping
@@ -204,6 +206,45 @@ def host_with_triton_alone() -> Any:
 def test_a_container_that_lost_its_unit_goes() -> None:
     ran = play(placed(), PROBED, "llm-orphan=old\n" + serving())
     assert ran.commands == ("docker rm --force llm-old",)
+
+
+COMPARED = {
+    "model": "llama-3.1-8b-instruct", "equal_percent": 97.5, "equal_wanted": 90.0, "unit": "words", "count": 40,
+    "tasks": 0, "gpus": 1, "before": {"tokens_per_second": 9.0, "first_token_p50_ms": 5.0, "first_token_p95_ms": 6.0},
+    "now": {"streams": 2, "requests": 4, "tokens_per_second": 10.0, "first_token_p50_ms": 4.0,
+            "first_token_p95_ms": 5.0},
+}  # fmt: skip
+
+
+def judged_host(folder: Path) -> Slice:
+    """The same host, its LLM with a replay."""
+    (folder / "prompts.jsonl").write_text('{"prompt": "hello"}\n')
+    limits = ReplaySlice(
+        prompts=f"{folder}/prompts.jsonl", answers="", max_tokens=8, equal_percent=90, tasks="", minimum_percent=0
+    )
+    models = (*MAIN.in_triton, replace(MAIN.models[-1], replay=limits))
+    return replace(MINE, servers=(replace(MAIN, models=models),))
+
+
+def test_the_swap_of_a_judged_llm_has_its_prompts_and_the_operator_reads_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.rollout.promotion._figures", lambda *_: ["figures"])
+    answers: dict[str, Any] = {"%n %a %U": "", "command -v nvidia-ctk": "key=abc", 'echo "server=$s"': ""}
+    answers["/verdict.json"] = json.dumps({"release": RELEASE, "asked": "mine", "compared": COMPARED})
+    ran = run(lambda: triton.apply(judged_host(tmp_path), "plan-1", 2), answers=answers)
+    (written,) = [heard for rows in ran.shell.values() for heard in rows if "wanted.json" in heard.command]
+    assert json.loads(written.stdin)["replay"]["prompts"] == ["hello"] and "chmod 0600" in written.command
+    lines = [line for line in ran.log if "words equal" in line or "figures" in line]
+    assert [line.partition("main: ")[2] for line in lines] == [
+        "llama-3.1-8b-instruct: 97.5 % of 40 words equal (90.0 % wanted)",
+        "figures",
+    ]
+
+
+def test_a_replay_makes_no_other_release(tmp_path: Path) -> None:
+    """Prompts that change stop no server."""
+    assert release_of(judged_host(tmp_path).servers[0], Defaults()).id == RELEASE
 
 
 def test_a_host_without_one_installs_no_unit_for_it() -> None:

@@ -19,7 +19,7 @@ TWO = {"text_input": "hi", "sampling_param_max_tokens": 2}
 
 
 class Family:
-    """Triton's metric families and metrics in one."""
+    """Stand-in for Triton's metric family and metric, in one class."""
 
     COUNTER, GAUGE = "counter", "gauge"
 

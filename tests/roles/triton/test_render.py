@@ -108,7 +108,7 @@ def test_a_repaired_image_is_another_release(server: ServerSlice) -> None:
 def test_the_tar_is_the_same_bytes_whenever_it_is_made(
     release: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A gzip header has room for the time of packing: made within one second, two archives are alike anyway."""
+    """A gzip header has the time of packing, so the archives are made at different times."""
     early = tarred(release)
     monkeypatch.setattr("time.time", lambda: 2_000_000_000.0)
     assert tarred(release) == early

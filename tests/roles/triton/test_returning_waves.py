@@ -43,7 +43,7 @@ def test_nobody_goes_back_while_the_pool_has_no_room(machines: Machines) -> None
 def test_as_much_goes_forward_again_as_the_rollout_says(
     machines: Machines, monkeypatch: pytest.MonkeyPatch, on_failure: str, left: str
 ) -> None:
-    """Of a run that is taken back and stopped; typed again, that same run is taken back to its end."""
+    """The way back was stopped; typed again, it takes the same run back to its end."""
     planned_over(monkeypatch, on_failure=on_failure)
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")

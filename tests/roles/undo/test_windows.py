@@ -1,4 +1,4 @@
-"""When the time to confirm a change begins, and how long it can be confirmed."""
+"""The window in which a change can be confirmed: its beginning and its length."""
 
 from __future__ import annotations
 

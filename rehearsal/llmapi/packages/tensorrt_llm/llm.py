@@ -65,7 +65,7 @@ class Base:
 
     def generate(self, prompt, sampling_params, use_tqdm=True):
         """The whole answer to one prompt."""
-        *_, output = self.stream(prompt, **sampling_params.given())
+        *_, output = self.stream(prompt, **sampling_params.caller_values())
         output.token_ids = self.tokenizer.encode(output.text, add_special_tokens=False).ids
         return RequestOutput(prompt, [output])
 
@@ -118,7 +118,7 @@ class Base:
             yield token
 
     def shutdown(self):
-        """Does nothing: the stand-in has no process."""
+        """Empty: the stand-in has no process."""
 
     def stream(self, prompt, stopped=lambda: False, **sampling):
         """An Output after every token, the last one with its finish reason: length, stop or cancelled."""

@@ -1,4 +1,4 @@
-"""How an answer is sampled (rehearsal stand-in): the real names, every other name refused."""
+"""Sampling parameters of an answer (rehearsal stand-in): the real names, every other name refused."""
 
 from dataclasses import dataclass, fields
 
@@ -57,7 +57,7 @@ class SamplingParams:
                 f"got best_of={self.best_of}."
             )
 
-    def given(self):
+    def caller_values(self):
         """The parameters that the caller set, for a stand-in's own sampling."""
         named = ("max_tokens", "seed", "top_p", "temperature", "stop")
         return {name: getattr(self, name) for name in named if getattr(self, name) is not None}

@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_stand_in.server import Engine, serve
+from llm_stand_in.server import ROUNDED, WORDS, Engine, serve
 
 RELEASES = {"vllm": "0.26.0", "trtllm-serve": "1.2.1"}
 OPTIONS = Path(__file__).with_name("options.json")
@@ -102,7 +102,9 @@ def load(runtime: str, chosen: Chosen) -> Engine:
     if longest > positions:
         raise ValueError(f"User-specified max_model_len ({longest}) is greater than the derived {positions}")
     settings = chosen.options.get("--extra_llm_api_options") or chosen.options.get("--config")
-    if settings:
-        Path(settings).read_text()  # a file that is missing ends the program, as it does the real one
+    # A file that is missing ends the program, as it does the real one.
+    written = Path(settings).read_text() if settings else ""
+    is_rounded = "fp8" in (*map(chosen.options.get, ("--quantization", "--kv-cache-dtype")), *written.split())
     name = chosen.options.get("--served-model-name") or str(chosen.model)
-    return Engine(runtime=runtime, version=RELEASES[runtime], name=name, longest=longest)
+    words = ROUNDED if is_rounded else WORDS
+    return Engine(runtime=runtime, version=RELEASES[runtime], name=name, longest=longest, words=words)

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORDS = (" rehearsal", " stand-in", " of", " an", " answer")
+ROUNDED = (" rehearsal", " stand-in", " of", " another", " answer")
+"""The answer of weights or a cache in 8 bit: rounding changes a token here and there."""
 SHARED = {
     *("model", "prompt", "max_tokens", "n", "temperature", "top_p", "top_k", "min_p", "frequency_penalty", "seed"),
     *("presence_penalty", "repetition_penalty", "stop", "min_tokens", "stop_token_ids", "ignore_eos", "logprobs"),
@@ -35,6 +37,7 @@ class Engine:
     version: str
     name: str
     longest: int
+    words: tuple[str, ...] = WORDS
     answers: int = 0
     tokens: int = 0
     running: int = 0
@@ -157,10 +160,10 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
             self.wfile.write(b"0\r\n\r\n")
 
         def _choice(self, body: dict[str, Any], index: int, places: range, finish: str | None) -> dict[str, Any]:
-            text = "".join(WORDS[place % len(WORDS)] for place in places)
+            text = "".join(engine.words[place % len(engine.words)] for place in places)
             choice = {"index": index, "text": text, "logprobs": None, "finish_reason": finish, "stop_reason": None}
             if body.get("return_token_ids"):
-                choice["token_ids"] = [FIRST_ID + place % len(WORDS) for place in places]
+                choice["token_ids"] = [FIRST_ID + identity(engine.words[place % len(WORDS)]) for place in places]
             return choice
 
         def _refuse(self, message: str) -> None:
@@ -191,6 +194,11 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
     server = ThreadingHTTPServer((host, port), Handler)
     server.daemon_threads = False  # a stop waits for requests that have begun
     return server
+
+
+def identity(word: str) -> int:
+    """The id of a word, counted from 0."""
+    return WORDS.index(word) if word in WORDS else len(WORDS) + ROUNDED.index(word)
 
 
 def usage(prompts: list[list[int] | str], made: int) -> dict[str, Any]:

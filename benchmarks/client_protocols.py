@@ -1,0 +1,190 @@
+"""The ways in which clients of a fleet ask: HTTP over kept connections and over new ones, unary gRPC, a stream each.
+
+All go through NVIDIA's client library as it comes, with its own defaults for keepalive and retries: what a balancer
+does to a client that nobody adapted is what is measured. Streams use the library's stubs alone: its asyncio client
+2.73 cannot ask for the empty final response, without which nobody knows that a stream is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import aiohttp
+import grpc
+import numpy as np
+import tritonclient.grpc as over_grpc
+import tritonclient.http as over_http
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.grpc.aio import InferenceServerClient as GrpcClient
+from tritonclient.http.aio import InferenceServerClient as HttpClient
+from tritonclient.utils import InferenceServerException
+
+WAYS = ("http", "http-new", "grpc", "stream")
+CLOSE = 1e-4
+"""Vectors differ by less than this between batches of another size; the bound that the encoders' own tests have."""
+
+Answer = np.ndarray | str
+
+
+class Fault(Exception):
+    """The reason why a request is lost. `pieces`: of a stream, those that came before, the first at `first` by the
+    monotonic clock. `is_end`: the stream ended under it, so no model said anything wrong."""
+
+    def __init__(self, reason: str, pieces: int = 0, first: float = 0.0, is_end: bool = False) -> None:
+        super().__init__(reason)
+        self.pieces, self.first, self.is_end = pieces, first, is_end
+
+
+@dataclass(frozen=True)
+class Question:
+    """Texts for an embedder, or a prompt for an LLM that is to give `tokens` tokens."""
+
+    model: str
+    texts: tuple[str, ...]
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Host and port of both protocols."""
+
+    http: str
+    grpc: str
+
+
+class Client:
+    """A client: kept HTTP connections, and two gRPC channels, for its unary requests and for its streams.
+
+    `patience_seconds`: what no request may last longer than.
+    """
+
+    def __init__(self, place: Place, patience_seconds: float) -> None:
+        self.place, self.patience_seconds = place, patience_seconds
+        self.http = self._http()
+        # Channels to one address share a connection unless told not to.
+        alone = [("grpc.use_local_subchannel_pool", 1)]
+        self.grpc = GrpcClient(place.grpc, channel_args=alone)
+        self.streams = grpc.aio.insecure_channel(place.grpc, options=alone)
+        self.stub = service_pb2_grpc.GRPCInferenceServiceStub(self.streams)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.http.close()
+        await self.grpc.close()
+        await self.streams.close()
+
+    async def ask(self, way: str, question: Question, first_piece: Callable[[], None] = lambda: None) -> Answer:
+        """The answer: vectors `[texts, dimensions]`, or the text of a stream. Raises `Fault` where there is none.
+
+        `first_piece` is called once, when the answer or the first piece of it is there.
+        """
+        try:
+            async with asyncio.timeout(self.patience_seconds):
+                if way == "stream":
+                    return await self._stream(question, first_piece)
+                answer = await self._unary(way, question)
+                first_piece()
+                return answer
+        except InferenceServerException as error:
+            raise Fault(_message(error)) from None
+        except TimeoutError:
+            raise Fault(f"no answer in {self.patience_seconds:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Fault(f"{type(error).__name__}: {error}") from None
+
+    async def _unary(self, way: str, question: Question) -> Answer:
+        if way == "grpc":
+            result = await self.grpc.infer(question.model, [_texts(over_grpc, question)])
+        elif way == "http":
+            result = await self.http.infer(question.model, [_texts(over_http, question)])
+        else:
+            async with self._http() as new:
+                result = await new.infer(question.model, [_texts(over_http, question)])
+        vectors = result.as_numpy("embeddings")
+        if vectors is None or not np.isfinite(vectors).all():
+            raise Fault("an answer without vectors, or with numbers that are none")
+        return vectors
+
+    def _http(self) -> HttpClient:
+        # No limit of connections: a request would wait here for another one's answer, and not be sent when it is due.
+        return HttpClient(self.place.http, conn_limit=0, conn_timeout=self.patience_seconds)
+
+    async def _stream(self, question: Question, first_piece: Callable[[], None]) -> str:
+        text, pieces, first, is_whole = "", 0, 0.0, False
+        call = self.stub.ModelStreamInfer(_once(_prompt(question)))
+        try:
+            async for answer in call:
+                if answer.error_message:
+                    raise Fault(answer.error_message[:200])
+                if piece := _text(answer.infer_response):
+                    if not pieces:
+                        first = asyncio.get_running_loop().time()
+                        first_piece()
+                    text, pieces = text + piece, pieces + 1
+                # And on to the end of the call: Triton 2.51 never lets go of a model one of whose streams was cancelled
+                # while its last response was on its way, and its exit then takes all of its timeout. server#8078 (2.57)
+                # mends such a race.
+                is_whole = is_whole or answer.infer_response.parameters["triton_final_response"].bool_param
+        except grpc.RpcError as error:
+            if not is_whole:
+                raise Fault(f"{error.code().name}: {error.details()}"[:200], pieces, first, is_end=True) from None
+        finally:
+            call.cancel()
+        if not is_whole:
+            raise Fault("the stream ended before its final response", pieces, first, is_end=True)
+        return text
+
+
+def differs(first: Answer, answer: Answer) -> str:
+    """The difference between an answer and the first one to its question; empty if there is none."""
+    if isinstance(first, str) and isinstance(answer, str):
+        at = next(
+            (n for n, (a, b) in enumerate(zip(first, answer, strict=False)) if a != b), min(len(first), len(answer))
+        )
+        where = f"{len(answer)} characters instead of {len(first)}, from {at} on {answer[at : at + 40]!r}"
+        return "" if first == answer else f"another text: {where} instead of {first[at : at + 40]!r}"
+    if isinstance(first, str) or isinstance(answer, str):
+        return "a text instead of vectors, or the other way round"
+    if first.shape != answer.shape:
+        return f"another shape: {answer.shape} instead of {first.shape}"
+    worst = float(np.abs(first - answer).max(initial=0.0))
+    return "" if worst < CLOSE else f"other numbers: off by {worst:.2g}"
+
+
+async def _once(request: service_pb2.ModelInferRequest) -> AsyncIterator[service_pb2.ModelInferRequest]:
+    yield request
+
+
+def _texts(library: ModuleType, question: Question) -> Any:
+    array = np.array([[text.encode() for text in question.texts]], dtype=object)
+    return library.InferInput("texts", list(array.shape), "BYTES").set_data_from_numpy(array)
+
+
+def _prompt(question: Question) -> service_pb2.ModelInferRequest:
+    request = service_pb2.ModelInferRequest(model_name=question.model)
+    request.parameters["triton_enable_empty_final_response"].bool_param = True
+    for name, kind, contents in (
+        ("text_input", "BYTES", {"bytes_contents": [" ".join(question.texts).encode()]}),
+        ("streaming", "BOOL", {"bool_contents": [True]}),
+        ("sampling_param_max_tokens", "INT32", {"int_contents": [question.tokens]}),
+        ("sampling_param_exclude_input_from_output", "BOOL", {"bool_contents": [True]}),
+    ):
+        request.inputs.add(name=name, datatype=kind, shape=[1], contents=contents)
+    return request
+
+
+def _text(answer: service_pb2.ModelInferResponse) -> str:
+    """The piece of text in an answer; a BYTES tensor is four bytes of length, then the bytes."""
+    named = zip(answer.outputs, answer.raw_output_contents, strict=False)
+    return next((raw[4:].decode() for output, raw in named if output.name == "text_output"), "")
+
+
+def _message(error: InferenceServerException) -> str:
+    status = str(error.status() or "error").removeprefix("StatusCode.")
+    return f"{status}: {error.message()}"[:200]

@@ -1,0 +1,114 @@
+"""The list of a bundle: each file with path, digest, size and source; the text that is signed.
+
+Paths are those under which hosts ask: `apt/OS/REPOSITORY/…`, `images/IMAGE/BLOB`, `weights/OWNER/NAME/COMMIT/FILE`.
+Keys of repositories are `keys/…`; what the control machine needs is `control/…`. The bytes of a file are an object,
+named by its digest, so that equal files are kept once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+from deploy.refusals.errors import Refusal
+
+FORMAT = 1
+ARCHITECTURE = "amd64"
+LIST, SIGNATURE = "bundle.json", "bundle.json.sig"
+UNTOUCHED = "nothing of the bundle was used; no host was changed"
+SHA256 = re.compile("[0-9a-f]{64}")
+FOLDERS = ("apt", "images", "weights", "keys", "control")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A file of the bundle."""
+
+    path: str
+    sha256: str
+    size: int
+    source: str
+    """Where it came from, as a person reads it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """The list of a bundle."""
+
+    parts: tuple[Part, ...]
+    packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By OS: names (`name=version` where the plan says a version) that were asked for, with everything they need."""
+    architecture: str = ARCHITECTURE
+    made: str = ""
+    base: str = ""
+    """sha256 of the list that this one is a difference against; its objects are not in this directory."""
+
+    @cached_property
+    def by_path(self) -> dict[str, Part]:
+        """Each part, by its path."""
+        return {part.path: part for part in self.parts}
+
+    @cached_property
+    def objects(self) -> dict[str, int]:
+        """Size of each object, by its digest."""
+        return {part.sha256: part.size for part in self.parts}
+
+    @property
+    def size(self) -> int:
+        """Bytes of all objects."""
+        return sum(self.objects.values())
+
+    def below(self, folder: str) -> list[Part]:
+        """The parts whose path begins with a folder, in the order of their paths."""
+        return sorted((part for part in self.parts if part.path.startswith(f"{folder}/")), key=lambda part: part.path)
+
+    def size_of(self, folder: str) -> int:
+        """Bytes of the objects below a folder."""
+        return sum({part.sha256: part.size for part in self.below(folder)}.values())
+
+    def kernels(self, os: str) -> list[str]:
+        """The kernels of an OS for which the bundle has headers or modules, as `uname -r` says them."""
+        names = (PurePosixPath(part.path).name.partition("_")[0] for part in self.below(f"apt/{os}"))
+        matches = (re.fullmatch(r"linux-headers-(\d\S*)", name) for name in names)
+        return sorted({match[1] for match in matches if match})
+
+    def to_text(self) -> str:
+        """The text that is signed."""
+        content = {"format": FORMAT, **{name: value for name, value in asdict(self).items() if name != "parts"}}
+        content["parts"] = [asdict(part) for part in sorted(self.parts, key=lambda part: part.path)]
+        return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def of_text(cls, text: str) -> Contents:
+        """Back from the text. Raises: a Refusal for a text that is no list of this format."""
+        try:
+            content: dict[str, Any] = json.loads(text)
+            if content.pop("format") != FORMAT:
+                raise ValueError("another format")
+            parts = tuple(Part(**part) for part in content.pop("parts"))
+            packages = {str(os): tuple(map(str, names)) for os, names in content.pop("packages").items()}
+            contents = cls(parts=parts, packages=packages, **content)
+            confirm_paths(contents.parts)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+            raise Refusal(
+                f"{LIST} is no list of a bundle that this version reads",
+                facts={"seen": str(problem)[:200], "wanted": f"format {FORMAT}"},
+                attempt="enginehouse bundle INVENTORY DIRECTORY on a connected machine, with this version",
+                state=UNTOUCHED,
+                kind="bundle-format",
+            ) from None
+        return contents
+
+
+def confirm_paths(parts: Iterable[Part]) -> None:
+    """Confirms that no part leaves the bundle. Raises: ValueError."""
+    for part in parts:
+        pieces = part.path.split("/")
+        is_inside = pieces[0] in FOLDERS and not {"", ".", ".."} & set(pieces) and part.path.isprintable()
+        if not is_inside or not SHA256.fullmatch(part.sha256) or not isinstance(part.size, int) or part.size < 0:
+            raise ValueError(f"{part.path!r} is no part")

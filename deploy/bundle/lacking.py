@@ -1,0 +1,74 @@
+"""Parts that a host's plan wants and its bundle lacks, named before any host is touched. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from deploy.bundle.contents import ARCHITECTURE, Contents
+from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.slices.host import Slice
+
+
+def lacking(mine: Slice, packages: Iterable[str], contents: Contents) -> list[Refusal]:
+    """A refusal for each part of this host's plan that the bundle lacks. `packages`: those that its roles install."""
+    os = mine.machine.os
+    if contents.architecture != ARCHITECTURE:
+        return [_refusal(mine, "is for another architecture", contents.architecture, ARCHITECTURE, "architecture")]
+    if os not in contents.packages:
+        seen = ", ".join(sorted(contents.packages)) or "no packages"
+        return [_refusal(mine, f"has no packages for {os}", seen, os, "system")]
+    return [*_packages(mine, packages, contents), *_images(mine, contents), *_weights(mine, contents)]
+
+
+def kernel_problem(mine: Slice, kernel: str, contents: Contents) -> Refusal | None:
+    """The refusal of a host whose running kernel the driver's module cannot be built for; None if it can."""
+    os = mine.machine.os
+    if not (mine.driver.manage and mine.driver.source == "nvidia") or kernel in contents.kernels(os):
+        return None
+    seen = ", ".join(contents.kernels(os)) or "no headers"
+    again = f"enginehouse bundle INVENTORY {mine.bundle} --kernel {os}={kernel}"
+    return _refusal(mine, f"has no headers for the running kernel {kernel}", seen, kernel, "kernel", again)
+
+
+def _packages(mine: Slice, packages: Iterable[str], contents: Contents) -> Iterator[Refusal]:
+    missing = sorted(set(packages) - set(contents.packages[mine.machine.os]))
+    if missing:
+        seen = f"{len(contents.packages[mine.machine.os])} others, with what they need"
+        yield _refusal(mine, "was made for another plan: packages are missing", seen, ", ".join(missing), "packages")
+
+
+def _images(mine: Slice, contents: Contents) -> Iterator[Refusal]:
+    kept = sorted({part.path.split("/")[1][:12] for part in contents.below("images")})
+    for image in dict.fromkeys((mine.image, *mine.runtime_images)):
+        if not contents.below(f"images/{image.digest.removeprefix('sha256:')}"):
+            yield _refusal(
+                mine,
+                f"was made for another plan: the image {image.origin_reference.partition('/')[2]} is missing",
+                f"images {', '.join(kept)}" if kept else "no image",
+                image.digest,
+                "image",
+            )
+
+
+def _weights(mine: Slice, contents: Contents) -> Iterator[Refusal]:
+    for weights in mine.weights:
+        folder = f"weights/{weights.repository}/{weights.revision}"
+        if weights.repository and not contents.below(folder):
+            commits = sorted({part.path.split("/")[3][:12] for part in contents.below(f"weights/{weights.repository}")})
+            yield _refusal(
+                mine,
+                f"was made for another plan: the files of {weights.model} are missing",
+                f"commits {', '.join(commits)}" if commits else f"nothing of {weights.repository}",
+                f"{weights.repository} at {weights.revision[:12]}",
+                "weights",
+            )
+
+
+def _refusal(mine: Slice, problem: str, seen: str, wanted: str, kind: str, again: str = "") -> Refusal:
+    return Refusal(
+        f"{mine.host}: the bundle {mine.bundle} {problem}",
+        facts={"seen": seen, "wanted": wanted},
+        attempt=f"on the connected machine: {again or f'enginehouse bundle INVENTORY {mine.bundle}'}",
+        state=PREFLIGHT,
+        kind=f"bundle-{kind}",
+    )

@@ -1,0 +1,68 @@
+"""The verb `enginehouse bundle`: everything that hosts without a network fetch, in one signed directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from deploy.cli.knobs import knobs
+from deploy.io.inventory import host_data, load_plan
+from deploy.io.printing import refusals_shown, say
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command(
+    short_help="Bundle everything that hosts without a network fetch.",
+    epilog="Example: enginehouse bundle inventories/h100.py /media/disk/bundle --kernel debian-12=6.1.0-28-amd64",
+)
+@click.argument("inventory")
+@click.argument("directory", type=FOLDER)
+@click.option("--limit", multiple=True, help="Hosts, groups or patterns to bundle for.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--kernel", "kernels", multiple=True, metavar="OS=KERNEL", help="A kernel that hosts run (uname -r).")
+@click.option("--base", type=FOLDER, help="Another bundle: only what it lacks is written.")
+@click.option("--split", type=click.IntRange(0), default=0, metavar="MIB", help="No file is larger (FAT32: 4000).")
+@click.option("--verify", is_flag=True, help="Make nothing: judge signature and every byte of a bundle.")
+@click.option("--unpack", type=FOLDER, help="Make nothing: write the part for the control machine into this folder.")
+def bundle(
+    inventory: str,
+    directory: Path,
+    limit: tuple[str, ...],
+    data: tuple[str, ...],
+    kernels: tuple[str, ...],
+    base: Path | None,
+    split: int,
+    verify: bool,
+    unpack: Path | None,
+) -> None:
+    """Fetch everything that the hosts of INVENTORY install and serve into DIRECTORY, and sign the list of it.
+
+    Packages with all that they need, images and models byte for byte, this repository and its Python packages. Sizes
+    are told first. Cut off, the same command goes on. A host with `connected=False` takes its parts from here.
+    """
+    from deploy.io.bundle_verb import judged, made, unpacked
+
+    with refusals_shown(inventory, False):
+        plan = load_plan(inventory, (*data, "connected=true"), limit, knobs())
+        if verify or unpack:
+            contents = judged(plan, directory, say)
+            if unpack:
+                unpacked(directory, contents, unpack, say)
+        else:
+            from roles.bundled import needs, wheels
+
+            wanted = needs(plan.slices, host_data(inventory, data), _by_system(kernels))
+            made(plan, wanted, wheels(plan.slices), directory, base, split, say)
+
+
+def _by_system(words: tuple[str, ...]) -> dict[str, list[str]]:
+    """By OS: the kernels that the command line names."""
+    named = dict[str, list[str]]()
+    for word in words:
+        os, is_split, kernel = word.partition("=")
+        if not is_split or not kernel:
+            raise click.BadParameter(f"{word}: OS=KERNEL, for example debian-12=6.1.0-28-amd64", param_hint="--kernel")
+        named.setdefault(os, []).append(kernel)
+    return named

@@ -1,0 +1,40 @@
+"""The verb `enginehouse promote`: the plan of an LLM's move to another program, and what to type for it."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from deploy.cli.knobs import knobs
+from deploy.inventory.promotion import RUNTIMES, Promotion
+from deploy.io.inventory import load_plan
+from deploy.io.printing import refusals_shown, say, show
+
+
+@click.command(
+    short_help="Plan an LLM's move to another program, compared by its replay.",
+    epilog="Example: enginehouse promote inventories/h100_vllm.py llama-3.1-8b-instruct --to trtllm-serve",
+)
+@click.argument("inventory")
+@click.argument("model")
+@click.option("--to", "runtime", type=click.Choice(RUNTIMES), required=True, help="The program that is to serve it.")
+@click.option("--image", default="", help="That program's image, NAME:TAG or with its digest; else the catalog's.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+def promote(inventory: str, model: str, runtime: str, image: str, as_json: bool, data: tuple[str, ...]) -> None:
+    """Print what changes when another program serves MODEL, how both are compared, and the command that does it.
+
+    MODEL is an LLM's name in INVENTORY. Nothing is changed by this verb.
+    """
+    from deploy.reports.promotion import promotion_report, steps
+
+    promotion = Promotion.to(model, runtime, image)
+    with refusals_shown(inventory, as_json):
+        now = load_plan(inventory, data, (), knobs())
+        then = load_plan(inventory, (*data, f"promote={promotion.word}"), (), knobs())
+        if as_json:
+            typed = dict(steps(then, promotion, inventory))
+            say(json.dumps({"now": now.digest, "steps": typed, "plan": then.to_json()}, indent=2, ensure_ascii=False))
+        else:
+            show(promotion_report(now, then, promotion, inventory))

@@ -1,0 +1,86 @@
+"""Refusals of a plan whose servers no Pod could run as their hosts do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.exports.served import Served, ServedHost, ServedServer
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+
+INSIDE = (8000, 8001, 8002, 8003)
+"""Ports that Triton and its page take in every Pod."""
+
+
+def problems(served: Served) -> Iterator[Refusal]:
+    """A refusal for each thing that the manifests could not say."""
+    for host in served.hosts:
+        yield from _of_host(host)
+        for server in host.servers:
+            yield from _of_server(host.slice.host, server)
+
+
+def _of_host(host: ServedHost) -> Iterator[Refusal]:
+    mine = host.slice
+    for weights in mine.weights:
+        if not weights.repository:
+            yield refuse(
+                "weights-of-the-control-machine",
+                f"a Job cannot fetch the weights of {weights.model}: they are in a directory of the control machine",
+                where=f"{mine.host}: weights of {weights.model}",
+                seen="Weights.local(…)",
+                wanted="weights that the cluster fetches from a hub",
+                attempt='Weights.hub("OWNER/NAME", "COMMIT")',
+            )
+    if mine.hub.ca_file:
+        yield refuse(
+            "hub-with-private-ca",
+            "the fetch Job knows public authorities alone",
+            where=f"{mine.host}: hub.ca_file",
+            seen=mine.hub.ca_file,
+            wanted="a hub whose certificate a public authority signed",
+            attempt="leave ca_file out, and give the Job your authority in an overlay",
+        )
+    gpus = [(device, server.slice.name) for server in host.servers for device in server.slice.devices]
+    for device, name in gpus:
+        sharing = [owner for held, owner in gpus if held == device]
+        if len(sharing) > 1 and name == sharing[0]:
+            yield refuse(
+                "servers-on-one-gpu",
+                "a GPU of Kubernetes belongs to one Pod",
+                where=f"{mine.host}: servers {', '.join(sharing)}",
+                seen=f"{device} for each of them",
+                wanted="a GPU, or a MIG instance, for each server",
+                attempt="put the models into one Server",
+            )
+
+
+def _of_server(host: str, server: ServedServer) -> Iterator[Refusal]:
+    for model in server.slice.models:
+        if model.path == "engine":
+            yield refuse(
+                "engine-in-kubernetes",
+                f"{model.name} is served by an engine that a host compiles and signs; no Job does that",
+                where=f"{host}: servers[{server.slice.name!r}].models[{model.name!r}].path",
+                seen='path="engine"',
+                wanted="the PyTorch backend, or a program beside Triton",
+                attempt='path="pytorch"',
+            )
+    if server.slice.beside and server.slice.in_triton:
+        yield refuse(
+            "gpu-of-two-containers",
+            "the device plugin gives a GPU to one container, and two would compute on it",
+            where=f"{host}: servers[{server.slice.name!r}]",
+            seen=f"{server.slice.beside[0].name} beside Triton, which loads {server.slice.in_triton[0].name}",
+            wanted="an LLM beside a Triton without models, or all models in Triton",
+            attempt="give the encoders a Server and a GPU of their own",
+        )
+    if server.slice.beside and server.slice.beside[1].port in INSIDE:
+        yield refuse(
+            "port-of-triton-in-a-pod",
+            f"{server.slice.beside[0].name} and Triton would listen on one port of their Pod",
+            where=f"{host}: servers[{server.slice.name!r}].models[{server.slice.beside[0].name!r}].port",
+            seen=str(server.slice.beside[1].port),
+            wanted="a port other than 8000 to 8003",
+            attempt="port=8010",
+        )

@@ -1,0 +1,269 @@
+"""Making a bundle: sizes first, then every part fetched once, then the signed list. A cut one goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from deploy.bundle.armour import armour
+from deploy.bundle.contents import Contents, Part
+from deploy.io.bundle_apt import Apt, Need, united
+from deploy.io.bundle_store import MIB, Store, sha256_of, write_list
+from deploy.io.bundle_verify import opened, write_verified
+from deploy.io.secrets import read
+from deploy.refusals.errors import Refusal
+from deploy.slices.host import Slice, WeightsSlice
+from deploy.slices.image import ImageSlice
+from deploy.spec import EngineTrust
+
+DOWNLOAD = Path(__file__).with_name("bundle_download.py")
+STATE = "no bundle was made; what was fetched before is kept"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Parts to bundle, and the manner."""
+
+    slices: tuple[Slice, ...]
+    needs: tuple[Need, ...]
+    directory: Path
+    trust: EngineTrust
+    tell: Callable[[str], None]
+    control: Mapping[str, Path] = field(default_factory=dict)
+    """Files for the control machine, by their path below `control/`."""
+    base: Path | None = None
+    split_mib: int = 0
+    today: date
+
+
+@dataclass(frozen=True)
+class Download:
+    """An image or a model: the request to the program that fetches it, and the folder of the bundle it fills."""
+
+    folder: str
+    source: str
+    request: dict[str, Any]
+    secret: str
+
+    def ask(self, *, sizes_only: bool) -> dict[str, int]:
+        """Bytes of each file. Raises: a Refusal with what the registry or hub said."""
+        request = self.request | {"secret": self.secret, "sizes_only": sizes_only}
+        words = [sys.executable, "-B", str(DOWNLOAD)]
+        done = subprocess.run(words, input=json.dumps(request), capture_output=True, text=True, check=False)
+        lines = done.stdout.splitlines() or done.stderr.strip().splitlines()
+        answer: dict[str, Any] = (
+            json.loads(lines[-1]) if done.returncode == 0 else {"problem": (lines or ["no word"])[-1]}
+        )
+        if "problem" in answer:
+            raise Refusal(
+                f"{self.source} cannot be bundled",
+                facts={"seen": answer["problem"], "wanted": "every file, whole"},
+                attempt="mend what it says (registry.key, hub.token, the network), then type the same command again",
+                state=STATE,
+                kind="bundle-not-fetched",
+            )
+        return dict(answer["files"])
+
+    def files(self) -> dict[str, Path]:
+        """The path of each fetched file, by its name."""
+        target = Path(self.request["target"])
+        if self.request["kind"] == "weights":
+            target = target.with_name(f".{target.name}.partial")
+        return {str(path.relative_to(target)): path for path in target.rglob("*") if path.is_file()}
+
+
+def make(order: Order) -> Contents:
+    """The finished bundle's list. Raises: a Refusal; what was fetched is kept."""
+    confirm_pinned(order.slices)
+    store, work = Store(order.directory), order.directory / ".work"
+    base = opened(order.base, order.trust) if order.base else Contents(parts=())
+    known = known_parts(order, base)
+    work.mkdir(parents=True, exist_ok=True)
+    apts = [Apt(need, work / f"apt-{number}-{need.os}") for number, need in enumerate(order.needs)]
+    for apt in apts:
+        order.tell(f"{apt.need.os}: reading the lists of {len(apt.need.repositories)} repositories")
+        apt.prepare()
+    pending = [download for download in downloads(order, work) if not below(known, download.folder)]
+    sizes = {download.folder: sum(download.ask(sizes_only=True).values()) for download in pending}
+    sizes |= {f"packages for {apt.need.os}": sum(size for *_, size in apt.packages()) for apt in apts}
+    confirm_room(order, sizes)
+    gathering, stores = _Gathering(order, store, base), [store, *([Store(order.base)] if order.base else [])]
+    for apt in apts:
+        order.tell(f"{apt.need.os}: fetching packages")
+        seed(apt, known, stores)
+        apt.fetch()
+        for fetched in apt.files():
+            gathering.take(fetched.path, fetched.file, fetched.source)
+        for name, key in apt.keys.items():
+            gathering.write(f"keys/{apt.need.os}-{name}.asc", armour(key.read_bytes()).encode(), "the publisher's key")
+    for download in downloads(order, work):
+        if parts := below(known, download.folder):
+            gathering.parts |= {part.path: part for part in parts}
+            continue
+        order.tell(f"fetching {download.source}")
+        wanted = download.ask(sizes_only=False)
+        for name, file in download.files().items():
+            if name in wanted:
+                gathering.take(f"{download.folder}/{name}", file, download.source)
+    for path, file in order.control.items():
+        gathering.take(f"control/{path}", file, "this machine")
+    return finish(order, store, gathering, base)
+
+
+def finish(order: Order, store: Store, gathering: _Gathering, base: Contents) -> Contents:
+    """The list is written and signed; what no list names is gone."""
+    digest = sha256_of(order.base / "bundle.json") if order.base else ""
+    contents = Contents(
+        parts=tuple(gathering.parts.values()),
+        packages=united(order.needs),
+        made=order.today.isoformat(),
+        base=digest,
+    )
+    write_list(store, contents, order.trust)
+    store.forget_others(set(contents.objects) - set(base.objects))
+    shutil.rmtree(order.directory / ".work")
+    return contents
+
+
+class _Gathering:
+    """Parts that are in the bundle, by their path."""
+
+    def __init__(self, order: Order, store: Store, base: Contents) -> None:
+        self.order, self.store, self.base = order, store, base
+        self.parts = dict[str, Part]()
+
+    def take(self, path: str, file: Path, source: str) -> None:
+        """A file here is a part; its object is written unless the base has it."""
+        sha256, size = sha256_of(file), file.stat().st_size
+        if sha256 not in self.base.objects:
+            self.store.keep(file, sha256, size, self.order.split_mib)
+        self.parts[path] = Part(path=path, sha256=sha256, size=size, source=source)
+
+    def write(self, path: str, content: bytes, source: str) -> None:
+        """A text is a part. It is in every bundle, a difference included: keys lie beside the list."""
+        sha256, size = self.store.write(content)
+        self.parts[path] = Part(path=path, sha256=sha256, size=size, source=source)
+
+
+def known_parts(order: Order, base: Contents) -> dict[str, Part]:
+    """Parts that need no fetching: those of the base, and those of the bundle that is here already and whole."""
+    known = dict(base.by_path)
+    if (order.directory / "bundle.json").is_file():
+        try:
+            earlier = opened(order.directory, order.trust)
+        except Refusal:
+            return known
+        store = Store(order.directory)
+        here = {part.path: part for part in earlier.parts if store.has(part.sha256, part.size)}
+        counts, wanted = Counter(map(folder_of, here)), Counter(folder_of(part.path) for part in earlier.parts)
+        known |= {path: part for path, part in here.items() if counts[folder_of(path)] == wanted[folder_of(path)]}
+    return known
+
+
+def seed(apt: Apt, known: Mapping[str, Part], stores: Iterable[Store]) -> None:
+    """apt's cache has the packages that this bundle or its base has; apt verifies them as if it had fetched them."""
+    for uri, name, size in apt.packages():
+        part, target = known.get(apt.path_of(uri)), apt.archive_of(name)
+        store = next((store for store in stores if part and store.has(part.sha256, size)), None)
+        if part and store and not target.exists():
+            write_verified(store, part.sha256, target)
+
+
+def folder_of(path: str) -> str:
+    """The folder that one download fills: of a model its commit, of everything else the first two pieces."""
+    return "/".join(path.split("/")[: 4 if path.startswith("weights/") else 2])
+
+
+def below(parts: Mapping[str, Part], folder: str) -> list[Part]:
+    """The parts of a folder; of an image, all its blobs."""
+    return [part for path, part in parts.items() if path.startswith(f"{folder}/")]
+
+
+def downloads(order: Order, work: Path) -> Iterator[Download]:
+    """Each image and each model of a hub, once, whichever hosts want it."""
+    seen = set[str]()
+    for mine in order.slices:
+        for image in dict.fromkeys((mine.image, *mine.runtime_images)):
+            download = image_download(mine, image, work)
+            if download.folder not in seen:
+                seen.add(download.folder)
+                yield download
+        for weights in mine.weights:
+            if weights.repository and (download := weights_download(mine, weights, work)).folder not in seen:
+                seen.add(download.folder)
+                yield download
+
+
+def image_download(mine: Slice, image: ImageSlice, work: Path) -> Download:
+    """The download of an image, with the login of its registry."""
+    registry, name = mine.registry_of(image.reference), image.digest.removeprefix("sha256:")
+    request = {
+        "kind": "image",
+        "reference": image.origin_reference,
+        "digest": image.digest,
+        "username": registry.username,
+        "ca_file": str(Path(registry.ca_file).expanduser()) if registry.ca_file else "",
+        "target": str((work / "images" / name).resolve()),
+    }
+    return Download(f"images/{name}", image.origin_reference, request, read(registry.key) if registry.key else "")
+
+
+def weights_download(mine: Slice, weights: WeightsSlice, work: Path) -> Download:
+    """The download of a model, with the token of its hub."""
+    folder = f"weights/{weights.repository}/{weights.revision}"
+    request = {
+        "kind": "weights",
+        "endpoint": mine.hub.endpoint,
+        "repository": weights.repository,
+        "revision": weights.revision,
+        "files": list(weights.files),
+        "ca_file": str(Path(mine.hub.ca_file).expanduser()) if mine.hub.ca_file else "",
+        "target": str((work / folder).resolve()),
+    }
+    source = f"{weights.repository} at {weights.revision[:12]}"
+    return Download(folder, source, request, read(mine.hub.token) if mine.hub.token else "")
+
+
+def confirm_pinned(slices: Iterable[Slice]) -> None:
+    """Confirms that every image has a digest. Raises: a Refusal for one that has none."""
+    images = {image.reference: mine for mine in slices for image in (mine.image, *mine.runtime_images)
+              if not image.digest}  # fmt: skip
+    if images:
+        raise Refusal(
+            f"{', '.join(sorted(images))} is not pinned, and a bundle holds images by their digest",
+            facts={"seen": "a tag alone", "wanted": "image_digest, or Release(…, digest=…)"},
+            attempt="enginehouse pin INVENTORY",
+            state=STATE,
+            kind="bundle-unpinned-image",
+        )
+
+
+def confirm_room(order: Order, sizes: Mapping[str, int]) -> None:
+    """Tells the sizes. Raises: a Refusal if the disk has not enough room for what is not here yet."""
+    for name, size in sizes.items():
+        order.tell(f"  {size / MIB:>12,.1f} MiB  {name}")
+    total, free = sum(sizes.values()), shutil.disk_usage(order.directory).free
+    here = sum(file.stat().st_size for file in (order.directory / ".work").rglob("*") if file.is_file())
+    order.tell(f"  {total / MIB:>12,.1f} MiB  to fetch at most; {free / MIB:,.0f} MiB are free")
+    if total - here > free:
+        raise Refusal(
+            f"{order.directory} has too little room for the bundle",
+            facts={"seen": f"{free // MIB:,} MiB free", "wanted": f"{-(-(total - here) // MIB):,} MiB more"},
+            attempt="name a directory on a larger disk; or --base BUNDLE for the difference alone",
+            state=STATE,
+            kind="bundle-no-room",
+        )
+
+
+def totals(contents: Contents, names: Sequence[str] = ("apt", "images", "weights", "control")) -> Iterator[str]:
+    """A line with the size of each kind of parts."""
+    for name in names:
+        yield f"  {contents.size_of(name) / MIB:>12,.1f} MiB  {name}: {len(contents.below(name))} files"

@@ -1,0 +1,139 @@
+"""The steps of `enginehouse bundle`: what the control machine needs is gathered, then a bundle is made, or judged."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from pathlib import Path
+
+from deploy.bundle.contents import Contents
+from deploy.io.bundle_apt import Need
+from deploy.io.bundle_make import STATE, Order, confirm_pinned, make, totals
+from deploy.io.bundle_store import MIB
+from deploy.io.bundle_verify import confirm_whole, opened, unpack
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal
+from deploy.spec import EngineTrust
+
+ROOT = Path(__file__).parents[2]
+Tell = Callable[[str], None]
+Wheels = tuple[str, tuple[str, ...]]
+"""The text of a lock, and the words with which pip downloads it for some Python."""
+
+
+def made(
+    plan: Plan,
+    needs: Iterable[Need],
+    wheels: Iterable[Wheels],
+    directory: Path,
+    base: Path | None,
+    split: int,
+    tell: Tell,
+) -> None:
+    """The bundle is made, signed, and told. Raises: a Refusal; what was fetched is kept."""
+    trust = trust_of(plan)
+    confirm_pinned(plan.slices)
+    work = directory / ".work"
+    (work / "control").mkdir(parents=True, exist_ok=True)
+    tell("this repository and its Python packages")
+    control = {**repository(work, tell), **dict(packages(work, wheels)), **engines(plan, tell)}
+    order = Order(
+        slices=plan.slices,
+        needs=tuple(needs),
+        directory=directory,
+        trust=trust,
+        tell=tell,
+        control=control,
+        base=base,
+        split_mib=split,
+        today=date.today(),
+    )
+    contents = make(order)
+    tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
+    for line in totals(contents):
+        tell(line)
+    tell(f"next: enginehouse bundle INVENTORY {directory} --verify, where it has been carried to")
+
+
+def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:
+    """The list of a bundle whose signature and every byte are right. Raises: a Refusal."""
+    contents = opened(directory, trust_of(plan))
+    size = confirm_whole(directory, contents)
+    tell(f"{directory} is whole: {len(contents.parts)} files, {size / MIB:,.1f} MiB read, made {contents.made}")
+    for line in totals(contents):
+        tell(line)
+    return contents
+
+
+def unpacked(directory: Path, contents: Contents, target: Path, tell: Tell) -> None:
+    """The control machine's part of the bundle lies in `target`."""
+    size = unpack(directory, contents, target)
+    tell(f"{target} has {len(contents.below('control'))} files, {size / MIB:,.1f} MiB")
+    tell(f"next: export PIP_NO_INDEX=1 PIP_FIND_LINKS={target.resolve() / 'wheels'}")
+
+
+def trust_of(plan: Plan) -> EngineTrust:
+    """The signer of bundles of this inventory. Raises: a Refusal if there is none."""
+    trusts = [slice_.engine_trust for slice_ in plan.slices if slice_.engine_trust]
+    if not trusts:
+        raise Refusal(
+            "no key signs the bundles of this inventory",
+            facts={"seen": "no engine_trust", "wanted": "a key of ssh-keygen; bundles are signed as engines are"},
+            attempt='engine_trust=EngineTrust(key="~/.ssh/engines"), after: ssh-keygen -t ed25519 -f ~/.ssh/engines',
+            state=STATE,
+            kind="bundle-without-trust",
+        )
+    return trusts[0]
+
+
+def repository(work: Path, tell: Tell) -> dict[str, Path]:
+    """The archive of this repository's commit; nothing where this is no checkout."""
+    target = work / "control/enginehouse.tar.gz"
+    words = ["git", "-C", str(ROOT), "archive", "--format=tar.gz", "-o", str(target.resolve()), "HEAD"]
+    try:
+        subprocess.run(words, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        tell("  this is no git checkout: carry this directory beside the bundle")
+        return {}
+    return {"enginehouse.tar.gz": target}
+
+
+def packages(work: Path, wheels: Iterable[Wheels]) -> Iterator[tuple[str, Path]]:
+    """(path, file) of each Python package of the locks. Raises: a Refusal with what pip said."""
+    for text, words in wheels:
+        name = hashlib.sha256(f"{text} {words}".encode()).hexdigest()[:16]
+        target, lock = work / f"control/wheels-{name}", work / f"control/{name}.lock"
+        finished = target / ".finished"
+        if not finished.exists():
+            lock.write_text(text, "utf-8")
+            argv = [sys.executable, "-m", "pip", *words, "--dest", str(target), "--requirement", str(lock)]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            if done.returncode:
+                errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+                raise Refusal(
+                    "the Python packages of the control machine cannot be bundled",
+                    facts={"seen": " ".join(errors[:3]) or done.stderr[-300:], "wanted": "every package of the lock"},
+                    attempt="see that pip reaches its index here (pip config list), then type the same command again",
+                    state=STATE,
+                    kind="bundle-wheels",
+                )
+            finished.touch()
+        yield from ((f"wheels/{file.name}", file) for file in sorted(target.glob("*")) if file.name[0] != ".")
+
+
+def engines(plan: Plan, tell: Tell) -> dict[str, Path]:
+    """The files of each planned engine that the store, a directory, has; the others are built on their hosts."""
+    files = dict[str, Path]()
+    for mine in plan.slices:
+        store = mine.engine_store
+        for engine in mine.engines:
+            place = Path(store.place).expanduser() / engine.name if store and store.kind == "directory" else None
+            if place is None or not place.is_dir():
+                tell(f"  the engine {engine.name} is in no directory here: its host builds it")
+                continue
+            paths = (path for path in sorted(place.rglob("*")) if path.is_file())
+            files |= {f"engines/{engine.name}/{path.relative_to(place)}": path for path in paths}
+    return files

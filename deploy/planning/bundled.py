@@ -1,0 +1,70 @@
+"""Slices of hosts without a network: the same plan, with every source on the host's own loopback.
+
+There the control machine's SSH connection ends in a read-only server of the bundle, which looks like the mirrors of
+apt, registry and hub that roles know. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from deploy.slices.host import Slice, WeightsSlice
+from deploy.slices.image import DOCKER_HUB, ImageSlice, registry_of
+from deploy.spec import AptMirror, Host, Hub, Mirrors, Registry
+
+PORT = 5480
+"""Port of the host's loopback that leads to the bundle while a run goes on."""
+PLACE = f"127.0.0.1:{PORT}"
+REPOSITORIES = ("system", "nvidia", "docker", "toolkit")
+
+
+def with_bundles(slices: Iterable[Slice], hosts: Iterable[Host]) -> tuple[Slice, ...]:
+    """The slices; those of hosts that are not connected take every part from their bundle."""
+    bundles = {host.name: host.bundle for host in hosts if not host.connected}
+    return tuple(_bundled(slice_, bundles[slice_.host]) if slice_.host in bundles else slice_ for slice_ in slices)
+
+
+def _bundled(mine: Slice, bundle: str) -> Slice:
+    mirrors = {
+        name: AptMirror(url=mirror_url(mine, name), key_file=key_file(mine, bundle, name)) for name in REPOSITORIES
+    }
+    moved: Slice = _on_loopback(mine)
+    return replace(
+        moved,
+        bundle=bundle,
+        mirrors=Mirrors(**mirrors),
+        registry=Registry(),
+        hub=Hub(endpoint=f"http://{PLACE}"),
+    )
+
+
+def mirror_url(mine: Slice, name: str) -> str:
+    """The address of a repository, as apt on the host reads it."""
+    return f"http://{PLACE}/apt/{mine.machine.os}/{name}"
+
+
+def key_file(mine: Slice, bundle: str, name: str) -> str:
+    """The public key of a repository on the control machine."""
+    return f"{bundle}/keys/{mine.machine.os}-{name}.asc"
+
+
+def _on_loopback(value: Any) -> Any:
+    """The value with every image on loopback, and with every model of a hub fetched by the host itself."""
+    if isinstance(value, ImageSlice):
+        return replace(value, reference=_moved(value.reference))
+    if isinstance(value, WeightsSlice):
+        return replace(value, fetch_on="host") if value.repository else value
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {field.name: _on_loopback(getattr(value, field.name)) for field in fields(value) if field.init}
+        return replace(value, **changed)
+    if isinstance(value, tuple):
+        return tuple(_on_loopback(item) for item in value)
+    return value
+
+
+def _moved(reference: str) -> str:
+    registry = registry_of(reference)
+    path = reference if registry == DOCKER_HUB and not reference.startswith(DOCKER_HUB) else reference.partition("/")[2]
+    return f"{PLACE}/{path}"

@@ -1,0 +1,165 @@
+"""Gateways that also send to other hosts: hosts that can be reached, and models that are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
+from deploy.catalog.names import offer
+from deploy.catalog.versions import at_least
+from deploy.inventory.fleet import Fleet
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse
+from deploy.spec import LLM, Host, Model
+from deploy.topology.balancing import address_of, is_reachable
+from deploy.topology.gateway import adapter_names
+from deploy.topology.monitors import OURS
+from deploy.topology.mutual import reached
+from deploy.validation.gateway import seen_from_outside, spoken_to, taken_ports
+
+
+def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) for each mistake in a gateway's `others`, and in the models that it reaches there."""
+    reached_hosts: dict[str, Host] = {}
+    for host in fleet.hosts:
+        for problem in _names(host, fleet):
+            yield host.name, problem
+        others = reached(host, fleet.hosts)
+        reached_hosts |= {remote.name: remote for remote in others}
+        if others and not is_reachable(address_of(host)):
+            yield host.name, _no_address(host, "the hosts that its gateway sends to see this one come from")
+        for problem in _models(host, others):
+            yield host.name, problem
+    for remote in reached_hosts.values():
+        for problem in _of_reached(remote, bool(fleet.monitors)):
+            yield remote.name, problem
+        for server in remote.servers:
+            for model in server.models:
+                yield from ((remote.name, problem) for problem in spoken_to(server.name, model))
+
+
+def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
+    serving = [remote for remote in fleet.hosts if remote.servers and not remote.farm]
+    known = sorted({name for remote in serving for name in (remote.name, remote.pool) if name})
+    for name in host.gateway.others if host.gateway else ():
+        if name not in known:
+            yield refuse(
+                "gateway-to-nowhere",
+                f"the gateway sends to {name}, and no host or pool that serves is called so",
+                where="gateway.others",
+                seen=repr(name),
+                wanted="names of hosts and pools of this inventory",
+                attempt=offer(name, known),
+            )
+
+
+def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
+    own = {model.name: (host.name, model) for server in host.servers for model in server.models}
+    for remote in others:
+        for server in remote.servers:
+            for model in server.models:
+                if model in server.beside:
+                    yield _beside_elsewhere(model, remote, server.name)
+                    continue
+                if isinstance(model, LLM) and model.name not in own:
+                    yield _no_tokenizer(model, remote)
+                    continue
+                place, known = own.setdefault(model.name, (remote.name, model))
+                if _asked_for(model) != _asked_for(known):
+                    yield _two_models(model, place, remote, server.name)
+                if host.gateway and model.name in host.gateway.aliases:
+                    yield refuse(
+                        "alias-of-a-model",
+                        f"{model.name} is the name of a model of {remote.name} already",
+                        where=f'gateway.aliases["{model.name}"]',
+                        seen=f"an alias, and {remote.name} in others",
+                        wanted="a name that no model has",
+                        attempt="another name, or none",
+                    )
+
+
+def _asked_for(model: Model) -> tuple[object, ...]:
+    """The properties of a model that a client notices, by its own name and by those of its adapters."""
+    return (*seen_from_outside(model), *adapter_names(model))
+
+
+def _beside_elsewhere(model: Model, remote: Host, server: str) -> Refusal:
+    return refuse(
+        "runtime-of-another-host",
+        f"the gateway cannot send to {model.name} of {remote.name}, which listens on loopback there",
+        where="gateway.others",
+        seen=f"{model_at(server, model.name)} of {remote.name} is served beside Triton",
+        wanted="hosts whose LLMs are models of Triton",
+        attempt=f"take {remote.name} and its pool out of others: clients ask the gateway there",
+    )
+
+
+def _no_tokenizer(model: Model, remote: Host) -> Refusal:
+    return refuse(
+        "gateway-without-weights",
+        f"the gateway sends to {model.name} of {remote.name}, whose tokenizer is not on the gateway's host",
+        where="gateway.others",
+        seen=f"{model.name}, an LLM that this host does not serve",
+        wanted="hosts whose LLMs this host serves too; embedders and rerankers may be anywhere",
+        attempt=f"the Gateway on a host that serves {model.name}; or take {remote.name} and its pool out of others",
+    )
+
+
+def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
+    return refuse(
+        "one-name-two-models",
+        f"{model.name} is one model on {place} and another on {remote.name}",
+        where="gateway.others",
+        seen=f"other weights, adapters or another length in {model_at(server, model.name)} of {remote.name}",
+        wanted="the same model: the gateway sends a request to either host",
+        attempt=f'another name for one of them, "{model.name}-2"; or take {remote.name} and its pool out of others',
+    )
+
+
+def _no_address(host: Host, what: str) -> Refusal:
+    return refuse(
+        "no-peer-address",
+        f"nothing says what address {what}",
+        where="peer_address",
+        seen=f"peer_address={host.peer_address!r}",
+        wanted="an IP address of the host in the network of the fleet",
+        attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
+    )
+
+
+def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
+    """Mistakes of a host that a gateway of another one sends to."""
+    if not is_reachable(address_of(host)):
+        yield _no_address(host, "a gateway of another host connects to")
+    system = SYSTEMS.get(host.machine.os)
+    if system and not at_least(system.haproxy, HAPROXY_FLOOR):
+        yield refuse(
+            "haproxy-too-old",
+            f"HAProxy {system.haproxy} of {host.machine.os} is not known to work before a server of a remote gateway",
+            where="machine.os",
+            seen=host.machine.os,
+            wanted=f"a system with HAProxy {HAPROXY_FLOOR} or newer",
+            attempt='"ubuntu-24.04" or a Debian; or a Gateway of its own on this host',
+        )
+    port = host.traffic.gateways_port
+    taken = taken_ports(host) | dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+    taken |= OURS if is_watched else {}
+    if not 1024 <= port <= 65535:
+        yield refuse(
+            "port-range",
+            f"{port} is no port for gateways of other hosts",
+            where="traffic.gateways_port",
+            seen=str(port),
+            wanted="1024 to 65535",
+            attempt="Traffic(gateways_port=8009), the default",
+        )
+    elif port in taken:
+        free = next(candidate for candidate in range(port + 1, 65536) if candidate not in taken)
+        yield refuse(
+            "port-twice",
+            f"port {port} is given out twice on one host",
+            where="traffic.gateways_port",
+            seen=f"{port}, also {taken[port]}",
+            wanted="a port of its own for each listener",
+            attempt=f"Traffic(gateways_port={free})",
+        )

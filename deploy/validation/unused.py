@@ -1,0 +1,35 @@
+"""Notes about cards: those that nothing uses, and pools whose hosts have several kinds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from deploy.catalog import GPUS
+from deploy.spec import Host
+
+
+def idle_gpus(host: Host) -> str:
+    """A sentence about the GPUs of a serving host that no server has; empty if all are used."""
+    if not host.servers or host.farm:
+        return ""
+    used = {index for server in host.servers for index in server.gpus}
+    idle = [index for index in range(host.machine.gpus) if index not in used]
+    if not used or not idle:
+        return ""
+    which = f"GPU {idle[0]}" if len(idle) == 1 else f"GPUs {', '.join(map(str, idle))}"
+    return f"no server uses {which} of the machine's {host.machine.gpus}: one_per_gpu(Server(…), {host.machine.gpus})"
+
+
+def mixed_pools(hosts: Iterable[Host]) -> Iterator[str]:
+    """A sentence for each pool whose hosts have several kinds of cards."""
+    cards: dict[str, dict[str, int]] = {}
+    for host in hosts:
+        if host.pool and host.machine.gpu in GPUS:
+            of_pool = cards.setdefault(host.pool, {})
+            of_pool[host.machine.gpu] = of_pool.get(host.machine.gpu, 0) + 1
+    for pool, kinds in sorted(cards.items()):
+        if len(kinds) > 1:
+            counted = ", ".join(f"{count} with {GPUS[name].title}" for name, count in sorted(kinds.items()))
+            yield (
+                f"pool {pool} has hosts of several cards ({counted}): the same request takes longer on the slower ones"
+            )

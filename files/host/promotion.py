@@ -1,0 +1,45 @@
+"""Compares an LLM that starts inside a swap with the one that served before, while no client reaches it.
+
+replay.json beside `current` has what the earlier one answered (`recording`), for the release of this swap alone. It
+is there until the swap ends, and readable by root only: prompts and answers are the operator's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+from host import comparison, replies
+from host.systemd import say
+
+FILE = "replay.json"
+
+
+def compare(place: Path, model: str, engine: replies.Engine, dialect: replies.Dialect, until: float) -> dict[str, Any]:
+    """The verdict on this model; empty where no swap of this release wants one. Raises replies.Unanswered."""
+    record = pending(place, model)
+    if not record:
+        return {}
+    now = replies.measure(engine, dialect, record["replay"], until)
+    compared = comparison.verdict(record["replay"], record["before"], now)
+    say(comparison.sentence(compared), also_print=True)
+    return compared
+
+
+def pending(place: Path, model: str) -> dict[str, Any]:
+    """The record of the earlier LLM's answers, where a swap to the current release is under way; else empty."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        release = (place / "current").resolve().name
+        swap, record = (json.loads((place / name).read_text()) for name in ("swap.json", FILE))
+        if swap["to"] == record["release"] == release and record["replay"]["model"] == model:
+            return dict(record)
+    return {}
+
+
+def refusal(compared: dict[str, Any]) -> str:
+    """The reason of the verdict that keeps a release from serving; empty if none does."""
+    if not compared or compared["is_good"]:
+        return ""
+    return "\n".join(["it does not answer as before", comparison.sentence(compared), *compared["details"]])

@@ -1,0 +1,83 @@
+"""Records, before a swap stops anything, what the LLM that serves answers and how fast it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from host import disk, places, prove, prove_llm, replies, systemd
+from host.promotion import FILE
+from host.server import DoesNotServe, Server
+
+
+def record(server: Server, before: str, target: str, replay: dict[str, Any]) -> str:
+    """The reason why the LLM of `target` has nothing to be compared with; empty once earlier answers are recorded.
+
+    Raises DoesNotServe where it serves and does not answer: nothing has changed then.
+    """
+    model = str(replay["model"])
+    if reason := why_not(server, before, target, model):
+        return reason
+    served = json.loads((places.release(before) / "server.json").read_text())
+    if is_beside(served, model):
+        engine: prove.Triton = prove_llm.Engine(served, server.name)
+        dialect: replies.Dialect = replies.Completions(model, served["llm"]["runtime"])
+    else:
+        engine, dialect = prove.Triton(served, server.name), replies.Generate(in_triton(served, model))
+    try:
+        measured = replies.measure(engine, dialect, replay, time.monotonic() + served["start_seconds"])
+        write(server.place / FILE, json.dumps({"release": target, "replay": replay, "before": measured}) + "\n")
+    except (replies.Unanswered, prove.NotServing) as problem:
+        raise DoesNotServe(f"{model}, which serves, does not answer the replay ({problem})") from None
+    except OSError as problem:
+        raise DoesNotServe(f"the answers of {model} could not be recorded ({problem})") from None
+    return ""
+
+
+def why_not(server: Server, before: str, target: str, model: str) -> str:
+    """The reason for which there is nothing to compare with; empty where there is."""
+    if not before or before == target or not server.has(before):
+        return f"no other release served {model} before"
+    if not server.has(target):
+        return f"release {target} is not on this host"
+    served = json.loads((places.release(before) / "server.json").read_text())
+    beside = is_beside(served, model)
+    if not beside and not in_triton(served, model):
+        return f"{before} did not serve {model}"
+    unit = server.llm if beside else server.unit
+    if systemd.show(unit, "ActiveState")["ActiveState"] != "active":
+        return f"{unit} did not run"
+    if files_of(before, model) == files_of(target, model):
+        return f"{model} stays as it was"
+    return ""
+
+
+def is_beside(served: dict[str, Any], model: str) -> bool:
+    """True if a release serves the model in a container beside Triton."""
+    return bool(served.get("llm", {}).get("name") == model)
+
+
+def in_triton(served: dict[str, Any], model: str) -> dict[str, Any]:
+    """The LLM among the models of a release's Triton; empty where it is none of them."""
+    return next((row for row in served.get("models", []) if (row["name"], row["kind"]) == (model, "llm")), {})
+
+
+def files_of(release: str, model: str) -> dict[str, bytes]:
+    """The files by which a release serves the model, and the image of one that Triton serves."""
+    folder = places.release(release)
+    roots = [folder / "llm", *(folder / "models").glob(f"{model}*")]
+    files = {str(file.relative_to(folder)): file.read_bytes() for root in roots for file in sorted(root.rglob("*"))
+             if file.is_file()}  # fmt: skip
+    served = json.loads((folder / "server.json").read_text())
+    return files | ({} if is_beside(served, model) else {"image": json.dumps(served["image"]).encode()})
+
+
+def write(path: Path, content: str) -> None:
+    """The file holds `content`, and root alone may read it."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(new := path.with_name(f".{path.name}.new"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+    disk.write(new, content.encode())
+    new.rename(path)

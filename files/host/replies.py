@@ -1,0 +1,196 @@
+"""Asks an LLM the prompts of a replay, and measures it under a load of the same prompts.
+
+Prompts are asked greedily and one at a time: a batch changes the order of sums, and with it late tokens. Tasks are
+sampled with one seed. Then as many prompts as the replay has `streams` are asked at once; how fast tokens come and how
+long the first one takes is measured there. Two dialects: OpenAI's completions, and the streams of Triton's LLM slot.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import statistics
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from host.systemd import say
+
+SEED = 0
+ROUNDS = 2
+"""Each stream of the load asks at least so many prompts."""
+SILENCE_SECONDS, LATE_SECONDS = 300, 60
+"""Between two events of an answer; less near the end of the time, so that the reason is told before systemd's own."""
+NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
+"""Values that change no probability, as the gateway sends them; else vLLM reads the weights' generation_config.json."""
+BUSY = (429, 503)
+FULL = "Exceeds maximum queue size"
+
+
+class Unanswered(Exception):
+    """A question of the replay has no answer; the text is the reason."""
+
+
+class Engine(Protocol):
+    """A program that serves LLMs, as `prove` reaches it."""
+
+    base: str
+    opener: urllib.request.OpenerDirector
+
+    def pause(self, problem: str) -> None:
+        """Waits a second, unless the time is up."""
+
+
+class Dialect(Protocol):
+    """The form of questions and answers of one model of an engine."""
+
+    path: str
+
+    def body(self, prompt: str, most: int, is_sampled: bool) -> dict[str, Any]:
+        """The question."""
+
+    def read(self, event: Mapping[str, Any], reply: Reply) -> None:
+        """Adds an event to the answer."""
+
+
+@dataclass
+class Reply:
+    """An answer as far as it has come. `made` is the engine's own count of its tokens, 0 where it tells none."""
+
+    text: str = ""
+    ids: list[int] = field(default_factory=list)
+    made: int = 0
+    events: int = 0
+    first_seconds: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the answer, as exactly as the engine tells."""
+        return self.made or len(self.ids) or self.events
+
+
+class Completions:
+    """`/v1/completions` of vLLM and trtllm-serve. Only vLLM tells ids, and trtllm-serve refuses unknown fields."""
+
+    path = "/v1/completions"
+
+    def __init__(self, model: str, runtime: str) -> None:
+        self.model, self.more = model, {"return_token_ids": True} if runtime == "vllm" else {}
+
+    def body(self, prompt: str, most: int, is_sampled: bool) -> dict[str, Any]:
+        """A streamed completion with its usage."""
+        sampling = {**NEUTRAL, "repetition_penalty": 1.0, "temperature": 1.0 if is_sampled else 0.0, "seed": SEED}
+        stream = {"stream": True, "stream_options": {"include_usage": True}}
+        return {"model": self.model, "prompt": prompt, "max_tokens": most, **sampling, **stream, **self.more}
+
+    def read(self, event: Mapping[str, Any], reply: Reply) -> None:
+        """Adds the text and the ids of an event, or the count of the last one."""
+        for choice in event.get("choices") or []:
+            reply.text += choice.get("text") or ""
+            reply.ids += choice.get("token_ids") or []
+        if event.get("usage"):
+            reply.made = int(event["usage"]["completion_tokens"])
+
+
+class Generate:
+    """Triton's generate extension before the slot of an LLM (deploy/models/llm_contract.py)."""
+
+    def __init__(self, model: Mapping[str, Any]) -> None:
+        name = f"{model['name']}_completion" if model.get("path") == "engine" else model["name"]
+        self.streams = bool(model["decoupled"])
+        self.path = f"/v2/models/{name}/generate{'_stream' if self.streams else ''}"
+
+    def body(self, prompt: str, most: int, is_sampled: bool) -> dict[str, Any]:
+        """A question in the slot's tensors."""
+        sampling = {"max_tokens": most, "temperature": 1.0 if is_sampled else 0.0, "seed": SEED}
+        named = {f"sampling_param_{name}": value for name, value in sampling.items()}
+        return {
+            "text_input": prompt,
+            "sampling_param_exclude_input_from_output": True,
+            "streaming": self.streams,
+        } | named
+
+    def read(self, event: Mapping[str, Any], reply: Reply) -> None:
+        """Adds the text of an event."""
+        if "error" in event:
+            raise Unanswered(str(event["error"])[:600])
+        text = event.get("text_output") or ""
+        reply.text += "".join(text) if isinstance(text, list) else text
+
+
+def measure(engine: Engine, dialect: Dialect, replay: Mapping[str, Any], until: float) -> dict[str, Any]:
+    """All answers, and the figures of the load. Raises Unanswered, also where `until` of the clock has passed."""
+    questions = [("prompt", prompt) for prompt in replay["prompts"]]
+    questions += [("task", task["prompt"]) for task in replay["tasks"]]
+    answers = []
+    for number, (kind, prompt) in enumerate(questions, start=1):
+        say(f"replay: {kind} {number} of {len(questions)}")
+        reply = ask(engine, dialect, prompt, replay["max_tokens"], kind == "task", until)
+        answers.append({"kind": kind, "text": reply.text, "ids": reply.ids})
+    return {"answers": answers, "load": load(engine, dialect, replay, until)}
+
+
+def load(engine: Engine, dialect: Dialect, replay: Mapping[str, Any], until: float) -> dict[str, Any]:
+    """Tokens a second, and milliseconds to the first token, of the prompts asked by all streams at once."""
+    streams, prompts = replay["streams"], list(replay["prompts"])
+    asked_prompts = [prompts[place % len(prompts)] for place in range(max(len(prompts), ROUNDS * streams))]
+    say(f"replay: {len(asked_prompts)} prompts by {streams} streams")
+    began = time.monotonic()
+    with ThreadPoolExecutor(streams) as threads:
+        answers = (
+            threads.submit(ask, engine, dialect, prompt, replay["max_tokens"], False, until) for prompt in asked_prompts
+        )
+        replies = [answer.result() for answer in list(answers)]
+    seconds = time.monotonic() - began
+    firsts = sorted(1000 * reply.first_seconds for reply in replies)
+    return {
+        "streams": streams,
+        "requests": len(replies),
+        "tokens_per_second": round(sum(reply.tokens for reply in replies) / max(seconds, 1e-9), 1),
+        "first_token_p50_ms": round(statistics.median(firsts), 1),
+        "first_token_p95_ms": round(firsts[min(len(firsts) - 1, int(0.95 * len(firsts)))], 1),
+    }
+
+
+def ask(engine: Engine, dialect: Dialect, prompt: str, most: int, is_sampled: bool, until: float) -> Reply:
+    """The answer to one prompt; a queue that clients keep full is waited for."""
+    body = dialect.body(prompt, most, is_sampled)
+    while True:
+        if time.monotonic() > until:
+            raise Unanswered("the replay did not end within the time allowed (start_seconds)")
+        began, reply = time.monotonic(), Reply()
+        try:
+            for event in events(engine, dialect.path, body, min(SILENCE_SECONDS, until - began + LATE_SECONDS)):
+                reply.first_seconds = reply.first_seconds or time.monotonic() - began
+                reply.events += 1
+                dialect.read(event, reply)
+            return reply
+        except urllib.error.HTTPError as error:
+            content = error.read().decode(errors="replace")
+            if error.code not in BUSY and FULL not in content:
+                raise Unanswered(f"{error.code}: {content[:600]}") from None
+        except Unanswered as problem:
+            if FULL not in str(problem):
+                raise
+        except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
+            raise Unanswered(str(error) or type(error).__name__) from None
+        engine.pause("clients keep its queue full")
+
+
+def events(engine: Engine, path: str, body: Mapping[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
+    """The events of a streamed answer; a whole one is one event."""
+    request = urllib.request.Request(
+        engine.base + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with engine.opener.open(request, timeout=seconds) as answer:
+        if "event-stream" not in (answer.headers.get("Content-Type") or ""):
+            yield json.loads(answer.read())
+            return
+        for line in answer:
+            content = line[5:].strip() if line.startswith(b"data:") else b""
+            if content and content != b"[DONE]":
+                yield json.loads(content)

@@ -1,0 +1,74 @@
+"""Reports the state of this host's servers: what each serves, since which start, and if its models answer.
+
+    host tell SERVER…          what each serves; asks no model anything
+    host tell --ask SERVER…    and asks every model its question, as `prove` asks it
+
+Prints one line of JSON for each server: {"server", "release", "active", "invocation", "swap": the last verdict,
+"problem": what is wrong with its answers, else empty}. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import Any
+
+from host import systemd
+from host.server import Server
+
+ANSWER_SECONDS = 50
+
+
+def main(arguments: list[str]) -> int:
+    """0: told; 64 where no server is named."""
+    asks = arguments[:1] == ["--ask"]
+    names = arguments[int(asks) :]
+    if not names:
+        print("no server is named: host tell [--ask] SERVER…", file=sys.stderr)
+        return 64
+    for name in names:
+        print(json.dumps(stand(Server(name), asks)), flush=True)
+    return 0
+
+
+def stand(server: Server, asks: bool) -> dict[str, Any]:
+    """The state of a server; a server that this host never had serves nothing."""
+    unit = systemd.show(server.unit, "ActiveState", "InvocationID")
+    record: dict[str, Any] = {"server": server.name, "release": server.release("current")}
+    record |= {"active": unit["ActiveState"], "invocation": unit["InvocationID"]}
+    record |= {"swap": verdict(server), "problem": ""}
+    if asks and record["active"] == "active":
+        record["problem"] = problem(server)
+    return record
+
+
+def verdict(server: Server) -> dict[str, Any]:
+    """The verdict of the last swap; empty if there was none."""
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads((server.place / "verdict.json").read_text()))
+    return {}
+
+
+def problem(server: Server) -> str:
+    """The problem of the first model that does not answer as it should; empty if all do."""
+    from host import prove  # here alone: who asks no model is spared what speaks HTTP
+    from host.watch import Asker, answered
+
+    served = json.loads((server.place / "current" / "server.json").read_text())
+    asker = Asker(served, server.name, ANSWER_SECONDS)
+    for model in served["models"]:
+        before = answered(asker, model)
+        try:
+            prove.QUESTIONS[model["kind"]](asker, model)
+        except prove.NoRoom:
+            continue  # who has clients serves
+        except prove.NotServing as wrong:
+            return str(wrong)
+        except OSError as silence:
+            after = answered(asker, model)
+            if before is None or after is None or after <= before:
+                return f"{model['name']} does not answer ({silence})"
+        except (ValueError, KeyError, TypeError) as unread:
+            return f"{model['name']} answers what nobody can read ({type(unread).__name__})"
+    return ""

@@ -1,0 +1,57 @@
+"""Programs of the version before this package: loose files, which the units of a host named until they were replaced.
+
+They go at the end of a deploy, once nothing can start them: no unit names them, no change of units that would be taken
+back does, and no process runs them. TODO: goes when no host is left that was deployed before 2026-11-22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from host import places
+
+NAMES = (
+    *("build.py", "build_causes.py", "build_container.py", "build_flags.py", "build_result.py", "build_room.py"),
+    *("clean_up.py", "cuda_probe.py", "engine.py", "fetch.py", "fetch-apt-key", "gpu_state.py", "mig.py", "prove.py"),
+    *("publish.py", "pull.py", "replay.py", "server.py", "swap.py", "undo.py", "watch.py"),
+)
+OURS = ("triton@*", "llm@*", "enginehouse-*")
+TRANSIENT = Path("/run/systemd/transient")
+"""Where systemd keeps the timers that take back what nobody confirms."""
+PROCESSES = Path("/proc")
+
+
+def superseded() -> list[Path]:
+    """The loose programs that are here, in order; none while anything may still start or run one of them."""
+    here = [places.PROGRAMS / name for name in NAMES if (places.PROGRAMS / name).is_file()]
+    if not here:
+        return []
+    words = "\n".join([*units(), *unconfirmed(), *command_lines()])
+    return [] if any(str(path) in words for path in here) else here
+
+
+def units() -> Iterator[str]:
+    """The text of every unit of ours, drop-ins and transient ones included."""
+    for folder in (places.UNITS, TRANSIENT):
+        for pattern in OURS:
+            yield from (text_of(path) for path in folder.glob(pattern) if path.is_file())
+            yield from (text_of(path) for path in folder.glob(f"{pattern}.d/*.conf"))
+
+
+def unconfirmed() -> Iterator[str]:
+    """The text of every file that would be put back if its replacement is not confirmed."""
+    yield from (text_of(path) for path in (places.SETTINGS / "undo").glob("*/*") if path.is_file())
+
+
+def command_lines() -> Iterator[str]:
+    """The command line of every process of this host."""
+    yield from (text_of(path).replace("\0", " ") for path in PROCESSES.glob("[0-9]*/cmdline"))
+
+
+def text_of(path: Path) -> str:
+    """The file's text; empty where it is gone by now."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,112 @@
+"""Streams of a machine's gateway, event by event, and clients that keep the LLM busy through it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rehearsal.gateway import Gateway, connection
+
+ANSWER_SECONDS = 180
+Body = dict[str, Any]
+
+
+@dataclass
+class Answer:
+    """The content of a stream so far."""
+
+    status: int = 0
+    events: int = 0
+    text: str = ""
+    calls: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Name and arguments of each tool call, by its index."""
+    finish: str = ""
+    tokens: int = -1
+    """Tokens of the answer, by the usage of its last event."""
+    first_seconds: float = 0.0
+    seconds: float = 0.0
+    trouble: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it has ended as a stream should: with a reason, a usage, and no error."""
+        return self.status == 200 and not self.trouble and bool(self.finish) and self.tokens >= 0
+
+    def read(self, event: Body) -> None:
+        """Adds an event."""
+        self.events += 1
+        if "error" in event:
+            self.trouble = str(event["error"])[:300]
+        if usage := event.get("usage"):
+            self.tokens = int(usage["completion_tokens"])
+        for choice in event.get("choices") or ():
+            delta = choice.get("delta") or {}
+            self.text += choice.get("text") or delta.get("content") or ""
+            self.finish = choice.get("finish_reason") or self.finish
+            for call in delta.get("tool_calls") or ():
+                made = self.calls.setdefault(int(call["index"]), {"name": "", "arguments": ""})
+                for part, words in (call.get("function") or {}).items():
+                    made[part] += words or ""
+
+    def to_json(self) -> Body:
+        """For a step's file; of a long text its beginning."""
+        return asdict(self) | {"text": self.text[:200], "is_whole": self.is_whole}
+
+
+def stream_of(gateway: Gateway, path: str, body: Body, answer: Answer | None = None) -> Answer:
+    """The streamed answer; `answer` is filled meanwhile, if it is given. A connection that breaks is its trouble."""
+    answer, began = answer or Answer(), time.monotonic()
+    body = {"stream": True, "stream_options": {"include_usage": True}} | body
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}
+    try:
+        with contextlib.closing(connection(gateway, ANSWER_SECONDS)) as line:
+            line.request("POST", path, json.dumps(body), headers)
+            response = line.getresponse()
+            answer.status = response.status
+            if response.status != 200:
+                answer.trouble = response.read().decode(errors="replace")[:300]
+            for row in response:
+                if row.startswith(b"data: {"):
+                    answer.first_seconds = answer.first_seconds or round(time.monotonic() - began, 3)
+                    answer.read(json.loads(row[6:]))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        answer.trouble = f"{type(error).__name__}: {error}"[:300]
+    answer.seconds = round(time.monotonic() - began, 3)
+    return answer
+
+
+def all_at_once(gateway: Gateway, path: str, bodies: Sequence[Body]) -> list[Answer]:
+    """The answers to all bodies, stream_of at once."""
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        return list(pool.map(lambda body: stream_of(gateway, path, body), bodies))
+
+
+@contextlib.contextmanager
+def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_seconds: float) -> Iterator[list[Answer]]:
+    """Answers that have begun, and go on during the block; all have ended after it.
+
+    Raises: AssertionError where one has not begun in time.
+    """
+    answers = [Answer() for _ in bodies]
+    threads = [
+        threading.Thread(target=stream_of, args=(gateway, path, body, answer))
+        for body, answer in zip(bodies, answers, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        end = time.monotonic() + within_seconds
+        while not all(answer.events or answer.trouble for answer in answers):
+            assert time.monotonic() < end, f"{sum(not answer.events for answer in answers)} answers have not begun"
+            time.sleep(0.02)
+        yield answers
+    finally:
+        for thread in threads:
+            thread.join()

@@ -1,0 +1,176 @@
+"""The way of a host without a network to its bundle: a port of its loopback that leads here through SSH.
+
+A server of the bundle listens on a socket of this machine that its user alone can open. Beside pyinfra's connection,
+an ssh with the connector's own settings forwards the host's port to it. Both end with the run: each waits on a pipe
+that the run holds, so that a run that is killed leaves nothing behind. A line that breaks is made again.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+import gevent
+from gevent.lock import BoundedSemaphore
+from gevent.subprocess import DEVNULL, PIPE, Popen
+from gevent.threadpool import ThreadPool
+from pyinfra import logger
+from pyinfra.api import Host
+
+from deploy.bundle.contents import Contents
+from deploy.bundle.lacking import kernel_problem, lacking
+from deploy.io.bundle_verify import confirm_whole, opened
+from deploy.planning.bundled import PLACE, PORT
+from deploy.refusals.errors import PREFLIGHT, Refusal, refuse_all
+from deploy.slices.host import Slice
+from roles._pyinfra import boots
+from roles._shipping.rsync import ssh_words
+from roles._shipping.texts import HERE
+
+READY_SECONDS, PAUSE_SECONDS, TRIES = 60, 3, 5
+HOLDING = "echo ready; cat >/dev/null"
+"""On the host: says that the port is there, and stays as long as the pipe does."""
+
+_contents: dict[str, Contents] = {}
+_servers: dict[str, tuple[Popen, str]] = {}
+_lines: dict[str, Line] = {}
+_turn = BoundedSemaphore()
+
+
+def contents_of(mine: Slice) -> Contents:
+    """The list of the host's bundle, judged once in a run: signature and every byte. Raises: a Refusal."""
+    with _turn:
+        if mine.bundle not in _contents:
+            directory = Path(mine.bundle).expanduser()
+            contents = opened(directory, mine.engine_trust)
+            confirm_whole(directory, contents, remember=True, mapping=ThreadPool(2).map)
+            _contents[mine.bundle] = contents
+        return _contents[mine.bundle]
+
+
+def opened_for(host: Host, mine: Slice, packages: tuple[str, ...]) -> None:
+    """The host reaches its bundle. Raises: a Refusal for what the bundle lacks, before anything is touched."""
+    refuse_all(lacking(mine, packages, contents_of(mine)))
+    if host.name not in _lines:
+        _lines[host.name] = Line(host, mine)
+        _lines[host.name].open()
+    if again not in boots.AFTER:
+        boots.AFTER.append(again)
+
+
+def again(host: Host) -> bool:
+    """True if a host that has booted has its way to the bundle again, or never had one."""
+    line = _lines.get(host.name)
+    if line and (problem := line.renewed()):
+        for text in str(problem).splitlines():
+            host.log_styled(text, fg="red", log_func=logger.error)
+        return False
+    return True
+
+
+def kernel_refusal(mine: Slice, kernel: str) -> Refusal | None:
+    """The refusal of a kernel for which the bundle has no headers."""
+    return kernel_problem(mine, kernel, contents_of(mine)) if mine.bundle else None
+
+
+class Line:
+    """The forwarded port of one host."""
+
+    def __init__(self, host: Host, mine: Slice) -> None:
+        self.host, self.mine = host, mine
+        self.process: Popen | None = None
+        self.turn = BoundedSemaphore()
+
+    def open(self) -> None:
+        """The port is there; a greenlet sees to it that it stays. Raises: a Refusal with the error of ssh."""
+        if self.host.connector_cls.__name__ == "LocalConnector":
+            _server(self.mine.bundle, f"tcp:{PORT}")
+            return
+        if problem := self.renewed():
+            raise problem
+        gevent.spawn(self._kept)
+
+    def renewed(self) -> Refusal | None:
+        """None once the port is there by a new connection; else the reason. The one before is given up."""
+        if self.process is None and self.host.connector_cls.__name__ == "LocalConnector":
+            return None
+        with self.turn:
+            before, problem_text = self.process, ""
+            if before:
+                before.kill()
+            for _ in range(TRIES):
+                problem_text = self._started()
+                if not problem_text:
+                    return None
+                gevent.sleep(PAUSE_SECONDS)
+        return Refusal(
+            f"{self.host.name}: no way from this host to its bundle",
+            facts={"seen": problem_text, "wanted": f"port {PORT} of its loopback, forwarded by ssh"},
+            attempt="AllowTcpForwarding remote (or yes) in /etc/ssh/sshd_config on the host, and nothing else on"
+            f" that port (ss -ltnp | grep :{PORT})",
+            state=PREFLIGHT,
+            kind="bundle-unreachable",
+        )
+
+    def _started(self) -> str:
+        """Empty once the port is there; else the reason."""
+        _, socket = _server(self.mine.bundle, "")
+        words, target = ssh_words(self.host)
+        own = [
+            "-o",
+            "ControlMaster=no",
+            "-o",
+            "ControlPath=none",
+            "-o",
+            "ExitOnForwardFailure=yes",
+            "-o",
+            "LogLevel=ERROR",
+        ]
+        argv = [*words, *own, "-R", f"{PLACE}:{socket}", target, HOLDING]
+        self.process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
+        line = ""
+        with gevent.Timeout(READY_SECONDS, False):
+            line = self.process.stdout.readline()
+        if line.strip() == "ready":
+            return ""
+        self.process.kill()
+        return self.process.stderr.read().strip()[-300:] or f"no answer within {READY_SECONDS} s"
+
+    def _kept(self) -> None:
+        """Makes the connection again whenever it ends by itself."""
+        while True:
+            process = self.process
+            assert process is not None
+            process.wait()
+            if process is self.process and not self.turn.locked():
+                self.host.log("the way to the bundle broke; making it again", log_func=logger.warning)
+                self.renewed()
+            gevent.sleep(PAUSE_SECONDS)
+
+
+def _server(bundle: str, place: str) -> tuple[Popen, str]:
+    """The server of a bundle, started once in a run, and the path of its socket."""
+    with _turn:
+        if bundle not in _servers:
+            socket = f"{tempfile.mkdtemp(prefix='enginehouse-bundle-')}/socket"
+            words = [str(Path(bundle).expanduser()), place or f"unix:{socket}"]
+            argv = [sys.executable, "-m", "deploy.io.bundle_serve", *words]
+            environment = os.environ | {"PYTHONPATH": str(HERE)}
+            process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True, env=environment)
+            if process.stdout.readline().strip() != "ready":
+                raise _not_served(bundle, process.wait(), words)
+            _servers[bundle] = (process, socket)
+        return _servers[bundle]
+
+
+def _not_served(bundle: str, exit_status: int, words: list[str]) -> Refusal:
+    return Refusal(
+        f"the bundle {bundle} cannot be served",
+        facts={"seen": f"its server ended with {exit_status}", "wanted": words[1]},
+        attempt=shlex.join([sys.executable, "-m", "deploy.io.bundle_serve", *words]),
+        state=PREFLIGHT,
+        kind="bundle-not-served",
+    )

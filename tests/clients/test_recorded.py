@@ -1,0 +1,193 @@
+"""The gateway's answers beside those of OpenAI's and Anthropic's own servers that their SDKs' tests have on record.
+
+Of each recorded exchange the gateway gets the request, where it is on record, and the model writes the recorded answer.
+Then whatever the recorded answer has, the gateway's has too: each event in its place, each field of the same type. The
+tables below name the fields that are not this server's to send, and the answers that no model writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.clients.calling import house_of, says
+from tests.clients.conftest import House
+from tests.clients.recorded import (
+    Exchange,
+    Json,
+    anthropic_exchanges,
+    anthropic_streams,
+    events_of,
+    lacks,
+    openai_answers,
+)
+
+HELLO = [{"role": "user", "content": "hello"}]
+NOT_OURS = {
+    "caller": "says that the model called the tool itself, and not a program of Anthropic's",
+    "service_tier": "there is one",
+    "inference_geo": "the hosts are where the operator has them",
+    "cache_creation": "a split of cache_creation_input_tokens by times to live that a caller pays for",
+    "stop_details": "null but for a refusal of Anthropic's own classifiers",
+    "context_management": "null unless the server cut the conversation",
+    "request_id": "in the header x-request-id",
+    "verbosity": "the model has no such setting",
+}
+"""Fields of recorded answers that ours lack. The SDKs declare each as optional."""
+DEFAULTS = ("temperature: number, and ours is null", "top_p: number, and ours is null")
+"""OpenAI repeats its own default; ours is the model's, which generation_config.json names to the engine."""
+REFUSED = {
+    "server_tool_use": "no tools of its own",
+    "web_search_20250305": "no tools of its own",
+}
+"""What the request of an exchange has that only Anthropic runs, and the words of the refusal."""
+NOT_REPLAYED = {
+    "compaction": "Anthropic's server shortens the conversation",
+    "fallback": "another model of Anthropic's answers on",
+    "fallback_credit": "another model of Anthropic's answers on",
+    "incomplete_partial_json": "the recording breaks off inside of a call",
+    "input_transformations_delta": "Anthropic's server changes the input",
+    "input_transformations_empty_delta": "Anthropic's server changes the input",
+    "input_transformations_start_only": "Anthropic's server changes the input",
+    "message_delta_fields": "counts of containers and tools that Anthropic runs",
+    "refusal": "Anthropic's classifier refuses",
+    "server_tool_use": "Anthropic's server searches the web",
+    "tool_use_invalid_json": "arguments that are no JSON are no call here, but text",
+    "unknown_events": "made up, with events that do not exist",
+}
+STREAMS = {exchange.name: exchange for exchange in anthropic_streams()}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A house whose model has room for the recorded requests."""
+    with house_of(tmp_path_factory.mktemp("recorded"), context_tokens=60_000) as house:
+        yield house
+
+
+@pytest.mark.parametrize("exchange", list(anthropic_exchanges()), ids=lambda exchange: exchange.name)
+def test_a_recorded_request_of_anthropics_sdk_gets_an_answer_like_the_recorded_one(
+    house: House, exchange: Exchange
+) -> None:
+    content = content_of(exchange)
+    foreign = foreign_to(exchange.request)
+    says(house, *written(content))
+    answer = answer_of(house, "/v1/messages", exchange.request)
+    if foreign:
+        assert answer.status_code == 400 and REFUSED[foreign] in answer.json()["error"]["message"]
+    elif exchange.answer.get("type") == "error":  # of its rate limit, which ours did not reach
+        assert set(answer_to_nobody(house)) | {"request_id"} == set(exchange.answer)
+    elif exchange.events:
+        compare(exchange.events, list(events_of(answer.text)))
+    elif any(block["type"] == "server_tool_use" for block in content):
+        assert answer.json()["stop_reason"] == "tool_use"
+    else:
+        assert unlike(exchange.answer, answer.json()) == []
+
+
+def test_every_recorded_stream_is_replayed_or_has_a_reason() -> None:
+    """So that a recording of a newer SDK is looked at."""
+    assert set(NOT_REPLAYED) < set(STREAMS)
+
+
+@pytest.mark.parametrize("name", sorted(set(STREAMS) - set(NOT_REPLAYED)))
+def test_a_stream_has_the_events_of_the_recorded_one(house: House, name: str) -> None:
+    content = content_of(STREAMS[name])
+    says(house, *written(content))
+    tools = [{"name": block["name"], "input_schema": {}} for block in content if block["type"] == "tool_use"]
+    body = {"max_tokens": 500, "messages": HELLO, "stream": True} | ({"tools": tools} if tools else {})
+    compare(STREAMS[name].events, list(events_of(answer_of(house, "/v1/messages", body).text)))
+
+
+@pytest.mark.parametrize("exchange", list(openai_answers()), ids=lambda exchange: exchange.name)
+def test_an_answer_has_the_fields_of_the_one_that_openais_server_gave(house: House, exchange: Exchange) -> None:
+    if exchange.answer["object"] == "response":
+        (item,) = exchange.answer["output"]
+        says(house, item["content"][0]["text"])
+        answer = answer_of(house, "/v1/responses", {"input": "hello"})
+    else:
+        choices = exchange.answer["choices"]
+        message = choices[0]["message"]
+        if message["refusal"]:  # OpenAI's model says so in a field of its own, and others in their content
+            message |= {"content": message["refusal"], "refusal": None}
+        calls = [call["function"] for call in message.get("tool_calls") or []]
+        texts = [tool_call(call["name"], json.loads(call["arguments"])) for call in calls]
+        says(house, message["content"] or "", *texts, finish=choices[0]["finish_reason"].replace("tool_calls", "stop"))
+        tools = [{"type": "function", "function": {"name": call["name"]}} for call in calls]
+        more = {"tools": tools} if tools else {}
+        answer = answer_of(house, "/v1/chat/completions", {"messages": HELLO, "n": len(choices)} | more)
+    assert unlike(exchange.answer, answer.json()) == []
+
+
+def answer_of(house: House, path: str, body: Json) -> httpx.Response:
+    """The answer to a request, as a client without a library gets it."""
+    headers = {"authorization": f"Bearer {house.key}", "anthropic-version": "2023-06-01"}
+    return httpx.post(f"{house.url}{path}", json=body | {"model": "llama"}, headers=headers, timeout=300)
+
+
+def answer_to_nobody(house: House) -> Json:
+    """Anthropic's shape of an error."""
+    answer: Json = httpx.post(f"{house.url}/v1/messages", json={}, timeout=300).json()
+    return answer
+
+
+def foreign_to(request: Json) -> str:
+    """The type of the tool, or of the block, in a request that Anthropic's server runs or wrote; "" for none."""
+    kinds = [tool.get("type", "") for tool in request.get("tools", ())]
+    contents = [message["content"] for message in request["messages"]]
+    kinds += [block["type"] for content in contents if isinstance(content, list) for block in content]
+    return next((kind for kind in kinds if kind in REFUSED), "")
+
+
+def content_of(exchange: Exchange) -> list[Json]:
+    """The blocks of a recorded message, put together from a stream's deltas."""
+    blocks: list[Json] = [dict(block) for block in exchange.answer.get("content", ())]
+    arguments: dict[int, str] = {}
+    for event in exchange.events:
+        if event["type"] == "content_block_start":
+            blocks.append(dict(event["content_block"]))
+        elif event["type"] == "content_block_delta" and event["delta"]["type"] == "text_delta":
+            blocks[-1]["text"] += event["delta"]["text"]
+        elif event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta":
+            arguments[len(blocks) - 1] = arguments.get(len(blocks) - 1, "") + event["delta"]["partial_json"]
+    for number, text in arguments.items():
+        blocks[number]["input"] = json.loads(text)
+    return blocks
+
+
+def written(content: Sequence[Json]) -> Iterator[str]:
+    """The pieces in which the model writes these blocks."""
+    for block in content:
+        if block["type"] == "text":
+            yield block["text"]
+        elif block["type"] == "tool_use":
+            yield tool_call(block["name"], block["input"])
+
+
+def tool_call(name: str, arguments: Any) -> str:
+    """A call as the model writes it."""
+    return f"\n<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def compare(recorded: Sequence[Json], ours: Sequence[Json]) -> None:
+    """The first event of each run of alike ones is compared; pings come when they come."""
+    theirs, mine = first_of_each(recorded), first_of_each(ours)
+    assert [event["type"] for event in mine] == [event["type"] for event in theirs]
+    assert [unlike(*pair) for pair in zip(theirs, mine, strict=True)] == [[]] * len(theirs)
+
+
+def first_of_each(events: Sequence[Json]) -> list[Json]:
+    """The first of each run of events of a type."""
+    counted = [event for event in events if event["type"] != "ping"]
+    return [next(run) for _, run in groupby(counted, key=lambda event: event["type"])]
+
+
+def unlike(recorded: Any, ours: Any) -> list[str]:
+    """Paths that ours lacks, without the fields that are not ours to send."""
+    paths = lacks(recorded, ours)
+    return [path for path in paths if path.rpartition(".")[2] not in NOT_OURS and path not in DEFAULTS]

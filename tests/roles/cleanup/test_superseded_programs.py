@@ -1,0 +1,69 @@
+"""Programs of the version before, loose files that its units named: they stay while anything may start them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from host import places, superseded_programs
+from tests.roles.cleanup.spares import Host
+
+UNIT = "[Service]\nExecStart=/usr/bin/python3 {programs}/swap.py swap %i\n"
+"""Of the version before, as it was on hosts."""
+
+
+@pytest.fixture
+def old(host: Host) -> Host:
+    """A host that the version before deployed to, with everything brought over but what a test leaves."""
+    places.PROGRAMS.mkdir()
+    for name in (*superseded_programs.NAMES, "patient-apt", "prepare.sh"):
+        (places.PROGRAMS / name).write_text("")
+    write(places.UNITS / "triton@.service", "[Service]\nExecCondition=/usr/bin/python3 /x/host swap recover %i\n")
+    return host
+
+
+def write(path: Path, text: str) -> None:
+    """A file of the host."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.format(programs=places.PROGRAMS))
+
+
+def left() -> set[str]:
+    """Loose Python programs that are there."""
+    return {path.name for path in places.PROGRAMS.iterdir()} & set(superseded_programs.NAMES)
+
+
+def test_once_nothing_names_them_they_are_removed_and_shell_stays(old: Host) -> None:
+    old.call()
+    assert sorted(path.name for path in places.PROGRAMS.iterdir()) == ["patient-apt", "prepare.sh"]
+
+
+def test_they_are_listed_before(old: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    old.call("list")
+    assert "swap.py: a program of an earlier version, and no unit starts it any more" in capsys.readouterr().out
+    assert left() == set(superseded_programs.NAMES)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        lambda host: places.UNITS / "enginehouse-swap@.service",
+        lambda host: places.UNITS / "enginehouse-swap@.service.d/52-enginehouse-gate.conf",
+        lambda host: superseded_programs.TRANSIENT / "enginehouse-undo-docker.service",
+        lambda host: places.SETTINGS / "undo/units-triton/0",
+        lambda host: superseded_programs.PROCESSES / "17/cmdline",
+    ],
+    ids=["a unit", "a drop-in", "a timer that takes back", "a unit that would be taken back", "a process"],
+)
+def test_all_of_them_stay_while_one_is_named_by(old: Host, where: Callable[[Host], Path]) -> None:
+    write(where(old), UNIT)
+    old.call()
+    assert left() == set(superseded_programs.NAMES)
+
+
+def test_they_stay_while_a_server_does_not_serve(old: Host) -> None:
+    old.active = "failed"
+    old.call()
+    assert left() == set(superseded_programs.NAMES)
