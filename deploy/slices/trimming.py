@@ -26,15 +26,12 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
-<<<<<<< HEAD
     if not plain["machine"]["notices"]:
         del plain["machine"]["notices"]
-=======
     if not plain["bundle"]:
         del plain["bundle"]
     if plain["mirrors"]["system"] is None:
         del plain["mirrors"]["system"]
->>>>>>> main
     if not plain["pool"]:
         del plain["pool"], plain["traffic"]
     for image in (plain["image"], *(server["image"] for server in plain["servers"])):
