@@ -1,19 +1,24 @@
-"""The gateway of an only host: a release is swapped behind it while clients ask, and no request is lost."""
+"""The gateway of an only host: a swap behind it loses no request, and a cut of the power no usage."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from rehearsal import gateway
-from tests.faults.scene import PLACES, Scene
+from rehearsal.places import REPOSITORY
+from tests.faults.scene import PLACES, Scene, healthy, until
 from tests.faults.through_gateway import loaded
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 INVENTORY = "tests/faults/inventories/behind_gateway.py"
 PROCESSES = "systemctl show -P InvocationID -P MainPID 'enginehouse-gateway@*'"
+ANSWERED = 40
+"""Requests before the cut, and after it."""
 LEFT = (
     "ls -d /etc/enginehouse/gateway /usr/local/lib/enginehouse/gateway /etc/systemd/system/*gateway* 2>/dev/null;"
     " systemctl list-units --all --plain --no-legend 'enginehouse-gateway@*'"
@@ -45,6 +50,36 @@ def test_no_request_is_lost_while_the_only_host_swaps_its_release(
     assert run.code == 0 and behind_gateway.current() != release, run.output[-4000:]
     assert load.lost == [] and len(waits) == len(load.requests) > 0
     assert behind_gateway.says(PROCESSES) == before
+
+
+def used() -> int:
+    """Requests of the rehearsal's tenant, as `enginehouse usage` adds them up over SSH."""
+    words = ["-m", "deploy", "usage", INVENTORY, "--by", "tenant", "--json"]
+    shown = subprocess.run([sys.executable, *words], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    return sum(line["requests"] for line in json.loads(shown.stdout)["usage"] if line["tenant"] == gateway.TENANT)
+
+
+def test_usage_outlives_a_host_whose_power_is_cut_under_load(behind_gateway: Scene) -> None:
+    """It lacks no more than what was under way, and counts nothing twice. This machine keeps its page cache;
+    tests/power/test_usage.py has one that loses it."""
+    machine = behind_gateway.machine
+    before, reached = used(), gateway.opened(machine)
+    with loaded(reached) as load:
+        assert until(lambda: ANSWERED <= sum(request.done() for request in load.requests) < len(load.requests), 300, 0)
+        under_way = sum(not request.done() for request in load.requests)
+        machine.cut_power()
+        under_way += sum(not request.done() for request in load.requests)
+        machine.start()  # its kernel ends the connections that it does not know
+    answered_before = len(load.waits)
+    assert until(lambda: healthy(machine), 300, 1.0)
+    with loaded(gateway.opened(machine)) as load_after:
+        assert until(lambda: sum(request.done() for request in load_after.requests) >= ANSWERED, 300, 0.1)
+    counted, answered = used() - before, answered_before + len(load_after.waits)
+    summary = {"answered": answered, "counted": counted, "under_way_at_the_cut": under_way}
+    (PLACES.root / "usage.json").write_text(json.dumps(summary) + "\n")
+    print(json.dumps(summary))
+    assert load_after.lost == [] and abs(counted - answered) <= under_way
 
 
 def test_a_gateway_that_is_said_to_be_none_goes(behind_gateway: Scene) -> None:
