@@ -130,8 +130,8 @@ def aws(metadata: Metadata) -> list[Notice]:
         if word not in ("terminate", "stop", "hibernate"):
             raise Unread("spot/instance-action names no action")
         # It hibernates at once, whatever the time says.
-        within = {"within": 0.0} if word == "hibernate" else {"ends": ends}
-        notices.append(Notice(f"spot-{word}-{ends:.0f}", f"spot {word}", **within))
+        is_at_once = word == "hibernate"
+        notices.append(Notice(f"spot-{word}-{ends:.0f}", f"spot {word}", ends=0.0 if is_at_once else ends))
     if warned is not None:
         noticed = _moment(_object(warned).get("noticeTime"))
         notices.append(Notice(f"rebalance-{noticed:.0f}", "rebalance", drains=False))
