@@ -23,7 +23,7 @@ faults test-faults-share: LANES = -n 4 $(GROUPS)
 test unit faults test-faults-share: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages test-monitoring test-faults-share test-bench-compare
+.PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients manifests cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages test-monitoring test-faults-share test-bench-compare
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -136,6 +136,16 @@ $(CLIENTS)-%/.ready: locks/requirements-clients-%.lock $(CLIENTS)/.ready
 clients: $(CLIENT_ENVIRONMENTS) ## 49 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
 	ENGINEHOUSE_CLIENTS_RUNTIME=$(RUNTIME) $(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
+# Programs that judge manifests; each export is written by the project's own environment.
+MANIFESTS := .cache/manifests
+$(MANIFESTS)/.ready: locks/requirements-manifests.lock
+	$(PYTHON) -m venv $(MANIFESTS)
+	$(MANIFESTS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+manifests: $(READY) $(MANIFESTS)/.ready ## exports of the shipped inventories before kubernetes-validate (three versions), kubectl and checkov; a minute, the first time three (300 MB)
+	ENGINEHOUSE_PYTHON=$(RUN)/python $(MANIFESTS)/bin/python -m pytest -p no:cacheprovider tests/manifests $(PYTEST_ARGS)
+
 # The extra `cells`: what plans and deploys, and Prefect beside it.
 CELLS := .cache/cells
 $(CELLS)/.ready: locks/requirements-cells.lock
@@ -187,6 +197,8 @@ lock: ## write locks/ anew from pyproject.toml (hashes, no URLs, torch left out)
 	  --extra cells --constraint locks/requirements.lock --output-file locks/requirements-cells.lock pyproject.toml
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --group bench --output-file locks/requirements-bench.lock
+	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --group manifests --output-file locks/requirements-manifests.lock
 	.cache/lock/bin/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header \
 	  --group peer --output-file locks/requirements-peer.lock
 

@@ -59,6 +59,11 @@ class Network:
         """Name of the iptables chains this rehearsal owns."""
         return f"REHEARSAL{self.number}"
 
+    @property
+    def cut(self) -> str:
+        """Name of the chain that lets nothing but answers out, while machines are cut off."""
+        return f"{self.chain}CUT"
+
 
 def bring_up(places: Places) -> Network:
     """The bridge is up, owned by this rehearsal, and machines on it reach whatever the outer machine reaches."""
@@ -80,10 +85,40 @@ def take_down(places: Places) -> None:
     is_there = _exists(network.bridge)
     if not is_there or _owner(network.bridge) in ("", str(places.root)):  # another clone's stay, with its rules
         _remove_rules(network)
+        if shutil.which("iptables"):
+            reconnect(network)
         if is_there:
             _command("ip", "link", "delete", network.bridge)
     if not any(_exists(Network(number).bridge) for number in NUMBERS):
         kernel_settings.put_back()
+
+
+def cut_off(network: Network) -> None:
+    """Machines reach nothing any more, this computer's services included; they are reached as before. Tries count."""
+    reconnect(network)
+    _command("iptables", "-w", "-N", network.cut)
+    _command("iptables", "-w", "-A", network.cut, "-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "RETURN")
+    _command("iptables", "-w", "-A", network.cut, "-j", "DROP")
+    for parent in ("INPUT", "FORWARD"):
+        _command("iptables", "-w", "-I", parent, "1", "-i", network.bridge, "-j", network.cut)
+
+
+def packets_tried(network: Network) -> int:
+    """Packets by which machines began something since they were cut off."""
+    shown = subprocess.run(
+        ["iptables", "-w", "-nvxL", network.cut], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    return sum(int(line.split()[0]) for line in shown if " DROP " in line)
+
+
+def reconnect(network: Network) -> None:
+    """Machines reach again whatever this computer reaches; nothing to do if they were not cut off."""
+    for parent in ("INPUT", "FORWARD"):
+        jump = ["iptables", "-w", "-D", parent, "-i", network.bridge, "-j", network.cut]
+        while subprocess.run(jump, capture_output=True, check=False).returncode == 0:
+            pass
+    for action in ("-F", "-X"):
+        subprocess.run(["iptables", "-w", action, network.cut], capture_output=True, check=False)
 
 
 def limit_rate(interface: str, rate: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from deploy.catalog.drivers import DRIVER_BRANCHES
@@ -43,6 +44,7 @@ def _host(mine: Slice, data: Mapping[str, Any]) -> ServedHost:
         servers=tuple(_server(server, triton, drain_seconds) for server in mine.servers),
         gateway=_gateway(mine),
         weights=fetch_settings(mine),
+        authority=Path(mine.hub.ca_file).expanduser().read_text("utf-8") if mine.hub.ca_file else "",
         watch_seconds=health.watch_seconds,
         answer_seconds=health.answer_seconds,
         misses=health.misses,

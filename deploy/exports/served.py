@@ -62,6 +62,8 @@ class ServedHost:
     gateway: ServedGateway | None
     weights: Mapping[str, str]
     """By path on the host: the settings by which `host fetch` brings each set of weights."""
+    authority: str
+    """Certificate of the hub's private authority; empty if the hub has a public one."""
     watch_seconds: int
     answer_seconds: int
     misses: int

@@ -17,7 +17,6 @@ from deploy.exports.kubernetes.names import host_labels
 from deploy.exports.kubernetes.weights import Storage
 from deploy.exports.served import ServedHost, ServedServer
 from deploy.inventory.knobs import SUFFIX
-from deploy.refusals.errors import Refusal
 from deploy.spec import Hub, Registry, Secret
 from gateway.settings import settings_of
 from roles.gateway.programs import unit
@@ -221,12 +220,13 @@ def test_policies_and_page_are_reviewed() -> None:
     same_as_golden("kubernetes/README.txt", page)
 
 
-def test_a_hub_of_a_private_authority_is_refused() -> None:
-    """The message says what to type."""
-    with pytest.raises(Refusal) as caught:
-        files(of_plan(plan(hub=Hub(ca_file="/etc/ca.crt"))), "enginehouse", Storage())
-    problems = getattr(caught.value, "problems", (caught.value,))
-    assert {(problem.kind, bool(problem.attempt)) for problem in problems} == {("hub-with-private-ca", True)}
+def test_a_hub_of_a_private_authority_is_trusted(tmp_path: Path) -> None:
+    """Its certificate is among the settings of the Job, at the path that they name."""
+    (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
+    written = files(of_plan(plan(hub=Hub(ca_file=str(tmp_path / "ca.crt")))), "enginehouse", Storage())
+    (settings_map,) = [item["data"] for item in objects(written, "ConfigMap") if "hub-ca.crt" in item["data"]]
+    assert settings_map["hub-ca.crt"] == "-----BEGIN CERTIFICATE-----\n"
+    assert '"ca_file": "/etc/enginehouse/hub-ca.crt"' in settings_map["weights.gpt-oss-20b.json"]
 
 
 def test_an_engine_is_refused() -> None:

@@ -32,15 +32,6 @@ def _of_host(host: ServedHost) -> Iterator[Refusal]:
                 wanted="weights that the cluster fetches from a hub",
                 attempt='Weights.hub("OWNER/NAME", "COMMIT")',
             )
-    if mine.hub.ca_file:
-        yield refuse(
-            "hub-with-private-ca",
-            "the fetch Job knows public authorities alone",
-            where=f"{mine.host}: hub.ca_file",
-            seen=mine.hub.ca_file,
-            wanted="a hub whose certificate a public authority signed",
-            attempt="leave ca_file out, and give the Job your authority in an overlay",
-        )
     gpus = [(device, server.slice.name) for server in host.servers for device in server.slice.devices]
     for device, name in gpus:
         sharing = [owner for held, owner in gpus if held == device]

@@ -15,6 +15,7 @@ from deploy.models.files import WEIGHTS
 
 CREDENTIALS = "/run/credentials/enginehouse"
 TOKEN_SECRET = "enginehouse-hub"
+AUTHORITY = "hub-ca.crt"
 SPARE_PERCENT = 15
 """Of the claim, for what a fetch has half done, packages, and file systems that keep some for themselves."""
 KEPT_RELEASES = 2
@@ -33,7 +34,7 @@ class Storage:
 def job_name(host: ServedHost, label: str) -> str:
     """A Job never changes, so its name says what it fetches."""
     image = host.servers[0].slice.image.origin_reference
-    return object_name("fetch", label, digest([dict(host.weights), wheels(host), image]))
+    return object_name("fetch", label, digest([dict(host.weights), wheels(host), image, host.authority]))
 
 
 def wheels(host: ServedHost) -> list[dict[str, str]]:
@@ -58,6 +59,7 @@ def staged(
     marks = labels("fetch", label)
     texts = {path.removeprefix(f"{served.settings_path}/"): text for path, text in host.weights.items()}
     texts["pod.json"] = json.dumps({"wheels": wheels(host)}, indent=2) + "\n"
+    texts |= {AUTHORITY: host.authority} if host.authority else {}
     settings, sources = config_maps(object_name("fetch", label), namespace, marks, texts)
     mib = sum(weights.size_mib for weights in host.slice.weights) * KEPT_RELEASES
     claimed = object_name("weights", label)

@@ -1,0 +1,1 @@
+"""Manifests before programs that judge any: `make manifests`."""
