@@ -52,6 +52,7 @@ class Dealt:
 MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_bare.py": Whole("number-7", 0, 4),
     "tests/faults/test_before.py": Whole("number-7", 3, 5),
+    "tests/faults/test_bundle.py": Whole("number-7", 3, 9),
     "tests/faults/test_disks.py": Whole("number-7", 1, 4),
     "tests/faults/test_doctor.py": Whole("number-7", 3, 2),
     "tests/faults/test_gateway.py": Whole("number-7", 3, 7),
@@ -68,13 +69,14 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/kills/test_kills_host_fetches.py": Dealt("number-1", "fraction", 15, 4, 4),
     "tests/power/test_cuts.py": Dealt("number-8", "cut", 10, 8, 4),
     "tests/power/test_usage.py": Whole("number-8", 3, 8),
-    "tests/rehearsal/test_beside.py": Whole("number-1", 3, 8),
+    "tests/rehearsal/test_beside.py": Whole("number-1", 3, 9),
     "tests/rehearsal/test_client_certificates.py": Whole("number-6", 1, 3),
     "tests/rehearsal/test_cloud_init.py": Whole("number-16", 2, 9),
     "tests/rehearsal/test_health.py": Whole("number-3", 1, 8),
     "tests/rehearsal/test_https.py": Whole("number-6", 2, 6),
     "tests/rehearsal/test_pods.py": Whole("number-1", 1, 5),
     "tests/rehearsal/test_surface.py": Whole("number-2", 3, 9),
+    "tests/roles/traffic/test_notices_pool.py": Whole("number-16", 0, 2),
     "tests/secrets/test_canaries.py": Whole("number-5", 0, 6),
     "tests/secrets/test_naive.py": Whole("number-5", 0, 3),
 }

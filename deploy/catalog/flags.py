@@ -11,7 +11,7 @@ import json
 import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from deploy.catalog.releases import ENGINES_END
@@ -98,16 +98,19 @@ class FlagTable:
         return {name: flag for flag in self.flags.values() for name in _words(flag)}
 
 
+@lru_cache(64)
 def build_flags(trtllm: str) -> FlagTable:
     """The flags that `trtllm-build` of this TensorRT-LLM version takes."""
     return _table(BUILD, trtllm, _data())
 
 
+@lru_cache(256)
 def convert_flags(trtllm: str, family: str) -> FlagTable:
     """The flags that the convert script of one of `FAMILIES` takes; another family is unread."""
     return _table(CONVERT, trtllm, _data()["_convert_checkpoint"].get(family, {}))
 
 
+@lru_cache(64)
 def quantize_flags(trtllm: str) -> FlagTable:
     """The flags that `examples/quantization/quantize.py` takes."""
     return _table(QUANTIZE, trtllm, _data()["_quantize.py"])

@@ -69,6 +69,7 @@ FORMS: Mapping[str, str] = {
     "first-boot": (
         r'\{"state": "[a-z]{1,9}", "step": "[A-Za-z ]{1,40}", "exit": (?:null|\d{1,3}), "since": "[\dTZ:-]{1,20}"\}'
     ),
+    "notices": r'enginehouse_notices?_[a-z_]{1,40}(?:\{kind="[A-Za-z ]{1,40}"\})? \d{1,12}',
     "holds": rf"{_NAME} \{{.*\}}",
     "causes": rf"{_COUNT} (?:{PATTERN})",
     "metrics": rf'{_NAME} (?:nv_trt_llm|enginehouse_llm)_\w{{1,60}}\{{[\w=",.-]{{1,200}}\}} [\d.e+-]{{1,20}}',
@@ -150,7 +151,9 @@ def _numbers_only(line: str) -> str:
     if not (record := _RECORD.fullmatch(line)):
         return line
     record_fields = fields(record[2])
-    kept: dict[str, Any] = {key: seconds(record_fields[key]) for key in ("since", "until") if key in record_fields}
+    kept: dict[str, Any] = {
+        key: seconds(record_fields[key]) for key in ("since", "until", "cloud") if key in record_fields
+    }
     if _RESULT.fullmatch(str(record_fields.get("result", ""))):
         kept["result"] = record_fields["result"]
     if isinstance(times := record_fields.get("restarts"), list):

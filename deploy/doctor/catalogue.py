@@ -442,6 +442,24 @@ _ROWS = (
         True,
     ),
     Kind(
+        "notice-drains",
+        "warning",
+        "the cloud has announced that it takes the host back: it gets no requests",
+        "start another host; if this one stays, it serves again once the cloud withdraws the notice",
+    ),
+    Kind(
+        "notice-seen",
+        "note",
+        "the cloud has announced an interruption that drains nobody: a warning without a time, or a short pause",
+        "nothing has to be done; after `rebalance` a notice of two minutes may follow, so have another host ready",
+    ),
+    Kind(
+        "notices-unread",
+        "warning",
+        "the cloud's metadata service gives no answer, so no notice of interruption would be seen",
+        "journalctl -u enginehouse-notices -n 20 on the host; check that it reaches 169.254.169.254, and `notices`",
+    ),
+    Kind(
         "undo-waiting",
         "warning",
         "a change of SSH or firewall is not confirmed yet; without confirmation the host reverts it",

@@ -8,6 +8,7 @@ from deploy.doctor.catalogue import finding_of
 from deploy.doctor.causes import cause_findings
 from deploy.doctor.finding import SEVERITIES, Finding
 from deploy.doctor.holes import hole_findings
+from deploy.doctor.notices import notice_findings
 from deploy.doctor.ours import (
     answer_findings,
     cache_findings,
@@ -55,6 +56,7 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     yield from answer_findings(readings, wanted)
     yield from cache_findings(readings)
     yield from lease_findings(readings)
+    yield from notice_findings(readings)
     yield from port_findings(readings, wanted)
     yield from certificate_findings(readings, wanted)
     yield from hole_findings(readings, wanted)

@@ -48,7 +48,7 @@ def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
         yield from _object(value, hint, where)
     elif not _is_of(value, origin or hint):
         yield _kind(value, (origin or hint).__name__, where)
-    elif origin is dict:
+    elif origin in (dict, Mapping):
         yield from _dictionary(value, get_args(hint), where)
     elif isinstance(value, (int, float)) and not abs(value) < MOST:
         yield _endless_number(value, where)
@@ -109,6 +109,8 @@ def _dictionary(value: dict[Any, Any], hints: tuple[Any, ...], where: str) -> It
             yield _kind(key, "str", f"{where}, a key of it", attempt="write the key as a text, or take it out")
         elif inside is Any:
             yield from _plain(item, f'{where}["{key}"]')
+        elif inside is str and not isinstance(item, str):
+            yield _kind(item, "str", f'{where}["{key}"]')
         else:
             yield from _numbers(item, f'{where}["{key}"]')
 

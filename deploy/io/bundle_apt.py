@@ -18,6 +18,7 @@ from pathlib import Path
 
 from deploy.bundle.armour import armour
 from deploy.catalog import SYSTEMS
+from deploy.io.local_paths import local_path
 from deploy.refusals.errors import Refusal
 
 APT_HELPER = "/usr/lib/apt/apt-helper"
@@ -234,7 +235,7 @@ def united(needs: Iterable[Need]) -> Mapping[str, tuple[str, ...]]:
 def _read_key(repository: Repository) -> bytes:
     """The key as it lies here. Raises: a Refusal for a file that cannot be read."""
     try:
-        key = Path(repository.key_file).expanduser().read_bytes()
+        key = local_path(repository.key_file).read_bytes()
     except OSError as error:
         raise Refusal(
             f"the signing key of {repository.url} cannot be read",

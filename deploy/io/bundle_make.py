@@ -18,6 +18,7 @@ from deploy.bundle.contents import Contents, Part
 from deploy.io.bundle_apt import Apt, Need, united
 from deploy.io.bundle_store import MIB, Store, sha256_of, write_list
 from deploy.io.bundle_verify import opened, write_verified
+from deploy.io.local_paths import local_path
 from deploy.io.secrets import read
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice, WeightsSlice
@@ -210,7 +211,7 @@ def image_download(mine: Slice, image: ImageSlice, work: Path) -> Download:
         "reference": image.origin_reference,
         "digest": image.digest,
         "username": registry.username,
-        "ca_file": str(Path(registry.ca_file).expanduser()) if registry.ca_file else "",
+        "ca_file": str(local_path(registry.ca_file)) if registry.ca_file else "",
         "target": str((work / "images" / name).resolve()),
     }
     return Download(f"images/{name}", image.origin_reference, request, read(registry.key) if registry.key else "")
@@ -225,7 +226,7 @@ def weights_download(mine: Slice, weights: WeightsSlice, work: Path) -> Download
         "repository": weights.repository,
         "revision": weights.revision,
         "files": list(weights.files),
-        "ca_file": str(Path(mine.hub.ca_file).expanduser()) if mine.hub.ca_file else "",
+        "ca_file": str(local_path(mine.hub.ca_file)) if mine.hub.ca_file else "",
         "target": str((work / folder).resolve()),
     }
     source = f"{weights.repository} at {weights.revision[:12]}"

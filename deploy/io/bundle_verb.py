@@ -14,6 +14,7 @@ from deploy.io.bundle_apt import Need
 from deploy.io.bundle_make import STATE, Order, confirm_pinned, make, totals
 from deploy.io.bundle_store import MIB
 from deploy.io.bundle_verify import confirm_whole, opened, unpack
+from deploy.io.local_paths import local_path
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
@@ -130,7 +131,7 @@ def engines(plan: Plan, tell: Tell) -> dict[str, Path]:
     for mine in plan.slices:
         store = mine.engine_store
         for engine in mine.engines:
-            place = Path(store.place).expanduser() / engine.name if store and store.kind == "directory" else None
+            place = local_path(store.place) / engine.name if store and store.kind == "directory" else None
             if place is None or not place.is_dir():
                 tell(f"  the engine {engine.name} is in no directory here: its host builds it")
                 continue

@@ -8,8 +8,6 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Queue
-from threading import Thread
 
 from deploy.bundle.contents import LIST, SIGNATURE, UNTOUCHED, Contents
 from deploy.io.bundle_store import Store, sha256_of
@@ -135,23 +133,12 @@ def unpack(directory: Path, contents: Contents, target: Path) -> int:
 
 
 def write_verified(store: Store, sha256: str, target: Path) -> str:
-    """The digest of what was written: a second thread sums while this one writes."""
-    digest, queue = hashlib.sha256(), Queue[bytes | None](8)
-
-    def _add() -> None:
-        while (chunk := queue.get()) is not None:
+    """The digest of what was written. Without a thread: pyinfra, once loaded, makes threads wait for each other."""
+    digest = hashlib.sha256()
+    with target.open("wb") as content:
+        for chunk in store.read(sha256):
             digest.update(chunk)
-
-    adding = Thread(target=_add)
-    adding.start()
-    try:
-        with target.open("wb") as content:
-            for chunk in store.read(sha256):
-                queue.put(chunk)
-                content.write(chunk)
-    finally:
-        queue.put(None)
-        adding.join()
+            content.write(chunk)
     return digest.hexdigest()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def local_path(name: str, root: Path) -> Path:
+def local_path(name: str | Path, root: Path = Path()) -> Path:
     """The path that a name means, relative to `root`; the home of a user that nobody knows stays as it is typed."""
     try:
         return root / Path(name).expanduser()

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from deploy.io.local_paths import local_path
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
 
@@ -16,7 +17,7 @@ PRINCIPAL = "enginehouse"
 
 def sign(text: bytes, trust: EngineTrust) -> bytes:
     """The signature over `text`. Raises: a Refusal if the key cannot sign without a passphrase."""
-    key = str(Path(trust.key).expanduser())
+    key = str(local_path(trust.key))
     with tempfile.TemporaryDirectory(prefix="enginehouse-") as folder:
         file = Path(folder) / "text"
         file.write_bytes(text)
@@ -39,7 +40,7 @@ def is_signed(text: bytes, signature: Path, trust: EngineTrust) -> bool:
 
 def public_key(trust: EngineTrust) -> str:
     """The public half of the key: the file itself, the file beside it, or what ssh-keygen derives."""
-    key = Path(trust.key).expanduser()
+    key = local_path(trust.key)
     public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
     if public.is_file():
         return public.read_text("utf-8")

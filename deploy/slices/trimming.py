@@ -26,6 +26,8 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
+    if not plain["machine"]["notices"]:
+        del plain["machine"]["notices"]
     if not plain["bundle"]:
         del plain["bundle"]
     if plain["mirrors"]["system"] is None:

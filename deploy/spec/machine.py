@@ -34,6 +34,9 @@ class Machine:
     """Profiles every GPU is cut into, in order (`("3g.40gb", "3g.40gb")`). A server's `gpus` then count instances:
     those of GPU 0 first. With `Driver(manage=False)` they have to be there already."""
     data_disk: DataDisk | None = None
+    notices: Literal["", "aws", "gcp", "azure"] = ""
+    """The cloud whose metadata service says that it takes the host back; the host then drains itself in time. Empty:
+    nobody is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)

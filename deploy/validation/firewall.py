@@ -152,7 +152,16 @@ def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterato
 
 def _network(written: str, where: str) -> Iterator[Refusal]:
     try:
-        ipaddress.ip_network(written)
+        network = ipaddress.ip_network(written)
+        if network.is_multicast or network.is_loopback or (network.is_reserved and network.version == 4):
+            yield refuse(
+                "network-of-nobody",
+                f"nobody sends from {written}",
+                where=where,
+                seen=f"{written!r}, which is {_use_of(network)}",
+                wanted="networks of clients, balancers or operators; what the host asks itself is never closed",
+                attempt='"10.0.0.0/8"',
+            )
     except ValueError as error:
         yield refuse(
             "bad-network",
@@ -162,6 +171,10 @@ def _network(written: str, where: str) -> Iterator[Refusal]:
             wanted="a CIDR whose host bits are zero, as 10.0.0.0/8 or fd00::/8",
             attempt=f'"{_nearest(written)}"',
         )
+
+
+def _use_of(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    return "for groups (multicast)" if network.is_multicast else "loopback" if network.is_loopback else "reserved"
 
 
 def _nearest(written: str) -> str:

@@ -40,6 +40,8 @@ FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
 """Endings of kernel and driver packages' names: generic, aws, generic-hwe-24.04, cloud-amd64."""
 DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
+NO_DISK = re.compile(r"/dev/(loop|ram|zram|sr|fd|nbd|tty|nvidia|null|zero|mem)[0-9a-z]*")
+"""Devices that are no disk, or forget."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 OTHER_RELEASE = re.compile(r"(debian|ubuntu)-(1[4-9]|[2-9][0-9])(\.(04|10))?")
@@ -201,10 +203,10 @@ def _secure_boot(host: Host) -> Iterator[Refusal]:
 
 
 def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
-    if not DEVICE.fullmatch(disk.device):
+    if not DEVICE.fullmatch(disk.device) or NO_DISK.fullmatch(disk.device):
         yield refuse(
             "data-disk-device",
-            f"{disk.device!r} is no block device",
+            f"{disk.device!r} is no disk that weights could be kept on",
             where="machine.data_disk.device",
             seen=repr(disk.device),
             wanted="a path under /dev, best one that survives a reboot",

@@ -25,6 +25,7 @@ PROGRAMS = {
     "gpu-state": "host.gpu_state",
     "metrics": "host.metrics",
     "mig": "host.mig",
+    "notices": "host.notices.main",
     "peers": "host.peers.main",
     "pod": "host.pod",
     "prove": "host.prove",

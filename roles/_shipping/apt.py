@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from shlex import join, quote
 
 from deploy.bundle.armour import armour
+from deploy.io.local_paths import local_path
 from deploy.refusals.errors import Refusal
 from deploy.spec import AptMirror
 from roles._pyinfra.facts import HostFacts, Installed, ask_files, ask_value
@@ -88,7 +88,7 @@ class Repository:
 def armoured(key_file: str) -> str:
     """The mirror's public key as ASCII armour, whichever form the file has. A file that is not there is refused."""
     try:
-        key = Path(key_file).expanduser().read_bytes()
+        key = local_path(key_file).read_bytes()
     except OSError as error:
         raise Refusal(
             f"the mirror's signing key {key_file} cannot be read",

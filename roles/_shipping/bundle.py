@@ -11,7 +11,6 @@ import os
 import shlex
 import sys
 import tempfile
-from pathlib import Path
 
 import gevent
 from gevent.lock import BoundedSemaphore
@@ -23,6 +22,7 @@ from pyinfra.api import Host
 from deploy.bundle.contents import Contents
 from deploy.bundle.lacking import kernel_problem, lacking
 from deploy.io.bundle_verify import confirm_whole, opened
+from deploy.io.local_paths import local_path
 from deploy.planning.bundled import PLACE, PORT
 from deploy.refusals.errors import PREFLIGHT, Refusal, refuse_all
 from deploy.slices.host import Slice
@@ -44,7 +44,7 @@ def contents_of(mine: Slice) -> Contents:
     """The list of the host's bundle, judged once in a run: signature and every byte. Raises: a Refusal."""
     with _turn:
         if mine.bundle not in _contents:
-            directory = Path(mine.bundle).expanduser()
+            directory = local_path(mine.bundle)
             contents = opened(directory, mine.engine_trust)
             confirm_whole(directory, contents, remember=True, mapping=ThreadPool(2).map)
             _contents[mine.bundle] = contents
@@ -156,7 +156,7 @@ def _server(bundle: str, place: str) -> tuple[Popen, str]:
     with _turn:
         if bundle not in _servers:
             socket = f"{tempfile.mkdtemp(prefix='enginehouse-bundle-')}/socket"
-            words = [str(Path(bundle).expanduser()), place or f"unix:{socket}"]
+            words = [str(local_path(bundle)), place or f"unix:{socket}"]
             argv = [sys.executable, "-m", "deploy.io.bundle_serve", *words]
             environment = os.environ | {"PYTHONPATH": str(HERE)}
             process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True, env=environment)

@@ -17,6 +17,7 @@ from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
 from deploy.io.authority import CERTIFICATES, KEY, Authority, Use, known, made, now, signed, why_anew
+from deploy.io.local_paths import local_path
 from deploy.refusals.errors import Refusal
 from roles._pyinfra.facts import HostFacts, ask_files, ask_value
 from roles._pyinfra.settings import known_settings, overridden
@@ -51,7 +52,7 @@ class Certified:
 
 def authority_folder(host: Host) -> Path:
     """Directory of the fleet's authority on the control machine."""
-    return Path(overridden(host, "mutual", known_settings()["mutual"]()).authority).expanduser()
+    return local_path(overridden(host, "mutual", known_settings()["mutual"]()).authority)
 
 
 def ask_certificate(path: str, authority: str) -> str:

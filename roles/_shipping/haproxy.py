@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from pyinfra.api.command import StringCommand
 
+from deploy.io.local_paths import local_path
 from deploy.spec import Secret
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
@@ -64,7 +64,7 @@ KEY_SEEN = "600 root"
 
 def pem(file: str) -> str:
     """The content of a PEM file of the control machine."""
-    return Path(file).expanduser().read_text().rstrip("\n") + "\n"
+    return local_path(file).read_text().rstrip("\n") + "\n"
 
 
 def pem_path(start: str, file: str) -> str:

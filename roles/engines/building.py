@@ -12,6 +12,7 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
+from deploy.io.local_paths import local_path
 from deploy.models import files
 from deploy.models.files import weights_path
 from deploy.slices.host import EngineSlice, ReplaySlice, Slice
@@ -52,7 +53,7 @@ def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: De
 
 def _start(engine: EngineSlice, mine: Slice, settings: Defaults) -> Iterator[PyinfraCommand]:
     if engine.calibration:
-        yield SendCalibration(Path(engine.calibration).expanduser(), calibration_path(engine), settings)
+        yield SendCalibration(local_path(engine.calibration), calibration_path(engine), settings)
     if mine.image.repairs:
         yield SendRepairs(mine.image)
     for path, content in replay_files(engine).items():
@@ -107,7 +108,7 @@ def replay_files(engine: EngineSlice) -> dict[str, str]:
         return {}
     sources = {"prompts": engine.replay.prompts, "tasks": engine.replay.tasks}
     return {
-        f"{_replay_place(engine)}/{name}.jsonl": Path(source).expanduser().read_text().rstrip("\n") + "\n"
+        f"{_replay_place(engine)}/{name}.jsonl": local_path(source).read_text().rstrip("\n") + "\n"
         for name, source in sources.items()
         if source
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gevent import subprocess
 
+from deploy.io.local_paths import local_path
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import EngineSlice
 from deploy.spec import EngineStore, EngineTrust
@@ -53,7 +54,7 @@ class Kept:
             return False
         place = f"{self.store.place.rstrip('/')}/{engine.name}/{SIGNATURE}"
         if self.store.kind == "directory":
-            return Path(place).expanduser().is_file()
+            return local_path(place).is_file()
         ask = ["rsync", "--list-only", place] if self.store.kind == "rsync" else ["rclone", "lsf", place]
         done = _run(ask)
         return done.returncode == 0 and bool(done.stdout.strip())
@@ -108,7 +109,7 @@ class Kept:
 
     def _place(self, engine: EngineSlice) -> str:
         assert self.store, "asked for the store of an inventory without one"
-        place = str(Path(self.store.place).expanduser()) if self.store.kind == "directory" else self.store.place
+        place = str(local_path(self.store.place)) if self.store.kind == "directory" else self.store.place
         return f"{place.rstrip('/')}/{engine.name}"
 
     def _copy(self, source: str, target: str, but: str = "") -> None:

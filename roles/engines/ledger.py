@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from deploy.io.local_paths import local_path
 from deploy.slices.host import EngineSlice
 
 
 def record_of(engine: EngineSlice, ledger: str) -> Path:
     """The path of an engine's record: `<ledger>/<model>/<fingerprint>.json`, its signature beside it."""
-    return Path(ledger).expanduser() / engine.model / f"{engine.fingerprint}.json"
+    return local_path(ledger) / engine.model / f"{engine.fingerprint}.json"
 
 
 def is_recorded(engine: EngineSlice, ledger: str) -> bool:

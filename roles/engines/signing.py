@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from pathlib import Path
 from typing import Any
 
 from pyinfra import logger
@@ -12,6 +11,7 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
+from deploy.io.local_paths import local_path
 from deploy.refusals.errors import Refusal
 from deploy.rollout import replay
 from deploy.rollout.replay import Answer, Verdict
@@ -81,13 +81,13 @@ class Sign(PyinfraCommand):
         content = read(host, f"{self.engine.path}/answers.jsonl", arguments)
         if content is None:
             raise self._refusal("was not asked the prompts of its replay", {"wanted": "answers.jsonl beside it"})
-        tasks = replay.tasks(Path(limits.tasks).expanduser().read_text()) if limits.tasks else []
+        tasks = replay.tasks(local_path(limits.tasks).read_text()) if limits.tasks else []
         return replay.judge(self._wanted(host, arguments, limits), replay.answers(content.decode()), tasks, limits)
 
     def _wanted(self, host: Host, arguments: ConnectorArguments, limits: ReplaySlice) -> list[Answer]:
         """The stored answers, or what the checkpoint itself answered on the host."""
         if limits.answers:
-            return replay.answers(Path(limits.answers).expanduser().read_text())
+            return replay.answers(local_path(limits.answers).read_text())
         reference = read(host, f"{self.engine.path}/reference.jsonl", arguments)
         if reference is None:
             raise self._refusal("has nothing to be compared with", {"wanted": "reference.jsonl, or Replay.answers"})

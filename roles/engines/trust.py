@@ -13,6 +13,7 @@ from typing import IO
 
 from gevent import subprocess
 
+from deploy.io.local_paths import local_path
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
 from roles._shipping.texts import HERE
@@ -25,7 +26,7 @@ STATE = "the engine is built and not signed; what serves goes on"
 
 def sign(text: bytes, trust: EngineTrust) -> bytes:
     """The signature over `text`. Refuses where ssh-keygen cannot make one without asking anybody."""
-    key = Path(trust.key).expanduser()
+    key = local_path(trust.key)
     with tempfile.TemporaryDirectory(prefix="enginehouse-") as folder:
         file = Path(folder) / "engine.json"
         file.write_bytes(text)
@@ -55,7 +56,7 @@ def signers(trust: EngineTrust) -> str:
 
 def public_key(trust: EngineTrust) -> str:
     """The public half of the key: the file itself, the one beside it, or what ssh-keygen derives."""
-    key = Path(trust.key).expanduser()
+    key = local_path(trust.key)
     public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
     if public.is_file():
         return public.read_text()

@@ -16,6 +16,7 @@ from pyinfra import state
 from pyinfra.api import QuoteString
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
+from deploy.io.local_paths import local_path
 from deploy.models.files import WEIGHTS, weights_path
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice, WeightsSlice
@@ -51,7 +52,7 @@ def texts(mine: Slice) -> list[Text]:
             if mine.sharing
             else []
         ),
-        *([Text(ca, Path(mine.hub.ca_file).expanduser().read_text().rstrip("\n") + "\n")] if ca else []),
+        *([Text(ca, local_path(mine.hub.ca_file).read_text().rstrip("\n") + "\n")] if ca else []),
         *(Text(path, text) for path, text in fetch_settings(mine, fetched).items()),
     ]
 
@@ -127,7 +128,7 @@ class Send:
     def _source(self) -> Path:
         """The directory to send; a hub repository is fetched here first."""
         if not self.weights.repository:
-            return Path(self.weights.directory).expanduser()
+            return local_path(self.weights.directory)
         target = CACHE.expanduser() / self.weights.repository.replace("/", "--") / self.weights.revision
         with turn(target):
             for attempt in range(1, self.settings.fetch_attempts + 1):
@@ -148,7 +149,7 @@ class Send:
             "target": str(target),
             "endpoint": self.hub.endpoint,
             "token": secrets.read(self.hub.token) if self.hub.token else "",
-            "ca_file": str(Path(self.hub.ca_file).expanduser()) if self.hub.ca_file else "",
+            "ca_file": str(local_path(self.hub.ca_file)) if self.hub.ca_file else "",
         }
         program = [sys.executable, str(Path(__file__).with_name("download.py"))]
         ran = subprocess.run(program, input=json.dumps(request), capture_output=True, text=True, check=False)

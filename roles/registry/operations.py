@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from shlex import quote
 
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
+from deploy.io.local_paths import local_path
 from deploy.models.files import ROOT, blobs_path
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
@@ -79,7 +79,7 @@ def _settings(mine: Slice) -> str:
 def _certificate(mine: Slice) -> list[Text]:
     if not mine.registry.ca_file:
         return []
-    path = Path(mine.registry.ca_file).expanduser()
+    path = local_path(mine.registry.ca_file)
     if not path.is_file():
         raise Refusal(f"registry.ca_file names no file: {path}", attempt="correct the path", kind="missing-file")
     return [Text(_certificate_path(mine), path.read_text().rstrip("\n") + "\n")]

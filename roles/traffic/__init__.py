@@ -11,9 +11,11 @@ from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice
 from roles._pyinfra import undo
-from roles._pyinfra.steps import CachedFact, any_changed, step
-from roles.traffic.facts import Service
-from roles.traffic.operations import install, run, settings, unit, user
+from roles._pyinfra.facts import HostFacts
+from roles._pyinfra.steps import CachedFact, any_changed, ask, step
+from roles.traffic.defaults import NOTICES_UNIT
+from roles.traffic.facts import NoticesLeft, Service
+from roles.traffic.operations import install, notices, retired, run, settings, unit, user
 
 
 def apply(mine: Slice) -> None:
@@ -26,6 +28,22 @@ def apply(mine: Slice) -> None:
     fact = undo.texts_fact("traffic", [unit(), wanted])
     put = step(fact, lambda facts: install(wanted, facts), name="Traffic | Install the service")
     step(service, run, after=[put], name="Traffic | Run the service")
+    if mine.machine.notices:
+        _listen(mine.machine.notices, service, put)
+    elif ask(host, NoticesLeft):
+        step(CachedFact(NoticesLeft), retired, name="Traffic | Ask no cloud for notices: the inventory names none")
+
+
+def _listen(cloud: str, service: CachedFact[HostFacts], put: OperationMeta) -> None:
+    """The host asks its cloud for notices of interruption, and drains itself when it gets one."""
+    wanted = notices(cloud)
+    placed = step(
+        undo.texts_fact("notices", [unit(NOTICES_UNIT), wanted]),
+        lambda facts: install(wanted, facts, NOTICES_UNIT, "notices"),
+        after=[put],
+        name=f"Traffic | Place the program that asks {cloud} for notices",
+    )
+    step(service, lambda facts: run(facts, NOTICES_UNIT), after=[placed], name="Traffic | Ask for notices")
 
 
 def tell(mine: Slice, steps: list[OperationMeta]) -> None:

@@ -5,3 +5,7 @@ from roles._shipping.places import SETTINGS
 UNIT = "enginehouse-traffic.service"
 USER = "enginehouse-traffic"
 WANTED = f"{SETTINGS}/traffic.json"
+NOTICES_UNIT = "enginehouse-notices.service"
+NOTICES = f"{SETTINGS}/notices.json"
+MARGIN_SECONDS = 5
+"""Before the end of a host that its cloud takes back: its servers stop, and answers that are not done are cut."""

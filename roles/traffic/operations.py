@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 
+from deploy.models.files import ROOT
 from deploy.slices.traffic import TrafficSlice
 from roles._pyinfra import undo
 from roles._pyinfra.facts import HostFacts
@@ -12,13 +13,22 @@ from roles._pyinfra.steps import Command, write
 from roles._shipping import programs
 from roles._shipping.places import UNITS
 from roles._shipping.texts import Text, shipped
-from roles.traffic.defaults import UNIT, USER, WANTED
-
-SHOWN = f"{{ journalctl -q -u {UNIT} -n 5 -o cat >&2; false; }}"
+from roles.traffic.defaults import MARGIN_SECONDS, NOTICES, NOTICES_UNIT, UNIT, USER, WANTED
 
 
-def unit() -> Text:
-    return shipped(f"files/units/{UNIT}", f"{UNITS}/{UNIT}")
+def shown(name: str) -> str:
+    """The end of a command that failed: the last lines of the unit's journal."""
+    return f"{{ journalctl -q -u {name} -n 5 -o cat >&2; false; }}"
+
+
+def unit(name: str = UNIT) -> Text:
+    return shipped(f"files/units/{name}", f"{UNITS}/{name}")
+
+
+def notices(cloud: str) -> Text:
+    """Settings of the program that asks this cloud for notices of interruption; `programs` as in `settings`."""
+    content = {"cloud": cloud, "margin_seconds": MARGIN_SECONDS, "programs": programs.shipped_version()}
+    return Text(NOTICES, json.dumps(content, indent=2) + "\n")
 
 
 def settings(traffic: TrafficSlice, beside: Collection[str] = ()) -> Text:
@@ -50,22 +60,30 @@ def user(facts: HostFacts) -> Iterator[Command]:
         yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
 
 
-def install(wanted: Text, facts: Mapping[str, str]) -> Iterator[Command]:
+def install(wanted: Text, facts: Mapping[str, str], name: str = UNIT, subject: str = "traffic") -> Iterator[Command]:
     """Commands that write unit and settings; a service that runs begins anew with them, in the same command.
 
     So no kill of the run comes between: the next run would find the file as wanted, and not look at the service.
     """
-    again = f"{{ systemctl try-restart {UNIT} || {SHOWN}; }}"
+    again = f"{{ systemctl try-restart {name} || {shown(name)}; }}"
     more: list[Command] = []
     if facts.get(wanted.path) != wanted.wanted_fact:
         more = [write(wanted.path, wanted.content, wanted.mode, then=again)]
-    elif facts.get(unit().path) != unit().wanted_fact:
+    elif facts.get(unit(name).path) != unit(name).wanted_fact:
         more = [again]
-    yield from undo.put_watched("traffic", [unit()], facts, *more)
+    yield from undo.put_watched(subject, [unit(name)], facts, *more)
 
 
-def run(facts: HostFacts) -> Iterator[Command]:
+def run(facts: HostFacts, name: str = UNIT) -> Iterator[Command]:
     """The command after which the service runs now and after every boot."""
-    service = facts.unit(UNIT)
+    service = facts.unit(name)
     if not service.runs or not service.starts_at_boot:
-        yield f"systemctl enable --now {UNIT} || {SHOWN}"
+        yield f"systemctl enable --now {name} || {shown(name)}"
+
+
+def retired(is_left: bool) -> Iterator[Command]:
+    """The command after which no cloud is asked; a drain that a notice began ends by itself."""
+    if is_left:
+        path = f"{UNITS}/{NOTICES_UNIT}"
+        left = f"{ROOT}/notices {ROOT}/metrics/notices.prom {NOTICES} {path}"
+        yield f"systemctl disable --now {NOTICES_UNIT}; rm -rf {left} && systemctl daemon-reload"

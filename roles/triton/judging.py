@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+from deploy.io.local_paths import local_path
 from deploy.rollout import replay
 from deploy.slices.host import ServerSlice
 
@@ -34,4 +34,4 @@ def replay_of(server: ServerSlice) -> dict[str, Any]:
 
 
 def _text(path: str) -> str:
-    return Path(path).expanduser().read_text("utf-8")
+    return local_path(path).read_text("utf-8")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,7 @@ LOCK = REPOSITORY / "locks/requirements.lock"
 REPAIRS = "".join(f"{w.name}=={w.version} --hash=sha256:{w.digest}\n" for w in repairs.wheels(repairs.REPAIRS))
 PYTHONS = {"12": "3.11", "13": "3.13"}
 """Of each Debian."""
-CARRIED = ("config.py", "deploy.py", "deploy", "files", "inventories", "locks", "roles", "templates")
+CARRIED = ("config.py", "deploy.py", "doctor.py", "deploy", "files", "inventories", "locks", "roles", "templates")
 STATE = "/var/lib/enginehouse-first-boot/state.json"
 INVENTORY = '''"""Rehearsal machines that deploy themselves, with the addresses and pins of this rehearsal."""
 
@@ -63,7 +64,6 @@ def _data(address: str, debian: str) -> dict[str, object]:
         accepts=AcceptedHoles(ids=_HOLE_IDS, reason="only the outer machine reaches its bridge"),
     )
     return {{
-        "ssh_hostname": address,
         "ssh_config_file": "inventories/ssh_config_rehearsal",
         "_sudo": True,
         "machine": Machine(os=f"debian-{{debian}}", gpu="h100-80"),
@@ -182,7 +182,7 @@ class Cloud:
     def typed(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`enginehouse WORDS`, typed in the operator's checkout."""
         command = [sys.executable, "-m", "deploy", *words]
-        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.checkout), "HOME": str(self.places.root)}
+        environment = os.environ | {"PYTHONPATH": str(self.checkout)}
         ended = subprocess.run(command, cwd=self.checkout, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode == 0 or not check, ended.stdout + ended.stderr
         return ended

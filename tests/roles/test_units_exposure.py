@@ -60,6 +60,7 @@ UNITS = {
     ),
     "enginehouse-mutual.service": Held(7.8, "as the balancer"),
     "enginehouse-node-exporter.service": Held(4.7, "`prometheus`"),
+    "enginehouse-notices.service": Held(2.1, "root without capabilities: it stops servers"),
     "enginehouse-prometheus.service": Held(3.7, "`prometheus`"),
     "enginehouse-pull@.service": Held(9.0, "root without capabilities: Docker's socket"),
     "enginehouse-share@.service": Held(9.0, "`enginehouse-share`; root checks and publishes"),

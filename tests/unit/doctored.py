@@ -95,6 +95,7 @@ HEALTHY: Mapping[str, str] = {
     "lock": "",
     "first-boot": "",
     "holds": "",
+    "notices": "",
     "undo": "",
     "listening": "0100007F:1F40 0A\n0100007F:1F41 0A\n00000000:0016 0A",
     "certificates": "",

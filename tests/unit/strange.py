@@ -2,9 +2,10 @@
 
 `choose` picks an item of a sequence: hypothesis draws in tests, a seeded random generator in
 
-    python -m tests.unit.strange --seed 1 --count 1000000
+    python -m tests.unit.strange --seed 1 --count 1000000 --jobs 16
 
-which prints a line for each fault and one with the totals. A place is any value inside the data of a host, or its name.
+which prints a line for each fault and one with the totals: the same inventories whatever the number of processes. A
+place is any value inside the data of a host, or its name.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ import random
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, partial
+from multiprocessing import get_context
 from typing import Any
 
+from pyinfra.api import connectors
+from pyinfra.api import inventory as pyinfra_inventory
 from pyinfra.api.inventory import Inventory
 
 from deploy.cli.knobs import knobs
@@ -32,6 +38,8 @@ from tests.unit.plain_judge import absurdities
 from tests.unit.strange_values import KEYS, SECRET, VALUES, Text, endless, strange_value
 from tests.unit.test_hostile_words import inventories
 
+PART = 500
+"""Inventories of one task of a process."""
 Choose = Callable[[Sequence[Any]], Any]
 FACTORS = (-1, 0, 0.001, 0.01, 1 / 1024, 0.5, 2, 10, 100, 1000, 1024, 2**20, 10**6, 10**9)
 """Slips of a unit."""
@@ -158,23 +166,45 @@ def _unhelpful(problem: Refusal) -> str:
     return f"the message is {len(text):,} characters long: {text[:300]}" if len(text) > 6000 else ""
 
 
-def main() -> None:
-    """Try COUNT inventories of a seed, and print each fault once."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=10_000)
-    words = parser.parse_args()
+def tried(seed: int, numbers: range) -> tuple[Counter[str], list[tuple[str, str, str]]]:
+    """The verdicts on the inventories of these numbers, and (kind, inventory, text) of each fault."""
+    _ask_for_connectors_once()
     seen: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
-    for number in range(words.count):
-        seed = f"{words.seed}/{number}"
-        verdict, fault = fault_of(strange(random.Random(seed).choice))
+    faults: list[tuple[str, str, str]] = []
+    for number in numbers:
+        verdict, fault = fault_of(strange(random.Random(f"{seed}/{number}").choice))
         seen[verdict] += 1
         if fault:
             kind = fault.strip().splitlines()[-1][:120] if verdict == "traceback" else fault[:60]
-            faults[kind] += 1
-            if faults[kind] <= 2:
-                print(f"{seed}: {verdict}: {fault}", flush=True)
+            faults.append((kind, f"{seed}/{number}", f"{verdict}: {fault}"))
+    return seen, faults
+
+
+def _ask_for_connectors_once() -> None:
+    """pyinfra reads the metadata of every installed package for each inventory, half of what one takes here."""
+    for module in (connectors, pyinfra_inventory):
+        for name in ("get_all_connectors", "get_execution_connectors"):
+            asker = getattr(connectors, name)
+            setattr(module, name, asker if hasattr(asker, "cache_info") else cache(asker))
+
+
+def main() -> None:
+    """Try COUNT inventories of a seed in JOBS processes, and print the first two of each fault."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=1)
+    words = parser.parse_args()
+    parts = [range(start, min(start + PART, words.count)) for start in range(0, words.count, PART)]
+    seen: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    with ProcessPoolExecutor(words.jobs, get_context("spawn")) as pool:
+        for of_part, strange_ones in pool.map(partial(tried, words.seed), parts):
+            seen += of_part
+            for kind, inventory, text in strange_ones:
+                faults[kind] += 1
+                if faults[kind] <= 2:
+                    print(f"{inventory}: {text}", flush=True)
     print(json.dumps({"seed": words.seed, "count": words.count, **seen, "faults": faults.total()}))
 
 

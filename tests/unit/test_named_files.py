@@ -10,6 +10,7 @@ import pytest
 
 from deploy.inventory.fleet import Fleet
 from deploy.io.inventory import load_plan
+from deploy.io.local_paths import local_path
 from deploy.io.named_files import missing_files
 from deploy.spec import (
     AptMirror,
@@ -126,3 +127,14 @@ def test_the_shipped_engine_inventory_says_which_files_it_wants() -> None:
         "no directory calibration/cnn_dailymail",
         "no file replay/prompts.jsonl",
     ]
+
+
+def test_the_home_of_a_user_that_nobody_knows_is_a_path_like_any_other() -> None:
+    """At deployment, too: the file is missing, and nothing ends in a traceback of Python's."""
+    assert local_path("~no-such-user-here/key") == Path("~no-such-user-here/key")
+    roles = [
+        file
+        for file in Path("roles").rglob("*.py")
+        if "Path(" in (text := file.read_text()) and ").expanduser()" in text
+    ]
+    assert roles == []

@@ -10,6 +10,7 @@ from deploy.catalog import CHECKPOINTS
 from deploy.models import memory
 from deploy.models.config_json import checkpoint_of
 from deploy.spec import Checkpoint
+from tests.unit.given import ONE_B
 from tests.unit.published import ENTRIES
 from tests.unit.test_memory_latent import DEEPSEEK_V3
 
@@ -17,6 +18,7 @@ GIB = 2**30
 LLAMA_8B = CHECKPOINTS["llama-3.1-8b-instruct"].shape
 LLAMA_70B = CHECKPOINTS["llama-3.3-70b-instruct"].shape
 LLAMA_405B = replace(LLAMA_70B, layers=126, hidden=16_384, heads=128)
+MISTRAL_7B = replace(LLAMA_8B, architecture="MistralForCausalLM", vocabulary=32_000)
 GPT_2_XL = Checkpoint(
     architecture="GPT2LMHeadModel",
     parameters=1_557_611_200,
@@ -51,6 +53,12 @@ def shape(name: str) -> Checkpoint:
         # "The weight of remembering", news.future-shock.ai, March 2026: 300 KiB a token of GPT-2 (XL), 128 of Llama 3
         (GPT_2_XL, 1, 300 * 1024),
         (LLAMA_8B, 1, 128 * 1024),
+        # Sebastian Raschka's gallery of architectures (March 2026), as summaries quote it
+        (ONE_B, 1, 32 * 1024),
+        (DEEPSEEK_V3, 1, 68.6 * 1024),
+        # a calculator of cache memory on dev.to (jagmarques): 4 GB at 32K tokens of both
+        (CHECKPOINTS["mixtral-8x7b-instruct"].shape, 32 * 1024, 4 * GIB),
+        (MISTRAL_7B, 32 * 1024, 4 * GIB),
     ],
 )
 def test_a_cache_is_as_large_as_published(counted: Checkpoint, tokens: int, published_bytes: float) -> None:
@@ -62,6 +70,11 @@ def test_weights_are_as_large_as_published() -> None:
     """65.52 GB of Qwen3-32B in 16 bit: Intel's queue of low-bit models, April 2026."""
     mib = memory.llm_weights_mib(shape("qwen3-32b"))
     assert mib * memory.MIB == pytest.approx(65.52e9, rel=0.001)
+
+
+def test_a_cache_of_8_bits_is_as_large_as_published() -> None:
+    """128 KB a token of Qwen3 (32B) in 8 bits: a report of the RTX PRO 6000 on ai-navigate-news, 2026."""
+    assert memory.kv_bytes_per_token(shape("qwen3-32b"), "fp8") == 128 * 1024
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ GPT = 'servers["main"].models["gpt-oss-20b"]'
 MACHINES = {
     "an unknown OS is offered the nearest": Wrong(machine(os="ubuntu24.04"), "unknown-os", "machine.os"),
     "a newer system is offered as no older one": Wrong(machine(os="ubuntu-26.04"), "unknown-os", "machine.os"),
+    "an unknown cloud is offered the nearest": Wrong(machine(notices="gpc"), "unknown-choice", "machine.notices"),
     "an unknown GPU is offered the nearest": Wrong(machine(gpu="H100"), "unknown-gpu", "machine.gpu"),
     "a MIG slice is not a card": Wrong(machine(gpu="h100-80-mig-1g.10gb"), "mig", "machine.gpu"),
     "an ARM machine has no image here": Wrong(machine(gpu="gh200-96"), "platform", "machine.gpu"),

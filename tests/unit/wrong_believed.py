@@ -10,6 +10,7 @@ from dataclasses import replace
 from deploy.catalog import CHECKPOINTS
 from deploy.spec import (
     AptMirror,
+    DataDisk,
     Docker,
     Draft,
     EngineStore,
@@ -21,7 +22,7 @@ from deploy.spec import (
     Secret,
     Weights,
 )
-from tests.unit.given import GPT_OSS, LLAMA, main, pinned
+from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, main, pinned
 from tests.unit.wrong import Wrong, own, own_llm
 
 OTHER = Weights.hub("example/other", "b" * 40)
@@ -153,4 +154,23 @@ JUDGING = {
     ),
 }
 
-ALL = JUDGING | PROTECTION | SECRETS | CACHES | REPOSITORIES
+STRAY = {
+    "a group of receivers is no client": Wrong(
+        {"firewall": Firewall(allow=("224.0.0.0/8",))}, "network-of-nobody", "firewall.allow"
+    ),
+    "the host itself is no client of its firewall": Wrong(
+        {"firewall": Firewall(allow=("127.0.0.0/8",))}, "network-of-nobody", "firewall.allow"
+    ),
+    "a device that forgets is no disk": Wrong(
+        {"machine": replace(MACHINE, data_disk=DataDisk(device="/dev/loop0"))},
+        "data-disk-device",
+        "machine.data_disk.device",
+    ),
+    "a prefix is a text": Wrong(
+        main(replace(EMBEDDER, prefixes={"search_query": None})),
+        "wrong-type",
+        'servers["main"].models["nomic"].prefixes["search_query"]',
+    ),
+}
+
+ALL = STRAY | JUDGING | PROTECTION | SECRETS | CACHES | REPOSITORIES

@@ -79,6 +79,11 @@ def hold_file(server: str) -> Path:
     return places.ROOT / "traffic" / f"{server}.json"
 
 
+def cut_file() -> Path:
+    """There from the moment at which servers stop for a cloud that takes the host back, until the next boot."""
+    return places.RUNTIME / "notices" / "cut"
+
+
 def stops_of(server: str) -> tuple[str, float]:
     """The invocation that has begun to stop, and when it began."""
     try:

@@ -11,7 +11,7 @@ from http.client import HTTPException
 from typing import Any
 
 from host.systemd import say
-from host.traffic.state import settings, stops_file
+from host.traffic.state import cut_file, settings, stops_file
 
 SCRAPE_SECONDS = 0.25
 GONE = {"DRAIN", "MAINT", "DOWN"}
@@ -34,7 +34,9 @@ def drained(server: str) -> int:
     except (OSError, ValueError, KeyError) as problem:
         print(f"<4>{server} stops without a drain: {problem!r}", flush=True)
         return 0
-    if wanted["balancers"] and seen_as:
+    if cut_file().exists():
+        print(f"<4>{server} stops without a drain: its cloud takes the host back", flush=True)
+    elif wanted["balancers"] and seen_as:
         waits = [Wait(balancer, seen_as, wanted) for balancer in wanted["balancers"]]
         with ThreadPoolExecutor(len(waits)) as threads:
             for sentence in threads.map(Wait.ended, waits):

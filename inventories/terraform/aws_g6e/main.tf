@@ -53,7 +53,7 @@ variable "instance_profile" {
 }
 
 variable "spot" {
-  description = "Spot instances: the provider may take them back."
+  description = "Spot instances: the provider may take them back, so declare notices=\"aws\"."
   type        = bool
   default     = false
 }

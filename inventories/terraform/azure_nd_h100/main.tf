@@ -56,7 +56,7 @@ variable "image_version" {
 }
 
 variable "spot" {
-  description = "Spot VMs: the provider may take them back."
+  description = "Spot VMs: the provider may take them back, so declare notices=\"azure\"."
   type        = bool
   default     = false
 }

@@ -52,7 +52,7 @@ variable "service_account" {
 }
 
 variable "spot" {
-  description = "Spot VMs: the provider may take them back."
+  description = "Spot VMs: the provider may take them back, so declare notices=\"gcp\"."
   type        = bool
   default     = false
 }

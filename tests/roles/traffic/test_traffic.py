@@ -13,8 +13,9 @@ from deploy.slices.traffic import SeenBySlice, TrafficServerSlice, TrafficSlice
 from roles import foundation, nvidia_driver, traffic
 from roles._pyinfra.steps import CachedFact, any_changed, step
 from roles._shipping.texts import HERE
+from roles.traffic.defaults import NOTICES_UNIT
 from roles.traffic.facts import Service
-from roles.traffic.operations import settings, unit
+from roles.traffic.operations import notices, settings, unit
 from roles.triton.operations import texts
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
@@ -151,3 +152,26 @@ def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_w
 
     run(wave, answers={"list-units": ["triton@main.service loaded active"]}, detect_changes=False)
     assert len(answers) > 10
+
+
+def test_a_host_asks_for_notices_where_its_machine_names_the_cloud() -> None:
+    """A second run changes nothing; another cloud's name starts the program anew."""
+    spot = replace(MINE, machine=replace(MINE.machine, notices="aws"))
+    first = play(mine=spot)
+    assert [name.removeprefix("Traffic | ") for name in first.changed][-2:] == [
+        "Place the program that asks aws for notices",
+        "Ask for notices",
+    ]
+    assert any("systemctl enable --now enginehouse-notices.service" in command for command in first.commands)
+    more = "\n".join(f"{text.wanted_fact} {text.path}" for text in (unit(NOTICES_UNIT), notices("aws")))
+    asks = [line.replace("enginehouse-traffic", "enginehouse-notices") for line in RUNS[:5]]
+    assert play(f"{PLACED}\n{more}", [*RUNS[:5], *asks, RUNS[-1]], spot).changed == ()
+    moved = replace(MINE, machine=replace(MINE.machine, notices="gcp"))
+    (command,) = play(f"{PLACED}\n{more}", [*RUNS[:5], *asks, RUNS[-1]], moved).commands
+    assert '"cloud": "gcp"' in command and "systemctl try-restart enginehouse-notices.service" in command
+
+
+def test_a_host_without_a_cloud_loses_the_program() -> None:
+    answers = {"%n %a %U": PLACED, "systemctl show --property=Id": RUNS, "enginehouse-notices.service ] ||": ["there"]}
+    (command,) = run(lambda: traffic.apply(MINE), answers=answers).commands
+    assert command.startswith("systemctl disable --now enginehouse-notices.service; rm -rf ")

@@ -1,0 +1,43 @@
+"""Findings about notices of interruption, from the metrics that files/host/notices writes where a cloud is declared."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+from deploy.doctor.catalogue import finding_of
+from deploy.doctor.finding import Finding
+from deploy.doctor.readings import Readings, number
+
+SILENT_SECONDS = 300
+"""The cloud is asked every five seconds at most, and the metrics are written once a minute."""
+_LINE = re.compile(r'enginehouse_(notices?_[a-z_]+)(?:\{kind="([A-Za-z ]{1,40})"\})? (\d{1,12})')
+
+
+def notice_findings(readings: Readings) -> Iterator[Finding]:
+    """A host that its cloud takes back, a notice that drains nobody, and a cloud that has not answered."""
+    values = dict[str, int]()
+    standing = list[str]()
+    for line in readings.lines("notices"):
+        if match := _LINE.fullmatch(line.strip()):
+            values[match[1]] = int(match[3])
+            if match[1] == "notice_standing":
+                standing.append(match[2] or "")
+    if not values:
+        return
+    if values.get("notice_active"):
+        kinds, ends = ", ".join(standing) or "a notice", moment(values.get("notice_ends_timestamp_seconds", 0))
+        cut = values.get("notice_cut_requests_total", 0)
+        yield finding_of("notice-drains", f"{kinds}: the cloud takes the host at {ends}; requests cut: {cut}")
+    elif standing:
+        yield finding_of("notice-seen", ", ".join(standing))
+    answered, now = values.get("notice_answered_timestamp_seconds", 0), number(readings.text("clock"))
+    if now and now - answered > SILENT_SECONDS:
+        evidence = f"its last answer was at {moment(answered)}" if answered else "it has never answered"
+        yield finding_of("notices-unread", evidence)
+
+
+def moment(seconds: int) -> str:
+    """A time since the epoch, for a person."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
