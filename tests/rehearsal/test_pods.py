@@ -153,4 +153,17 @@ def test_a_drain_takes_the_pod_out_and_ends(story: Story) -> None:
     assert story.asks("/v2/models/minilm/infer", {"inputs": [TEXT]})["outputs"]
 
 
+def test_a_model_that_hangs_fails_the_liveness_probe_and_the_restart_cures_it(story: Story) -> None:
+    """The drain of the container that ends is forgotten, and its proof: the page waits for the new one."""
+    story.machine.run("kill -STOP $(pgrep -f '[t]riton_python_backend_stub.*minilm')")
+    # The first look may still see answers that came before: slow, and no miss.
+    assert not (story.server.probe("triton", "livenessProbe") and story.server.probe("triton", "livenessProbe"))
+    story.machine.run("docker rm -f triton-triton")
+    story.server.start("triton")
+    assert not story.server.probe("triton", "readinessProbe")
+    assert story.server.probe("triton", "startupProbe")
+    assert story.server.probe("triton", "readinessProbe")
+    story.server.gone()
+
+
 TEXT = {"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["some text"]}
