@@ -1,0 +1,156 @@
+"""A Pod of `enginehouse export kubernetes` on a machine's Docker: its own containers, arguments, probes and hooks.
+
+One machine and one story in the order pytest runs it: the host deploys, its server stops, and a Pod of the same plan
+takes its place. The wheel that repairs the image lies in the claim already: the machine reaches no package index.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal import machines, requirements
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places
+from roles._shipping.repairs import REPAIRS, unpacked
+from roles._shipping.tar import tarred
+from tests.rehearsal.kubelet import HOME, Pod
+from tests.rehearsal.operator import Operator
+from tests.unit.exported import objects
+
+# Minutes on a machine: `make faults` runs it.
+pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-1")]
+
+NUMBER = int(os.environ.get("ENGINEHOUSE_PODS_NUMBER", "1"))
+"""Another one for whoever works on these tests while all of them run."""
+PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
+INVENTORY = "tests/rehearsal/inventories/pods.py"
+UNIT = "triton@main.service"
+CURRENT = "/var/lib/enginehouse/servers/main/current"
+LIKE_HOST = (
+    '{{.Config.Image}} {{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}} {{join .Config.Env " "}}'
+)
+
+
+@dataclass
+class Story:
+    """The machine, the manifests of its plan, and the Pods of the fetch and of the server."""
+
+    machine: Machine
+    written: dict[str, str]
+    fetch: Pod
+    server: Pod
+
+    def says(self, command: str) -> str:
+        """Output of a command on the machine."""
+        return self.machine.run(command, check=False).stdout.strip()
+
+    def asks(self, path: str, body: dict[str, Any]) -> Any:
+        """The answer of the Pod's Triton."""
+        curl = f"curl -sS -m 60 -d '{json.dumps(body)}' http://{self.server.address}:8000{path}"
+        return json.loads(self.machine.run(curl).stdout)
+
+
+def pods(machine: Machine, written: dict[str, str]) -> tuple[Pod, Pod]:
+    """The Pods of the Job and of the Deployment, with the token that an operator would have put into the Secret."""
+    texts = {
+        (item["metadata"]["name"], key): text
+        for item in objects(written, "ConfigMap")
+        for key, text in item["data"].items()
+    }
+    texts["enginehouse-hub", "token"] = (PLACES.root / "secrets/hub_token").read_text().strip()
+    (job,), (deployment,) = objects(written, "Job"), objects(written, "Deployment")
+    specs = [item["spec"]["template"]["spec"] for item in (job, deployment)]
+    return Pod(machine, "fetch", specs[0], texts, network="bridge"), Pod(machine, "triton", specs[1], texts)
+
+
+@pytest.fixture(scope="module")
+def story() -> Iterator[Story]:
+    """A machine after its deploy, its server stopped; nothing of it before, and nothing after."""
+    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
+        pytest.skip(requirements.explain(lacking))
+    home = PLACES.root / "home"
+    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
+    machines.down(PLACES)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    operator.log.unlink(missing_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(NUMBER))
+        try:
+            (machine,) = machines.up(["d12p"], "12", places=PLACES)
+            assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+            first = operator.pyinfra(inventory=INVENTORY)
+            assert first.code == 0, first.output[-4000:]
+            host = machine.run("docker inspect -f '" + LIKE_HOST + "' triton-main").stdout
+            machine.put("/root/host-container", host)
+            machine.run(f"systemctl stop {UNIT}")
+            folder = PLACES.root / "manifests"
+            exported = operator.python("-m", "deploy", "export", "kubernetes", INVENTORY, "-o", str(folder))
+            assert exported.returncode == 0, exported.stderr
+            written = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.yaml")}
+            yield Story(machine, written, *pods(machine, written))
+        finally:
+            machines.down(PLACES)
+            operator.python("-m", "rehearsal.services", "down")
+
+
+def test_the_job_fetches_what_the_host_fetched(story: Story) -> None:
+    """Before it, the server's Pod does not start, and names the Job; after it, the files are those of the host."""
+    story.server.make()
+    refusal = story.server.refuses("prepare")
+    assert "not fetched yet; the Job fetch-d12p-" in refusal
+    claim = f"{HOME}/claims/weights-d12p"
+    for wheel in (wheel for repair in REPAIRS.values() for wheel in repair):
+        place = f"{claim}/.wheels/{wheel.name}-{wheel.version}-{wheel.digest[:16]}"
+        packed = base64.encodebytes(tarred(unpacked(wheel))).decode()
+        story.machine.run(f"mkdir -p {place} && base64 -d | tar -xz -C {place} --strip-components=1", input=packed)
+    story.fetch.make()
+    story.fetch.start("fetch")
+    assert story.says(f"diff -r --exclude=.wheels {claim} /var/lib/enginehouse/weights && echo same") == "same"
+    story.fetch.start("fetch")  # a Job that is tried again changes nothing
+    story.fetch.gone()
+
+
+def test_the_pod_has_the_release_of_the_host(story: Story) -> None:
+    """Every byte of it, wheels included, below the same path."""
+    story.server.start("prepare")
+    release = Path(story.says(f"readlink -f {CURRENT}"))
+    ours = f"{story.server.home}/releases/{release.name}"
+    assert story.says(f"diff -r {ours} {release} && echo same") == "same"
+
+
+def test_the_page_says_drain_until_the_startup_probe_has_asked_every_model(story: Story) -> None:
+    """The proof of the host, run by the Pod's own probe."""
+    story.server.start("page")
+    story.server.start("triton")
+    assert not story.server.probe("triton", "readinessProbe")
+    assert story.server.probe("triton", "startupProbe"), story.says("docker logs --tail 40 triton-triton 2>&1")
+    assert story.server.probe("triton", "readinessProbe")
+    assert story.server.probe("triton", "livenessProbe")
+    vector = story.asks("/v2/models/minilm/infer", {"inputs": [TEXT]})
+    assert len(vector["outputs"][0]["data"]) == 384
+
+
+def test_the_container_is_confined_as_the_hosts(story: Story) -> None:
+    """Image, user, rights and environment as Docker has them of the container that the unit had started."""
+    pod = story.says("docker inspect -f '" + LIKE_HOST + "' triton-triton")
+    assert sorted(pod.split()) == sorted(story.says("cat /root/host-container").split())
+
+
+def test_a_drain_takes_the_pod_out_and_ends(story: Story) -> None:
+    """The page says so at once, requests are answered still, and the hook ends when nothing is under way."""
+    assert story.server.probe("triton", "preStop")
+    assert not story.server.probe("triton", "readinessProbe")
+    assert story.asks("/v2/models/minilm/infer", {"inputs": [TEXT]})["outputs"]
+
+
+TEXT = {"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["some text"]}
