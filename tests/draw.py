@@ -51,8 +51,8 @@ class Dealt:
 # Minutes of a slow day beside three other lanes on 2 cores. Lanes are the modules' xdist groups.
 MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_bare.py": Whole("number-7", 0, 4),
-    "tests/faults/test_before.py": Whole("number-7", 3, 5),
-    "tests/faults/test_bundle.py": Whole("number-7", 3, 9),
+    "tests/faults/test_before.py": Whole("number-7", 0, 5),
+    "tests/faults/test_bundle.py": Whole("number-7", 0, 7),
     "tests/faults/test_disks.py": Whole("number-7", 1, 4),
     "tests/faults/test_doctor.py": Whole("number-7", 3, 2),
     "tests/faults/test_gateway.py": Whole("number-7", 3, 7),
@@ -77,7 +77,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/rehearsal/test_pods.py": Whole("number-1", 1, 5),
     "tests/rehearsal/test_surface.py": Whole("number-2", 3, 9),
     "tests/roles/traffic/test_notices_pool.py": Whole("number-16", 0, 2),
-    "tests/secrets/test_canaries.py": Whole("number-5", 0, 6),
+    "tests/secrets/test_canaries.py": Whole("number-5", 3, 6),
     "tests/secrets/test_naive.py": Whole("number-5", 0, 3),
 }
 

@@ -77,9 +77,9 @@ def test_no_share_takes_longer_than_ci_has_for_it(share: int) -> None:
 
 def test_a_run_says_what_it_drew_and_how_to_draw_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert draw.words("abc1234" + "0" * 33).splitlines() == [
-        "faults drawn from commit abc1234: share 1 of 4, test_bare, test_ends, test_traffic, "
+        "faults drawn from commit abc1234: share 1 of 4, test_bare, test_before, test_bundle, test_ends, test_traffic, "
         "4 of 15 of test_kills_control_fetches, "
-        "4 of 15 of test_kills_host_fetches, 3 of 10 of test_cuts, test_notices_pool, test_canaries, test_naive",
+        "4 of 15 of test_kills_host_fetches, 3 of 10 of test_cuts, test_notices_pool, test_naive",
         "again: ENGINEHOUSE_FAULTS_DRAW=abc1234 make test-faults-share; all: make faults",
     ]
     monkeypatch.setenv(draw.VARIABLE, "abc1234")
