@@ -38,7 +38,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("cores", "told", "threads"), [(3, None, 3), (208, None, 8), (208, " 5", 5), (208, "", 8)])
+@pytest.mark.parametrize(("cores", "declared", "threads"), [(3, None, 3), (208, None, 8), (208, " 5", 5), (208, "", 8)])
 def test_texts_are_shared_among_cores_in_a_container_that_says_otherwise(
     directory: Path, cores: int, declared: str | None, threads: int
 ) -> None:

@@ -67,6 +67,7 @@ OPTION = "-oProxyCommand=touch"
 
 DATA = {
     # Files of the control machine, opened there by their name; what is in them travels.
+    ".Host.bundle",
     ".Balancer.certificate",
     ".Balancer.clients",
     ".EngineTrust.key",
@@ -236,7 +237,8 @@ def read(hosts: dict[str, dict[str, Any]]) -> Fleet:
 def accepted(payload: str) -> set[str]:
     """The fields whose payload no check refuses, as `.Class.field`."""
     places = [place for place, hosts in hostile(payload) if not judge(read(hosts), AROUND)]
-    return {"." + ".".join(re.findall(r"\.(\w+)", place)[-2:]) if "." in place else place for place in places}
+    of_hosts = (re.sub(r"^[^.]*: (\w+)[^.]*$", r".Host.\1", place) for place in places)
+    return {"." + ".".join(re.findall(r"\.(\w+)", place)[-2:]) for place in of_hosts}
 
 
 def test_these_inventories_are_good_and_have_every_class_of_the_spec() -> None:
