@@ -218,6 +218,6 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
             f"a disk mounted at {disk.mount!r} would not hold weights, releases and images",
             where="machine.data_disk.mount",
             seen=repr(disk.mount),
-            wanted=ROOT,
-            attempt="leave mount out",
+            wanted=f"a blank disk, formatted and mounted at {ROOT}; none that is mounted already",
+            attempt=f"leave mount out; or leave data_disk out, and on the host: mount --bind DIRECTORY {ROOT}",
         )
