@@ -131,7 +131,7 @@ async def _by_field(body: bytes) -> None:
 
 
 def by_field(body: bytes) -> None:
-    """As the gateway does, without a turn of its loop."""
+    """Reads a request field by field as the gateway does, without a turn of its loop."""
     try:
         _by_field(body).send(None)
     except StopIteration:

@@ -33,7 +33,7 @@ class Part:
     sha256: str
     size: int
     source: str
-    """Where it came from, as a person reads it."""
+    """The origin, as a person reads it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,11 +62,6 @@ class System:
         return "main contrib" if self.distribution == "debian" else "main restricted universe"
 
     @property
-    def archive_url(self) -> str:
-        """The public mirror of the distribution, as its own source lists name it; packages are signed."""
-        return {"debian": "http://deb.debian.org", "ubuntu": "http://archive.ubuntu.com"}[self.distribution]
-
-    @property
     def archive_keyring(self) -> str:
         """Keyring of the distribution's archive, where its package of keys puts it."""
         return f"/usr/share/keyrings/{self.distribution}-archive-keyring.gpg"

@@ -216,12 +216,41 @@ def checksums(release: str) -> dict[str, str]:
 
 
 def system_repository(os: str, url: str, key_file: str) -> Repository:
-    """The distribution's own archive at a mirror, or at the public one where `url` is empty."""
+    """The distribution's own archive at `url`, or where apt on this machine finds it if `url` is empty.
+
+    Raises: a Refusal if apt here names no archive of that distribution.
+    """
     system = SYSTEMS[os]
     lines = tuple(f"{folder} {suite} {system.components}" for folder, suite in system.archive)
     return Repository(
-        name="system", url=url or system.archive_url, lines=lines, key_file=key_file or system.archive_keyring
+        name="system",
+        url=url or _mirror_here(os, system.distribution),
+        lines=lines,
+        key_file=key_file or system.archive_keyring,
     )
+
+
+def _mirror_here(os: str, distribution: str) -> str:
+    """The URL above the distribution's folder, by apt's sources on this machine."""
+    for url in _archives_here():
+        base, _, folder = url.rstrip("/").rpartition("/")
+        if folder == distribution:
+            return base
+    raise Refusal(
+        f"nobody says where the archive of {os} is",
+        facts={"seen": f"no source of {distribution} in apt's configuration of this machine", "wanted": "a mirror"},
+        attempt='Mirrors(system=AptMirror(url="http://MIRROR", key_file="FILE")) on the hosts',
+        state="no bundle was begun",
+        kind="bundle-archive",
+    )
+
+
+def _archives_here() -> list[str]:
+    if not shutil.which("apt-get"):
+        return []
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return list(dict.fromkeys(done.stdout.splitlines()))
 
 
 def united(needs: Iterable[Need]) -> Mapping[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from deploy.__main__ import main
 from deploy.bundle.contents import Contents, Part
 from deploy.bundle.lacking import kernel_problem, lacking
+from deploy.io import bundle_apt
 from deploy.io.bundle_make import confirm_pinned
 from deploy.planning.bundled import PLACE
 from deploy.refusals.errors import Refusal
@@ -105,6 +106,22 @@ def test_an_image_that_is_not_pinned_is_not_bundled() -> None:
     with pytest.raises(Refusal) as caught:
         confirm_pinned(plan().slices)
     assert caught.value.kind == "bundle-unpinned-image"
+
+
+def test_the_archive_of_a_distribution_is_the_one_that_apt_here_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = ["http://m.example/debian-security/", "http://m.example/debian/", "http://other.example/debian/"]
+    monkeypatch.setattr(bundle_apt, "_archives_here", lambda: here)
+    assert bundle_apt.system_repository("debian-13", "", "").url == "http://m.example"
+    assert bundle_apt.system_repository("debian-13", "http://own.example", "").url == "http://own.example"
+
+
+def test_an_archive_that_apt_here_does_not_read_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle_apt, "_archives_here", lambda: ["http://m.example/debian/"])
+    with pytest.raises(Refusal) as caught:
+        bundle_apt.system_repository("ubuntu-24.04", "", "")
+    assert caught.value.kind == "bundle-archive"
+    assert "Mirrors(system=AptMirror(" in caught.value.attempt
+    assert bundle_apt.system_repository("ubuntu-24.04", "http://own.example", "").url == "http://own.example"
 
 
 def test_the_command_line_refuses_a_kernel_without_its_system() -> None:

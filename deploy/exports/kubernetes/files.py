@@ -11,7 +11,7 @@ from typing import Any
 from deploy.exports.kubernetes.names import Manifest, digest, manifest
 
 MOST_BYTES = 180_000
-"""Of contents in a ConfigMap: as JSON, quotes and line ends take up to a third more."""
+"""Most bytes of contents in a ConfigMap: as JSON, quotes and line ends take up to a third more."""
 
 
 def key_of(path: str) -> str:

@@ -25,7 +25,7 @@ STATE_GIB = 2
 NOTICE_SECONDS = 5
 """Before the signal, for Services to hear that the Pod ends."""
 STOP_MARGIN_SECONDS = 15
-"""As in the unit: TimeoutStopSec is the drain and this."""
+"""Seconds after the drain until the unit is killed, as in its TimeoutStopSec."""
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
 START_PERIOD_SECONDS, START_TRIES = 5, 36
 """Together TimeoutStartSec of the unit: 180 s."""

@@ -10,7 +10,7 @@ from deploy.exports.kubernetes.pods import PORTS
 from deploy.exports.served import ServedGateway, ServedHost, ServedServer
 
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
-"""Where a Prometheus is; an overlay names another namespace."""
+"""The namespace of Prometheus; an overlay names another one."""
 CLIENT = {"enginehouse/client": "yes"}
 """Pods of the namespace with this label may ask Triton past the gateway."""
 DNS = {
@@ -64,7 +64,7 @@ def gateway_service(gateway: ServedGateway, namespace: str) -> Manifest:
 
 
 def disruption_budgets(names: list[str], has_gateway: bool, namespace: str) -> list[Manifest]:
-    """Of the servers of one name, and of the gateways, one Pod at a time is evicted."""
+    """Budgets by which one Pod at a time is evicted, of the servers of one name and of the gateways."""
     selected = {
         object_name("triton", name): {"app.kubernetes.io/name": "triton", "enginehouse/server": name} for name in names
     }
