@@ -27,7 +27,7 @@ CLOCK = "systemd-timesyncd"
 
 
 def reach(mine: Slice | None) -> Slice | None:
-    """The same slice; a host without a network reaches its bundle from here on, until the run ends."""
+    """The slice, unchanged; a host without a network reaches its bundle from here on, until the run ends."""
     if mine and mine.bundle:
         bundle.opened_for(state.inventory.get_host(host.name), mine, wanted_words(mine, host.data.dict()))
     return mine

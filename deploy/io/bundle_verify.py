@@ -52,7 +52,7 @@ def opened(directory: Path, trust: EngineTrust | None) -> Contents:
 
 
 Mapped = Callable[[Callable[[str], str], Iterable[str]], Iterable[str]]
-"""As `map`: who calls the function for each item."""
+"""Signature of `map`: calls the function for each item."""
 
 
 def confirm_whole(directory: Path, contents: Contents, *, remember: bool = False, mapping: Mapped | None = None) -> int:

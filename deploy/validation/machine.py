@@ -45,7 +45,7 @@ NO_DISK = re.compile(r"/dev/(loop|ram|zram|sr|fd|nbd|tty|nvidia|null|zero|mem)[0
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 OTHER_RELEASE = re.compile(r"(debian|ubuntu)-(1[4-9]|[2-9][0-9])(\.(04|10))?")
-"""Another release of a known system by its right name: no slip of the pen, so that no near one is offered."""
+"""A release name of a known system that the catalog lacks: no slip of the pen, so no near one is offered."""
 
 
 def machine_problems(host: Host) -> Iterator[Refusal]:

@@ -149,7 +149,7 @@ class Layer:
         self.heads = (first, second) if first and second else None
         self.following = following
         self.kind = torch.float32 if index == shape.layers - 1 else self.out.dtype
-        """Of what follows: the states behind the last layer are float32."""
+        """Type of the next norm's states: float32 behind the last layer."""
 
     def __call__(self, states: States, batch: Packed) -> States:
         """The next states: float32 [tokens, hidden], and their norm, to the same."""

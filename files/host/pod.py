@@ -163,7 +163,7 @@ def watched(words: list[str]) -> int:
 
 
 def watched_llm(words: list[str]) -> int:
-    """The same for the LLM beside Triton."""
+    """0 unless the LLM beside Triton is silent."""
     (name,) = words
     server, memory = served(name), remembered(name, "watch-llm.json")
     counts = memory.setdefault(server["llm"]["name"], nothing())

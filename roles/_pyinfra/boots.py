@@ -16,7 +16,7 @@ from roles._pyinfra.steps import Command
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 AFTER: list[Callable[[Host], bool]] = []
-"""What a host had beside its connection and gets again after a boot."""
+"""Called after each boot of a host: forwards the ports that were open before it; False if one could not be."""
 
 
 def reboot(before: str, limit_seconds: int) -> Iterator[Command]:

@@ -45,7 +45,7 @@ REFUSED = {
     "server_tool_use": "no tools of its own",
     "web_search_20250305": "no tools of its own",
 }
-"""What the request of an exchange has that only Anthropic runs, and the words of the refusal."""
+"""Parts of an exchange's request that only Anthropic runs, and the words of the refusal."""
 NOT_REPLAYED = {
     "compaction": "Anthropic's server shortens the conversation",
     "fallback": "another model of Anthropic's answers on",

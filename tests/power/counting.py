@@ -16,7 +16,7 @@ from gateway.usage import Usage
 AT_ONCE = 100
 """Requests of a key."""
 COUNT_SECONDS = 1.0
-"""As the gateway does."""
+"""Interval of the gateway's writes."""
 
 
 def main(folder: str, name: str) -> None:

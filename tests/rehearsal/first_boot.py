@@ -33,7 +33,7 @@ INSTALL = "apt-get -q update && apt-get -q -y install --no-install-recommends cl
 LOCK = REPOSITORY / "locks/requirements.lock"
 REPAIRS = "".join(f"{w.name}=={w.version} --hash=sha256:{w.digest}\n" for w in repairs.wheels(repairs.REPAIRS))
 PYTHONS = {"12": "3.11", "13": "3.13"}
-"""Of each Debian."""
+"""By Debian release."""
 CARRIED = ("config.py", "deploy.py", "doctor.py", "deploy", "files", "inventories", "locks", "roles", "templates")
 STATE = "/var/lib/enginehouse-first-boot/state.json"
 INVENTORY = '''"""Rehearsal machines that deploy themselves, with the addresses and pins of this rehearsal."""

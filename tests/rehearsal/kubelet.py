@@ -131,7 +131,7 @@ class Pod:
                 yield item["path"], self.files[named["name"], item["key"]]
 
     def _unpack(self, path: str, texts: dict[str, str], group: int) -> None:
-        """As kubelet lays a volume of texts out: a dated directory, a link to it, and links to what is in that."""
+        """Lays a volume of texts out as kubelet does: a dated directory, a link to it, and links to its files."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             for name, text in texts.items():

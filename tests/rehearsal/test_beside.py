@@ -28,13 +28,13 @@ from tests.rehearsal.operator import Operator, Run
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-1")]
 
 NUMBER = int(os.environ.get("ENGINEHOUSE_BESIDE_NUMBER", "1"))
-"""Another one for whoever works on these tests while all of them run."""
+"""Rehearsal number; an environment variable names another one beside a run of all tests."""
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 INVENTORY = "tests/rehearsal/inventories/beside.py"
 UNITS = ("triton@main", "llm@main")
 STARTED = "systemctl show -P InvocationID {}.service"
 WORDS = 66
-"""Of the answers to rehearsal/replay/prompts.jsonl, 16 tokens each."""
+"""Words of the answers to rehearsal/replay/prompts.jsonl, 16 tokens each."""
 CLIENTS = r"""rm -f /root/enough /root/statuses-*; cat >/root/asking-clients <<'END'
 while [ ! -e /root/enough ]; do
   curl -s -o /dev/null -m 700 -w '%{http_code}\n' -H 'Authorization: Bearer KEY' -H 'Content-Type: application/json' \

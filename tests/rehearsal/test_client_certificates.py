@@ -101,7 +101,7 @@ class Story:
             line.close()
 
     def grpc_status(self, own: Path | None) -> str:
-        """The same of a gRPC client."""
+        """The gRPC status that a client gets, with its own certificate or without."""
         pair = [own.with_suffix(".key").read_bytes(), own.read_bytes()] if own else []
         credentials = grpc.ssl_channel_credentials((PLACES.root / "edge.pem").read_bytes(), *pair)
         options = [("grpc.ssl_target_name_override", "localhost")]

@@ -30,7 +30,7 @@ from tests.unit.exported import objects
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-1")]
 
 NUMBER = int(os.environ.get("ENGINEHOUSE_PODS_NUMBER", "1"))
-"""Another one for whoever works on these tests while all of them run."""
+"""Rehearsal number; an environment variable names another one beside a run of all tests."""
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 INVENTORY = "tests/rehearsal/inventories/pods.py"
 UNIT = "triton@main.service"

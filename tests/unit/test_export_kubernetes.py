@@ -151,7 +151,7 @@ def test_the_gateway_has_the_hosts_settings_and_start_line(inventory: str) -> No
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_no_object_is_larger_than_kubectl_applies(inventory: str) -> None:
-    """As JSON in an annotation, `<`, `>` and `&` as Go escapes them."""
+    """JSON for an annotation, with `<`, `>` and `&` as Go escapes them."""
     for item in objects(texts(inventory)):
         text = json.dumps(item, ensure_ascii=False)
         size = len(text.encode()) + 5 * sum(map(text.count, "<>&"))
@@ -206,7 +206,7 @@ def test_secrets_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_mig_instance_is_its_own_resource() -> None:
-    """Of the device plugin's mixed strategy."""
+    """Resource name by the device plugin's mixed strategy."""
     resources = [container(deployment, "triton")["resources"]["limits"] for _, _, deployment in servers("mig")]
     assert {name for item in resources for name in item} <= {"nvidia.com/mig-3g.40gb", "nvidia.com/mig-1g.10gb"} | {
         f"nvidia.com/mig-{profile}" for host in rendered("mig").hosts for profile in host.slice.mig

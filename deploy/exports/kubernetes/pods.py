@@ -20,8 +20,8 @@ from deploy.slices.container import ContainerSlice
 
 RELEASES, SERVERS, RUN, CACHE = f"{ROOT}/releases", f"{ROOT}/servers", "/run/enginehouse", "/var/cache/enginehouse"
 START = 'ulimit -c 0; ulimit -S -s 65536; rm -f {proof}; exec "$0" "$@"'
-"""Of the start line's --ulimit those that a process may set itself: no core, which would hold prompts; a large stack.
-The proof of an earlier start is gone before anything listens."""
+"""Start of a container: no core, which would hold prompts, and a large stack, both within what a process may
+set. The proof of an earlier start is gone before anything listens."""
 PORTS = ("http", "grpc", "metrics")
 PAGE_PERIOD_SECONDS = 5
 HEADROOM_MIB = 8192

@@ -19,7 +19,7 @@ _places = _Places.here()
 _machine = _json.loads((_places.machines / "e1/machine.json").read_text())
 _data = _search[1]
 _rollout = _Rollout(interrupt=True)
-"""One host: nobody waits for it here."""
+"""A host that nobody waits for here."""
 _server = _replace(_data["servers"][0], models=_data["servers"][0].models[1:])
 
 serving = [

@@ -217,7 +217,7 @@ COMPARED = {
 
 
 def judged_host(folder: Path) -> Slice:
-    """The same host, its LLM with a replay."""
+    """The host, its LLM with a replay."""
     (folder / "prompts.jsonl").write_text('{"prompt": "hello"}\n')
     limits = ReplaySlice(
         prompts=f"{folder}/prompts.jsonl", answers="", max_tokens=8, equal_percent=90, tasks="", minimum_percent=0
