@@ -12,10 +12,14 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from benchmarks import triton
 from rehearsal.real_gpu.served import kernels
+
+LOG_SECONDS = 30.0
+"""Seconds for the last line of a log: a model may be ready before its Python process has handed its lines to Triton."""
 
 
 def main() -> None:
@@ -28,9 +32,20 @@ def main() -> None:
             (repository / path).write_text(text, "utf-8")
         with triton.serving(repository, run, compiled, request["flags"]) as server:
             answer = {"grpc": server.grpc, "http": server.http, "pid": server.process.pid}
-            answer |= {"kernels": kernels(server.log.read_text()), "seconds": round(server.seconds_to_ready, 1)}
+            models = {path.partition("/")[0] for path in request["files"]}
+            answer |= {"kernels": logged(server.log, models), "seconds": round(server.seconds_to_ready, 1)}
             print(json.dumps(answer), flush=True)
             sys.stdin.read()
+
+
+def logged(log: Path, models: set[str], seconds: float = LOG_SECONDS) -> dict[str, list[str]]:
+    """Kernels of each model by the log, which is read until it names all of them, for so long at most."""
+    end = time.monotonic() + seconds
+    while not models <= (by_model := kernels(log.read_text("utf-8", "replace"))).keys():
+        if time.monotonic() > end:
+            break
+        time.sleep(0.05)
+    return by_model
 
 
 if __name__ == "__main__":

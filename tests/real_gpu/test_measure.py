@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rehearsal.real_gpu import layouts, slot, weights, workspaces
+from rehearsal.real_gpu import bare, layouts, slot, weights, workspaces
 from rehearsal.real_gpu.generating import Shape
 from rehearsal.real_gpu.measure import Setting, facts, take
 from rehearsal.real_gpu.report import step
@@ -135,3 +136,14 @@ def test_every_streamed_answer_is_whole_and_who_leaves_ends_its_own(setting: Set
     counted = slot.counted(deployed.grpc, model, 12, 4)
     assert counted["passed"] and counted["answers"] == 12 and counted["tokens"] > 12, counted
     assert slot.left(deployed.grpc, model, 2, lambda: deployed.metrics()[running])["passed"]
+
+
+def test_kernels_are_read_once_every_model_has_logged_them(tmp_path: Path) -> None:
+    """A model of Triton is ready before Triton has its lines: a log read at once named one model of two."""
+    log, line = tmp_path / "log", "{}: Embedder on cpu in fp32, up to 512 tokens, 9 MiB held; plain steps\n"
+    log.write_text(line.format("bge"))
+    writer = threading.Timer(0.2, lambda: log.write_text(line.format("bge") + line.format("nomic")))
+    writer.start()
+    assert bare.logged(log, {"bge", "nomic"}) == {"bge": ["plain steps"], "nomic": ["plain steps"]}
+    assert bare.logged(log, {"bge", "missing"}, seconds=0) == {"bge": ["plain steps"], "nomic": ["plain steps"]}
+    writer.join()
