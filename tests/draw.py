@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 VARIABLE = "ENGINEHOUSE_FAULTS_DRAW"
-SHARES, LANES, BUDGET_MINUTES = 4, 4, 25
+SHARES, LANES, BUDGET_MINUTES = 5, 4, 25
 DIGITS = 7  # of the hash: what is printed is enough to draw the same share again
 NO_COMMIT = "0" * DIGITS
 
@@ -59,22 +59,22 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_ends.py": Whole("number-7", 0, 6),
     "tests/faults/test_halves.py": Whole("number-7", 1, 8),
     "tests/faults/test_hands.py": Whole("number-7", 2, 2),
-    "tests/faults/test_line.py": Whole("number-7", 2, 4),
+    "tests/faults/test_line.py": Whole("number-7", 4, 4),
     "tests/faults/test_packages.py": Whole("number-7", 2, 4),
     "tests/faults/test_partial.py": Whole("number-7", 3, 4),
-    "tests/faults/test_registry.py": Whole("number-7", 3, 5),
+    "tests/faults/test_registry.py": Whole("number-7", 4, 5),
     "tests/faults/test_traffic.py": Whole("number-7", 0, 2),
     "tests/faults/test_virtual.py": Whole("number-7", 2, 5),
     "tests/kills/test_kills_control_fetches.py": Dealt("number-4", "fraction", 15, 4, 4),
     "tests/kills/test_kills_host_fetches.py": Dealt("number-1", "fraction", 15, 4, 4),
     "tests/power/test_cuts.py": Dealt("number-8", "cut", 10, 8, 4),
-    "tests/power/test_usage.py": Whole("number-8", 3, 8),
+    "tests/power/test_usage.py": Whole("number-8", 4, 8),
     "tests/rehearsal/test_beside.py": Whole("number-1", 3, 9),
     "tests/rehearsal/test_client_certificates.py": Whole("number-6", 1, 3),
     "tests/rehearsal/test_cloud_init.py": Whole("number-16", 2, 9),
     "tests/rehearsal/test_health.py": Whole("number-3", 1, 8),
     "tests/rehearsal/test_https.py": Whole("number-6", 2, 6),
-    "tests/rehearsal/test_pods.py": Whole("number-1", 1, 5),
+    "tests/rehearsal/test_pods.py": Whole("number-1", 4, 5),
     "tests/rehearsal/test_surface.py": Whole("number-2", 3, 9),
     "tests/roles/traffic/test_notices_pool.py": Whole("number-16", 0, 2),
     "tests/secrets/test_canaries.py": Whole("number-5", 3, 6),

@@ -77,9 +77,9 @@ def test_no_share_takes_longer_than_ci_has_for_it(share: int) -> None:
 
 def test_a_run_says_what_it_drew_and_how_to_draw_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert draw.words("abc1234" + "0" * 33).splitlines() == [
-        "faults drawn from commit abc1234: share 1 of 4, test_bare, test_before, test_bundle, test_ends, test_traffic, "
-        "4 of 15 of test_kills_control_fetches, "
-        "4 of 15 of test_kills_host_fetches, 3 of 10 of test_cuts, test_notices_pool, test_naive",
+        "faults drawn from commit abc1234: share 4 of 5, test_doctor, test_gateway, test_partial, "
+        "3 of 15 of test_kills_control_fetches, 3 of 15 of test_kills_host_fetches, 2 of 10 of test_cuts, "
+        "test_beside, test_surface, test_canaries",
         "again: ENGINEHOUSE_FAULTS_DRAW=abc1234 make test-faults-share; all: make faults",
     ]
     monkeypatch.setenv(draw.VARIABLE, "abc1234")
@@ -95,7 +95,7 @@ def test_a_name_that_is_no_commit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_outside_of_git_a_run_says_that_it_drew_from_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(draw, "ROOT", tmp_path)
     monkeypatch.setenv(draw.VARIABLE, "HEAD")
-    assert draw.words(draw.commit()).startswith("faults drawn from 0000000, as no commit is known here: share 1 of 4, ")
+    assert draw.words(draw.commit()).startswith("faults drawn from 0000000, as no commit is known here: share 1 of 5, ")
 
 
 def test_a_runs_report_gives_the_minutes_of_the_table(tmp_path: Path) -> None:
