@@ -17,6 +17,7 @@ from deploy.models.files import all_weights_of, disk_needed_mib
 from deploy.models.resolve import image_of, release_row
 from deploy.planning.bundled import with_bundles
 from deploy.planning.digest import digest
+from deploy.planning.groups import with_groups
 from deploy.planning.serving import served_by, server_slice
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.refuse import model_at, refuse, together
@@ -27,10 +28,11 @@ from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import balancer_slice, firewall_of, traffic_slice
 from deploy.topology.gateway import gateway_slice, sharing
+from deploy.topology.groups import pools_of_hosts
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
 from deploy.topology.sharing import with_sharing
-from deploy.topology.waves import Pool, pools_of, waves
+from deploy.topology.waves import Pool, waves
 from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.every import judge, notices
 from deploy.validation.replay import undeclared
@@ -119,11 +121,7 @@ class Plan:
 
 
 def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
-    """The plan of a fleet.
-
-    Refuses: everything `deploy.validation` finds, all of it in one report; then everything that only the finished
-    plan shows.
-    """
+    """The plan of a fleet. Refuses: all that `deploy.validation` finds, then all that only the finished plan shows."""
     refuse_all(judge(fleet, surroundings))
     fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
@@ -136,8 +134,9 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
-    """The slices of all GPU hosts; then what a host takes over from the fleet: engines, gateways, mutual TLS, peers."""
+    """The slices of all GPU hosts; then their parts of what hosts do together: groups, engines, gateways, peers."""
     alone = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    alone = with_groups(alone, fleet.hosts, surroundings)
     return with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
 
 
@@ -149,7 +148,7 @@ def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
 
 def with_order(plan: Plan, fleet: Fleet) -> Plan:
     """The plan with its digest, its pools, and its waves; a run for gateways alone (`fleet.only`) has no waves."""
-    pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)
+    pools = pools_of_hosts(fleet.hosts, fleet.rollout)
     build_hosts = (host.name for host in fleet.hosts if host.farm)
     return replace(
         plan,
@@ -275,12 +274,12 @@ def driver_slice(host: Host, floor: str) -> DriverSlice:
 
 
 def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
-    """Each set of files once, in order: two servers may serve the same model."""
+    """Each set of files once: two servers may serve the same model."""
     return tuple({(files.model, files.revision): files for files in weights}.values())
 
 
 def distinct_engines(engines: Iterable[EngineSlice]) -> tuple[EngineSlice, ...]:
-    """Each engine once, in order: two servers may serve the same model."""
+    """Each engine once."""
     return tuple({engine.path: engine for engine in engines}.values())
 
 
