@@ -123,7 +123,6 @@ class Calls:
 
     @staticmethod
     def identity() -> str:
-        """A new id of a call."""
         return f"call_{secrets.token_hex(12)}"
 
     def _call(self, text: str) -> tuple[str, str] | None:

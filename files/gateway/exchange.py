@@ -114,7 +114,6 @@ class Exchange:
 
     @property
     def is_json(self) -> bool:
-        """True if the body says that it is JSON."""
         return self.headers.get(b"content-type", b"").split(b";")[0].strip().lower() == b"application/json"
 
     async def body(self, most: int) -> bytes:
@@ -230,7 +229,7 @@ class Exchange:
         return ApiError(413, f"the body has more than {most} bytes, which is all that this path takes")
 
     async def left(self) -> None:
-        """Ends when the client has gone."""
+        """Returns once the client has disconnected."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -261,7 +260,6 @@ class Exchange:
         await self.whole_of(pieces, b"application/json")
 
     async def whole(self, content: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> None:
-        """Sends an answer of any type."""
         await self.whole_of([content], kind, status, headers)
 
     async def whole_of(self, pieces: Sequence[bytes], kind: bytes, status: int = 200, headers: Headers = ()) -> None:
@@ -289,11 +287,10 @@ class Exchange:
         await self._stream(content.encode(), more)
 
     async def done(self) -> None:
-        """Ends the stream as OpenAI does."""
         await self._stream(LAST_EVENT, more=False)
 
     async def fail(self, error: ApiError, body: object) -> None:
-        """The client hears of the error: as the answer, or as the last event of a stream, without its end mark."""
+        """Sends the error to the client: as the answer, or as the last event of a stream, without its end mark."""
         if not self.has_begun:
             await self.json(body, error.status, error.headers())
         elif not self._has_ended:
@@ -313,7 +310,7 @@ class Exchange:
         return 0.0 if self._is_sending else now - self._moved
 
     def stuck_seconds(self, now: float) -> float:
-        """Seconds that a piece has been on its way without the client taking it."""
+        """Seconds that the client has taken nothing of the piece under way; 0 without one."""
         return now - self._moved if self._is_sending else 0.0
 
     async def _stream(self, data: bytes, more: bool = True) -> None:

@@ -29,7 +29,6 @@ class Answer:
 
     @property
     def is_done(self) -> bool:
-        """True once the whole body was read."""
         return self._body.is_done
 
     @property
@@ -153,7 +152,6 @@ class Alarm:
 
     @property
     def left(self) -> float:
-        """Seconds until it rings."""
         return self._at - self._loop.time()
 
     def watch(self, connection: Connection) -> None:
@@ -163,7 +161,6 @@ class Alarm:
             connection.abort()
 
     def stop(self) -> None:
-        """It never rings any more."""
         self._timer.cancel()
 
     def _ring(self) -> None:

@@ -36,7 +36,6 @@ class Head:
 
     @property
     def stays_open(self) -> bool:
-        """True if the connection takes another request after this answer."""
         return b"close" not in self.headers.get(b"connection", b"").lower()
 
 
@@ -207,5 +206,5 @@ class Connection:
         return await self._reader.read(AT_ONCE)
 
     def abort(self) -> None:
-        """Closes the connection at once: the engine sees that nobody waits, and ends the request."""
+        """Closes the connection at once, so that the engine ends the request."""
         self._writer.transport.abort()

@@ -162,7 +162,6 @@ class ResponseWriter:
 
 
 def _subject(block: Block) -> str:
-    """The subject in the names of the events of a block's text."""
     return {Call: "function_call_arguments", Content: "output_text", Reasoning: "reasoning_text"}[block.kind]
 
 

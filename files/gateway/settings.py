@@ -149,12 +149,11 @@ class ModelSettings:
 
     @property
     def is_over_http(self) -> bool:
-        """True if no server of the model is a Triton."""
         return "" not in self.runtimes
 
     @property
     def has_ids(self) -> bool:
-        """True if every server tells the ids of the tokens that it made."""
+        """True if every server returns the ids of the tokens that it generated."""
         return all(RUNTIMES[runtime].has_ids for runtime in self.runtimes if runtime)
 
     @property

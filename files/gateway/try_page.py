@@ -218,7 +218,6 @@ def cosine(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def rerank_body(form: Form) -> Values:
-    """A ranking of the passages."""
     return {"query": form.get("query", ""), "documents": lines(form, "documents")}
 
 

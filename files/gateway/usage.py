@@ -127,7 +127,7 @@ class Log:
         self.flush()
 
     def flush(self) -> bool:
-        """True if nothing waits for the disk."""
+        """Writes the held lines; true if nothing waits for the disk any more."""
         with self._lock:
             with contextlib.suppress(OSError):
                 while self._held:
@@ -135,7 +135,7 @@ class Log:
             return not self._held
 
     def renew(self) -> None:
-        """The next line goes to a new log. Raises: OSError; the old log then goes on."""
+        """Starts a new log for the next line. Raises: OSError; the old log then stays in use."""
         with self._lock:
             if not self._held:
                 old, (self._handle, self.name) = self._handle, self._opened()
@@ -170,7 +170,6 @@ class Counters:
                 self._file.execute(table)
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
 
     def count(self, name: str) -> int:
@@ -288,7 +287,6 @@ class Counters:
 
 
 def _ended(line: bytes) -> tuple[Group, tuple[int, ...], int] | None:
-    """Group, counts and bucket of a line; None for what is no line."""
     try:
         day, key, tenant, model, currency, error, prompt, cached, completion, cost, bucket = json.loads(line)
         numbers = tuple(int(number) for number in (1, error, prompt, cached, completion, cost))
@@ -346,7 +344,6 @@ class Usage:
 
     @property
     def is_counting(self) -> bool:
-        """True if there is a folder, and the settings want usage kept."""
         return bool(self.folder and self.days)
 
     def add(
@@ -426,7 +423,6 @@ class Usage:
 
 
 def folder_of_the_unit() -> str:
-    """systemd's StateDirectory of this unit; "" where there is none."""
     return os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
 
 
