@@ -67,7 +67,6 @@ def main(arguments: list[str]) -> int:
 
 
 def file() -> Path:
-    """The configuration."""
     return places.SETTINGS / "balancer" / "haproxy.cfg"
 
 
@@ -184,12 +183,10 @@ def covers(rights: str, streams: bool) -> bool:
 
 
 def maps_of(text: str) -> list[Path]:
-    """The files of keys that a configuration names."""
     return [Path(name) for name in dict.fromkeys(re.findall(r"map_str\(([^)]+)\)", text))]
 
 
 def entries(path: Path) -> dict[str, str]:
-    """The values of a file of keys, by hash."""
     return dict(row.split(" ", 1) for row in path.read_text().splitlines() if row[:1] != "#")
 
 
@@ -202,7 +199,7 @@ def entries_running(path: Path) -> dict[str, str] | None:
 
 
 def deleted(place: str) -> bool:
-    """True once the process has the server no more; its connections may still be closing."""
+    """True once HAProxy no longer has the server; its connections may still be closing."""
     return "deleted" in answer_to(f"del server {place}")
 
 
@@ -277,7 +274,6 @@ def spare(text: str) -> list[Path]:
 
 
 def run(*words: str) -> str:
-    """Standard output of a program."""
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 

@@ -59,7 +59,6 @@ class Origin:
         self.opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
 
     def manifest(self, name: str) -> bytes:
-        """An index or a manifest."""
         with self._open(f"/manifests/sha256:{name}") as answer:
             return bytes(answer.read(LARGEST))
 

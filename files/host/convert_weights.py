@@ -72,7 +72,6 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its numbers."""
         return math.prod(self.shape) * self.storage.width
 
 

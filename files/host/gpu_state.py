@@ -203,15 +203,13 @@ def metrics(settings: dict[str, Any]) -> int:
 
 
 def count(text: str) -> int:
-    """A number of nvidia-smi; what it does not count is none."""
+    """A number of nvidia-smi; 0 for a value that it does not count."""
     return int(text) if text.isdigit() else 0
 
 
 def is_yes(text: str) -> bool:
-    """A yes of nvidia-smi."""
     return text.lower() == "yes"
 
 
 def number(text: str) -> int:
-    """A value of nvidia-smi as a sample of Prometheus."""
     return 1 if is_yes(text) else count(text)

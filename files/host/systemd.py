@@ -10,7 +10,7 @@ Properties = dict[str, str]
 
 
 def systemctl(*words: str) -> int:
-    """Exit status of systemctl. What became of a unit is looked at afterwards, so its words are not kept."""
+    """Exit status of systemctl. Its messages are dropped, because the unit's state is checked afterwards."""
     return subprocess.run(["systemctl", *words], check=False, stderr=subprocess.DEVNULL).returncode
 
 

@@ -33,7 +33,6 @@ ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def name_of(model: str) -> str:
-    """The name of the container of a model's build."""
     return f"enginehouse-build-{model}"
 
 
