@@ -35,7 +35,7 @@ class Holder:
 
     @classmethod
     def of(cls, text: str) -> Holder:
-        """From what the file holds; somebody unknown where it was read while it was written."""
+        """The holder named in the text; an unknown one if the text was read while it was written."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -49,7 +49,7 @@ class HolderNow(FactBase[Holder | None]):
     """The run that holds this host now, if there is one."""
 
     def command(self) -> str:
-        """Prints what the holder told. Shared, so that two who look do not take each other for a run."""
+        """Prints the holder's entry. The lock is shared, so that two readers do not take each other for a run."""
         return f"if [ -e {FILE} ] && ! flock -ns {FILE} true; then echo held; cat {FILE}; fi; true"
 
     @staticmethod
@@ -57,7 +57,6 @@ class HolderNow(FactBase[Holder | None]):
         return None
 
     def process(self, output: list[str]) -> Holder | None:
-        """The holder, as it told the host."""
         return Holder.of("".join(output[1:])) if output[:1] == ["held"] else None
 
 
@@ -157,7 +156,7 @@ def taken(others: Mapping[str, Holder], size: int) -> Refusal:
 
 
 def not_taken(reply: str, state_then: str) -> Refusal:
-    """The refusal where a host could not be held, for want of a shell, a file or a second session."""
+    """The refusal if a host cannot be held for lack of a shell, a file or a second session."""
     return Refusal(
         "this host cannot be held for the run",
         facts={"said": reply, "wanted": f"{FILE}, bash, flock, and a second session over the same connection"},

@@ -47,9 +47,7 @@ class Fact(Protocol[Answer]):
 
     name: str
 
-    def process(self, output: list[str]) -> Answer:
-        """The answer in the lines that the host printed."""
-        ...
+    def process(self, output: list[str]) -> Answer: ...
 
 
 class Answers(Protocol[Answer]):
@@ -60,7 +58,7 @@ class Answers(Protocol[Answer]):
         ...
 
     def forget(self) -> None:
-        """The next use asks again."""
+        """Makes the next use ask again."""
         ...
 
 
@@ -124,7 +122,6 @@ class CachedFact(Generic[T]):
         return cast(T, self._answer)
 
     def forget(self) -> None:
-        """The next use asks again."""
         self._was_executing = None
 
 

@@ -82,7 +82,6 @@ class Together(FactBase[dict[int, list[str]]]):
     shell_executable = "bash"  # the lock wants it too, and every Debian and Ubuntu has it
 
     def command(self, batch: Batch) -> Script:
-        """All of them, each in a shell of its own."""
         return Script(batch.calls, batch.prefix)
 
     def process(self, output: list[str]) -> dict[int, list[str]]:
@@ -144,7 +143,7 @@ class FactCache:
             return answer
 
     def _begin(self, executing: bool) -> None:
-        """Answers of another phase, or old ones, are forgotten."""
+        """Forgets old answers, and those of another phase."""
         if executing != self._executing or time.monotonic() - self._since > FRESH_SECONDS:
             self._answers.clear()
             self._tried.clear()
@@ -187,18 +186,17 @@ def of(host: Host) -> FactCache:
 
 
 def note(fact: Any, **arguments: Any) -> None:
-    """The host that is being prepared will be asked this."""
+    """Notes a fact that the host in preparation will be asked."""
     if ctx_host.isset() and not ctx_host.get().state.is_executing:
         of(ctx_host.get()).note(fact, arguments)
 
 
 def early(fact: Any) -> None:
-    """Every host that may serve will be asked this fact, without arguments, before its steps can be named."""
+    """Registers a fact, without arguments, that hosts with servers are asked before their steps can be named."""
     _early.append(fact)
 
 
 def early_calls() -> list[FactCall]:
-    """Facts that are needed before the steps of a host can be named."""
     return [FactCall(fact, {}) for fact in _early]
 
 

@@ -43,7 +43,6 @@ def packages(facts: HostFacts, mine: Slice, repository: apt.Repository) -> Itera
 
 
 def hold(facts: HostFacts) -> Iterator[Command]:
-    """The command that holds what is not held yet."""
     yield from apt.hold(defaults.PACKAGES, facts.packages)
 
 

@@ -67,7 +67,6 @@ def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
 
 
 def repository(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
-    """Commands that make Docker's repository known; nothing for the distribution's package."""
     if wanted.repository:
         yield from wanted.repository.missing(facts)
 
@@ -160,7 +159,6 @@ def _brought(verb: str) -> str:
 
 
 def hold_packages(facts: HostFacts) -> Iterator[Command]:
-    """The command that holds what is not held yet."""
     yield from apt.hold((*OF_DOCKER, *DISTRIBUTION), facts.packages)
 
 

@@ -84,11 +84,10 @@ class Asking:
                 together.note(Having, **about(planned))
 
     def now(self) -> Present:
-        """This host's answer; the other hosts have been asked as well."""
+        """This host's answer, after the other hosts have been asked too."""
         return self.board.now().get(self.name, Present())
 
     def forget(self) -> None:
-        """The next use asks this host again."""
         self.board.forget(self.name)
 
 

@@ -16,7 +16,7 @@ from roles.firewall.rules import Guarded, firewall_of, rules
 
 
 def packages(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install nft; its service is left as it is, ours does not need it."""
+    """Commands that install nft; its own service stays as it is, because ours does not need it."""
     yield from apt.install({"nftables": ""}, facts.packages)
 
 

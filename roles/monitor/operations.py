@@ -42,7 +42,6 @@ REFUSED = (
 
 
 def texts(mine: MonitorSlice) -> list[Text]:
-    """The units, and how blackbox-exporter asks."""
     return [*(unit(name, mine) for name in ALL), Text(PROBES, config.probes())]
 
 
