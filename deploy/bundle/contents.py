@@ -50,7 +50,6 @@ class Contents:
 
     @cached_property
     def by_path(self) -> dict[str, Part]:
-        """Each part, by its path."""
         return {part.path: part for part in self.parts}
 
     @cached_property
@@ -60,11 +59,9 @@ class Contents:
 
     @property
     def size(self) -> int:
-        """Bytes of all objects."""
         return sum(self.objects.values())
 
     def below(self, folder: str) -> list[Part]:
-        """The parts whose path begins with a folder, in the order of their paths."""
         return sorted((part for part in self.parts if part.path.startswith(f"{folder}/")), key=lambda part: part.path)
 
     def size_of(self, folder: str) -> int:

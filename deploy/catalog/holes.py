@@ -101,7 +101,6 @@ class Hole:
 
     @property
     def opens_to_strangers(self) -> bool:
-        """True if whoever reaches a port can run code."""
         return self.reach == "port" and self.effect == "code"
 
 

@@ -42,7 +42,6 @@ class MigProfile:
 
     @property
     def usable_mib(self) -> int:
-        """MiB that are planned with."""
         return self.total_mib - self.reserved_mib
 
 

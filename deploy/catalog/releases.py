@@ -61,7 +61,6 @@ class ReleaseRow:
 
     @property
     def image(self) -> str:
-        """The public reference, by tag."""
         return f"nvcr.io/nvidia/tritonserver:{self.name}-trtllm-python-py3"
 
     @property

@@ -44,11 +44,9 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """The GPU's name in findings."""
         return f"GPU {self.index}"
 
     def value(self, path: str) -> str:
-        """The value at `Section/Label`; empty where the driver has no such line."""
         return self.values.get(path, "")
 
     def last(self, label: str) -> str:

@@ -65,7 +65,6 @@ def error_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def is_active(readings: Readings, unit: str) -> bool:
-    """True if systemd has the unit as active."""
     return parse_units(readings.text("units")).get(unit, {}).get("ActiveState") == "active"
 
 

@@ -52,7 +52,6 @@ class Recipe:
 
     @property
     def family(self) -> str:
-        """The family whose convert script reads the model; empty where only quantize.py does."""
         return family_of(self.architecture)
 
     @property

@@ -51,7 +51,6 @@ _HEADS: dict[type, str] = {Eagle: "eagle", Medusa: "medusa", ReDrafter: "redraft
 
 
 def family_of(architecture: str) -> str:
-    """The family whose convert script reads this architecture; empty where no script was read."""
     return FAMILIES.get(architecture, "")
 
 

@@ -161,7 +161,7 @@ def _numbers(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each text and each dictionary of pyinfra's that is none."""
+    """A refusal for each of pyinfra's texts and dictionaries whose value is of another type."""
     for key, kind in {**dict.fromkeys(TEXTS, str), **dict.fromkeys(DICTIONARIES, dict)}.items():
         value = data.get(key)
         is_text = kind is str and isinstance(value, str) and value.isprintable()
@@ -177,7 +177,7 @@ def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _out_of_step(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each argument that would take hosts out of step or let a step that failed pass."""
+    """A refusal for each argument that would take hosts out of step, or let a run go on after a failed step."""
     for key in OUT_OF_STEP:
         if data.get(key) not in (None, False):
             yield refuse(
@@ -191,7 +191,7 @@ def _out_of_step(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each key in the form of pyinfra's that pyinfra does not read: a slip of the pen, mostly."""
+    """A refusal for each key that looks like one of pyinfra's but is not read by pyinfra: mostly a typo."""
     for key in data:
         if key.startswith(("ssh_", "_")) and key not in READ:
             yield refuse(
@@ -213,7 +213,6 @@ def _instead(key: str) -> str:
 
 
 def _is_near(key: str) -> bool:
-    """True if the key is written much as one of pyinfra's is."""
     return bool(difflib.get_close_matches(key, READ, n=1, cutoff=0.75))
 
 

@@ -104,7 +104,6 @@ class Apt:
         yield from self._indexes()
 
     def archive_of(self, name: str) -> Path:
-        """The path at which apt keeps a package."""
         return self.work / "cache/archives" / name.replace(":", "%3a")
 
     def path_of(self, uri: str) -> str:

@@ -265,6 +265,5 @@ def confirm_room(order: Order, sizes: Mapping[str, int]) -> None:
 
 
 def totals(contents: Contents, names: Sequence[str] = ("apt", "images", "weights", "control")) -> Iterator[str]:
-    """A line with the size of each kind of parts."""
     for name in names:
         yield f"  {contents.size_of(name) / MIB:>12,.1f} MiB  {name}: {len(contents.below(name))} files"

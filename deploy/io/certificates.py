@@ -49,7 +49,6 @@ def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroun
 
 
 def place(name: str, root: Path) -> Path:
-    """The path of a certificate that an inventory names."""
     return local_path(name, root)
 
 

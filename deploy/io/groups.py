@@ -72,7 +72,6 @@ def no_group_reason(variables: Mapping[str, Any]) -> str:
 
 
 def _is_group_with_data(value: tuple[Any, ...]) -> bool:
-    """True if `value` is (hosts, data)."""
     return len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], dict)
 
 
@@ -132,7 +131,6 @@ def repeated_hosts(variables: Mapping[str, Any], is_read: Callable[[str], bool])
 
 
 def _differ(first: Any, second: Any) -> bool:
-    """True if two values differ, or cannot be compared."""
     try:
         return first is not second and bool(first != second)
     except Exception:  # whatever an object of a class unknown here raises

@@ -36,7 +36,6 @@ class Request:
 
     @property
     def asked_by_name(self) -> str:
-        """The machine's or model's name in messages."""
         return "gateway" if self.gateway else f"server {self.server.name}"
 
     @property
@@ -48,7 +47,6 @@ class Request:
 
     @property
     def unit(self) -> str:
-        """The unit of whoever is asked."""
         return "enginehouse-gateway@0" if self.gateway else f"triton@{self.server.name}"
 
 

@@ -53,7 +53,6 @@ def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[
 
 
 def access_of(hub: Hub) -> Access:
-    """The access that an inventory's `Hub` declares."""
     return Access(
         endpoint=hub.endpoint,
         token=read(hub.token) if hub.token else "",

@@ -22,7 +22,6 @@ OF_LLM = re.compile(r"engines?\b|trt-?llm|tensorrt[-_]?llm|llmapi|inflight|ensem
 
 
 def default_image() -> str:
-    """The image of the default release."""
     return RELEASES[DEFAULT_RELEASE].image
 
 

@@ -85,7 +85,6 @@ def judge_port_text(judged: Judged, text: str, *, seen: str) -> bool:
 
 
 def _ends(part: str | None) -> list[str]:
-    """The numbers of a port or a range of ports."""
     return part.split("-") if part else []
 
 

@@ -35,7 +35,6 @@ class Message:
         return values
 
     def messages(self, name: str) -> list[Message]:
-        """The values of a field that are messages."""
         return [value for value in self.all(name) if isinstance(value, Message)]
 
     def text(self, name: str) -> str:

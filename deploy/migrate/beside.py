@@ -116,5 +116,4 @@ def _of_vllm(finding: Finding, call: Given) -> Finding:
 
 
 def program_finding(reason: str, call: Given) -> Finding:
-    """The finding that names the program and why it is not Triton."""
     return Finding("the program", place=f"runtime={call.model['runtime']}, image={call.model['image']}: {reason}")

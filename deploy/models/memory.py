@@ -69,12 +69,10 @@ def mib(size_bytes: int) -> int:
 
 
 def head_dim(shape: Checkpoint) -> int:
-    """Elements of one attention head: as the config says, else hidden / heads."""
     return shape.head_dim or shape.hidden // shape.heads
 
 
 def kv_heads(shape: Checkpoint) -> int:
-    """Key/value heads: as the config says, else one for each query head."""
     return shape.kv_heads or shape.heads
 
 

@@ -17,7 +17,6 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 
 
 def is_named(model: Model) -> bool:
-    """True if the model is still nothing but its source."""
     return bool(model.source) and model.checkpoint == model.source
 
 

@@ -44,7 +44,6 @@ class Served:
 
     @property
     def is_encoder(self) -> bool:
-        """True if this is an embedder or a reranker."""
         return isinstance(self.model, Encoder)
 
     @property

@@ -54,7 +54,6 @@ class Fit:
     users: dict[int, int]
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {"llm": self.llm, "cache_tokens": self.cache_tokens, "users": self.users, "plan": self.plan.to_json()}
 
 

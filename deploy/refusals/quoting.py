@@ -37,7 +37,6 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, most: int = SHORTENED) -> str:
-    """A literal of the text, or of its beginning and its length."""
     return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
 
 
@@ -84,5 +83,4 @@ def described(value: object) -> str:
 
 
 def kind_of(name: str) -> str:
-    """The name of a type for a person: a text, a tuple, an AptMirror."""
     return WORDS.get(name, f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}")

@@ -154,7 +154,6 @@ def variables(mine: Slice) -> list[str]:
 
 
 def secrets_of(value: Any) -> Iterator[Secret]:
-    """Every secret that a slice names, wherever in it."""
     if isinstance(value, Secret):
         yield value
     elif is_dataclass(value):

@@ -93,7 +93,6 @@ def cell_problems(cells: Sequence[str], groups: Mapping[str, Collection[str]], p
 
 
 def unserved(cells: Sequence[str]) -> list[Refusal]:
-    """A refusal for each cell that no control machine has ever taken over."""
     return [
         refuse(
             "nobody-serves-the-cell",

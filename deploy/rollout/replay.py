@@ -43,7 +43,6 @@ class Compared:
 
     @property
     def equal(self) -> int:
-        """Tokens that are the same at the same position."""
         return sum(token == answer for token, answer in zip(self.wanted.tokens, self.answer.tokens, strict=False))
 
     @property
@@ -65,7 +64,6 @@ class Task:
 
     @property
     def is_met(self) -> bool:
-        """True if `expected` matches anywhere in `given`."""
         return re.search(self.expected, self.answer) is not None
 
 
@@ -79,7 +77,6 @@ class Verdict:
 
     @property
     def tokens(self) -> int:
-        """Tokens compared, all prompts together."""
         return sum(pair.length for pair in self.compared)
 
     @property
@@ -89,7 +86,6 @@ class Verdict:
 
     @property
     def met_percent(self) -> float:
-        """Share of tasks met."""
         return _percent(sum(task.is_met for task in self.tasks), len(self.tasks))
 
     @property

@@ -173,7 +173,6 @@ class Run:
 
     @property
     def next_back(self) -> tuple[str, ...]:
-        """The hosts that go back next; none while the run goes on."""
         return next(self._groups_back(), ()) if self.is_going_back else ()
 
     def end(self) -> Stop:

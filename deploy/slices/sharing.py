@@ -39,12 +39,11 @@ class SharingSlice:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports on which peers fetch its files."""
         return tuple(sorted(files.port for files in self.files))
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The hosts that come, and no others."""
+        """The addresses of the peers, each once."""
         return tuple(
             sorted({peer.place.rpartition(":")[0].strip("[]") for files in self.files for peer in files.peers})
         )

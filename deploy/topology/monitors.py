@@ -169,5 +169,4 @@ def _own(listener: Server | Gateway) -> str:
 
 
 def in_address(address: str, port: int) -> str:
-    """`address:port` as URLs and Prometheus write it."""
     return f"[{address}]:{port}" if ipaddress.ip_address(address).version == 6 else f"{address}:{port}"

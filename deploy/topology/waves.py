@@ -30,11 +30,9 @@ class Pool:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of all its hosts, in order."""
         return tuple(name for unit in self.units for name in unit)
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {"name": self.name, "hosts": list(self.hosts), "max_unavailable": self.allowed}
 
 
@@ -98,5 +96,4 @@ def _parts(units: tuple[Unit, ...], size: int) -> list[tuple[Unit, ...]]:
 
 
 def _hosts(step: Iterable[tuple[Unit, ...]]) -> tuple[str, ...]:
-    """The hosts of one wave, whatever their pool, by name."""
     return tuple(sorted(name for units in step for unit in units for name in unit))

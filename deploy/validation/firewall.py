@@ -139,7 +139,6 @@ def _networks(firewall: Firewall) -> Iterator[Refusal]:
 
 
 def bad_networks(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
-    """A refusal for each text that is no network."""
     for written in networks:
         yield from _network(written, where)
 

@@ -82,5 +82,4 @@ def slip_of(value: float, row: Believable) -> tuple[str, float]:
 
 
 def _typed(number: float) -> str:
-    """The literal that an operator types."""
     return f"{int(number)}" if number == int(number) else f"{number}"

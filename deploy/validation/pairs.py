@@ -77,7 +77,7 @@ def _token(host: Host) -> Iterator[Refusal]:
 
 
 def _is_here(name: str) -> bool:
-    """True for the machine itself."""
+    """True if the name or address is that of the machine itself."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:

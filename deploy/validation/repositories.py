@@ -182,7 +182,6 @@ def _is_packed(shape: Checkpoint) -> bool:
 
 
 def _as_directory(place: str) -> str:
-    """The directory as a model's source names it."""
     return place if DIRECTORY.fullmatch(place) else f"./{place}"
 
 

@@ -48,7 +48,6 @@ _Dumper.add_representer(str, _text)
 
 
 def to_yaml(objects: Iterable[Manifest]) -> str:
-    """The objects as one file."""
     return "".join(f"---\n{_dumped(object_)}" for object_ in objects)
 
 
