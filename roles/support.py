@@ -20,7 +20,6 @@ def apply(mine: BalancerSlice | MonitorSlice) -> None:
 
 
 def send_keys(mine: BalancerSlice | MonitorSlice) -> None:
-    """Sends this machine's keys to a balancer that checks keys."""
     if isinstance(mine, BalancerSlice):
         balancer.send_keys(mine)
 

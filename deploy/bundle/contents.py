@@ -54,7 +54,6 @@ class Contents:
 
     @cached_property
     def objects(self) -> dict[str, int]:
-        """Size of each object, by its digest."""
         return {part.sha256: part.size for part in self.parts}
 
     @property
@@ -65,7 +64,6 @@ class Contents:
         return sorted((part for part in self.parts if part.path.startswith(f"{folder}/")), key=lambda part: part.path)
 
     def size_of(self, folder: str) -> int:
-        """Bytes of the objects below a folder."""
         return sum({part.sha256: part.size for part in self.below(folder)}.values())
 
     def kernels(self, os: str) -> list[str]:

@@ -163,7 +163,6 @@ PROFILES: dict[tuple[str, str], MigProfile] = {
 
 
 def profiles_of(gpu: str) -> tuple[MigProfile, ...]:
-    """The MIG profiles of a card, largest first; none for a card without MIG."""
     return tuple(row for (card, _), row in PROFILES.items() if card == gpu)
 
 

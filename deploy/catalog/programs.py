@@ -142,5 +142,4 @@ def server_options(release: str) -> dict[str, bool]:
 
 
 def since(option: str) -> str:
-    """The container release that added an option of `tritonserver`; empty if every release has it."""
     return _SERVER_SINCE.get(option, "")

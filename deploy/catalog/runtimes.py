@@ -154,7 +154,6 @@ READ_BY_IDS = frozenset(["GptOssForCausalLM"])
 
 
 def rows_of(runtime: str) -> tuple[RuntimeRow, ...]:
-    """The releases of a runtime, its default first."""
     return tuple(row for row in _ROWS if row.runtime == runtime)
 
 

@@ -50,7 +50,6 @@ class Gpu:
         return self.values.get(path, "")
 
     def last(self, label: str) -> str:
-        """The value of the only line with this label, wherever it stands."""
         return next((value for path, value in self.values.items() if path.rpartition("/")[2] == label), "")
 
 

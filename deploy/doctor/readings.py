@@ -40,7 +40,6 @@ class Readings:
         return cls({name: "\n".join(answer).strip("\n") for name, answer in texts.items()}, ended)
 
     def expecting(self, names: Iterable[str]) -> Readings:
-        """These answers; each of `names` that has no end counts as `gone`."""
         return Readings(self.texts, {**dict.fromkeys(names, GONE), **self.ended})
 
     def text(self, name: str) -> str:
@@ -53,7 +52,6 @@ class Readings:
         return [line.split() for line in self.lines(name)]
 
     def is_whole(self, name: str) -> bool:
-        """True if the question was answered to its end, well or badly."""
         return self.ended.get(name, GONE) not in (LATE, CUT, GONE)
 
     def has(self, name: str) -> bool:

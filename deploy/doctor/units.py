@@ -58,7 +58,6 @@ def unit_findings(readings: Readings, wanted: Wanted, placed: frozenset[str]) ->
 
 
 def error_findings(readings: Readings) -> Iterator[Finding]:
-    """The units of ours that wrote errors since boot, and how many."""
     for row in readings.rows("errors"):
         if len(row) == 2:
             yield finding_of("errors-logged", f"{row[1]}: {number(row[0])} lines", row[1], unit=row[1])

@@ -56,7 +56,6 @@ class Recipe:
 
     @property
     def is_plain(self) -> bool:
-        """True if the weights stay in 16 bit."""
         return self.precision in PLAIN
 
     @property

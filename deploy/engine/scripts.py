@@ -55,7 +55,6 @@ def family_of(architecture: str) -> str:
 
 
 def convert_path(trtllm: str, family: str) -> str:
-    """The path of a family's convert script in the image; the new path where a release may have two."""
     return f"{APP}/{convert_script(trtllm, family)[-1]}"
 
 
@@ -65,7 +64,6 @@ def heads_of(speculative: Speculative | None) -> str:
 
 
 def heads_path(heads: str) -> str:
-    """The path of that script in the image, the same in every release."""
     return f"{APP}/examples/{heads}/convert_checkpoint.py"
 
 

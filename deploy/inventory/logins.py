@@ -46,7 +46,7 @@ def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
 
 
 def _secret_name(name: str) -> Iterator[Refusal]:
-    """A refusal for a token where a host's name belongs: names are in every plan and every line of a run."""
+    """A refusal for a token in place of a host's name: names are in every plan and every line of a run."""
     for _where, kind in typed_out(name, "name"):
         yield refuse(
             "literal-secret",
@@ -161,7 +161,6 @@ def _numbers(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each of pyinfra's texts and dictionaries whose value is of another type."""
     for key, kind in {**dict.fromkeys(TEXTS, str), **dict.fromkeys(DICTIONARIES, dict)}.items():
         value = data.get(key)
         is_text = kind is str and isinstance(value, str) and value.isprintable()
@@ -191,7 +190,6 @@ def _out_of_step(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each key that looks like one of pyinfra's but is not read by pyinfra: mostly a typo."""
     for key in data:
         if key.startswith(("ssh_", "_")) and key not in READ:
             yield refuse(

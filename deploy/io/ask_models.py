@@ -86,7 +86,6 @@ def unopened(plan: Plan, key: GivenKey | None) -> str:
 
 
 def beside_triton(plan: Plan) -> list[str]:
-    """Names of LLMs beside Triton, which the gateway alone reaches."""
     return [server.beside[0].name for slice_ in plan.slices for server in slice_.servers if server.beside]
 
 

@@ -32,7 +32,6 @@ class Store:
     directory: Path
 
     def place(self, sha256: str) -> Path:
-        """The path of an object that is not split."""
         return self.directory / "objects" / sha256[:2] / sha256
 
     def files(self, sha256: str) -> list[Path]:

@@ -16,7 +16,6 @@ EXAMPLE = '(["h100-01.example.internal"], {"machine": Machine(…), "servers": (
 
 
 def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]:
-    """A refusal for each public variable of an inventory that pyinfra would stumble over."""
     for name, value in variables.items():
         if name.startswith("_") or not isinstance(value, list | tuple):
             continue

@@ -29,7 +29,6 @@ class Request:
 
     @property
     def fed(self) -> str:
-        """All of standard input, the key included."""
         return self.command.stdin + (
             BEARER.replace("\\n", "\n") % self.key.text if self.command.key and self.key else ""
         )

@@ -89,7 +89,6 @@ def _ends(part: str | None) -> list[str]:
 
 
 def judge_silent(judged: Judged, inside: Iterable[str], listening: frozenset[str], program: str) -> None:
-    """Adds ports of a container that are published although its program listens on none of them."""
     for port in dict.fromkeys(inside):
         if port.isdecimal() and listening and port not in listening:
             judged.know(

@@ -85,7 +85,6 @@ def read(text: str) -> Message:
 
 
 def write(message: Message, indent: str = "") -> str:
-    """The text of `message`, one field a line, as Triton's own files are written."""
     return "".join(_written(field, indent) for field in message.fields)
 
 

@@ -67,7 +67,6 @@ def _format(source: Source, known: KnownCheckpoint | None, call: Given) -> str:
 
 
 def _is_plain(source: Source, known: KnownCheckpoint | None) -> bool:
-    """True if the weights are published in 16 bits, as far as the catalog or the name says."""
     return not known.shape.quantisation if known else "fp8" not in f"{source.repository} {source.directory}".lower()
 
 

@@ -64,7 +64,6 @@ ELEMENT_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "fp8
 
 
 def mib(size_bytes: int) -> int:
-    """Whole MiB that hold this many bytes."""
     return -(-size_bytes // MIB)
 
 

@@ -63,7 +63,6 @@ def resolved(model: Model, surroundings: Surroundings) -> Model:
 
 
 def catalogued(source: str) -> KnownCheckpoint | None:
-    """The row of the catalog for a hub name without a revision, in any case of letters."""
     return next((row for row in CHECKPOINTS.values() if row.repository.lower() == source.lower()), None)
 
 

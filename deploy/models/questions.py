@@ -43,7 +43,6 @@ class Question:
 
     @property
     def is_stream(self) -> bool:
-        """True if the reply comes as events, a piece of text in each."""
         return self.path.endswith(("/generate_stream", "/completions"))
 
     @property

@@ -86,7 +86,6 @@ class Plan:
         return distinct_engines(engine for slice_ in self.slices for engine in slice_.engines)
 
     def engine_json(self, engine: EngineSlice) -> dict[str, object]:
-        """The engine as plain values: its name, why it is built, and the commands as a person would type them."""
         return {
             "model": engine.model,
             "fingerprint": engine.fingerprint,
@@ -166,7 +165,6 @@ def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def plan_refusals(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
-    """Refusals that only the finished plan shows: engines not judged, two contracts of mutual TLS, another digest."""
     return [
         *newly_unjudged(plan.slices, surroundings),
         *together(two_contracts(plan.slices)),
@@ -269,7 +267,6 @@ def driver_slice(host: Host, floor: str) -> DriverSlice:
 
 
 def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
-    """Each set of files once, in order: two servers may serve the same model."""
     return tuple({(files.model, files.revision): files for files in weights}.values())
 
 

@@ -36,7 +36,6 @@ class Turn:
 
 
 def deploy_words(inventory: str, cell: str, digest: str) -> list[str]:
-    """The command that brings a cell over; the inventory beside that cell has to have the same plan."""
     return ["pyinfra", inventory, "deploy.py", "-y", "--limit", cell, "--data", f"expect={digest}"]
 
 

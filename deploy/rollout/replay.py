@@ -38,7 +38,6 @@ class Compared:
 
     @property
     def length(self) -> int:
-        """Tokens compared: those of the longer answer."""
         return max(len(self.wanted.tokens), len(self.answer.tokens))
 
     @property
@@ -81,7 +80,6 @@ class Verdict:
 
     @property
     def equal_percent(self) -> float:
-        """Share of equal tokens; without any tokens everything is equal."""
         return _percent(sum(pair.equal for pair in self.compared), self.tokens)
 
     @property

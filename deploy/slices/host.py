@@ -123,7 +123,6 @@ class EngineSlice:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks, one engine file each."""
         return self.tensor * self.pipeline
 
 

@@ -70,7 +70,6 @@ def watched_balancer(mine: BalancerSlice, monitors: Iterable[MonitorHost]) -> Ba
 
 
 def exporters_of_monitor(monitor: MonitorHost, monitors: Iterable[MonitorHost]) -> ExportersSlice:
-    """The pages that a monitor shows to itself and to other monitors."""
     return ExportersSlice(
         address=monitor.monitor.address,
         port=METRICS_PORT,

@@ -81,7 +81,6 @@ def waves(pools: Iterable[Pool], rollout: Rollout, beside: Iterable[str] = ()) -
 
 
 def _rests(pools: Iterable[Pool], rollout: Rollout) -> Iterator[tuple[Pool, tuple[Unit, ...]]]:
-    """Each pool with its units after the canaries."""
     for pool in pools:
         yield pool, pool.units[rollout.canary_hosts :]
 

@@ -64,7 +64,6 @@ def authority_problems(host: Host, surroundings: Surroundings) -> Iterator[Refus
 
 
 def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refusal]:
-    """A refusal for a certificate that cannot sign others, if an authority is wanted."""
     if not file.problem and not file.is_authority:
         yield refuse(
             "leaf-as-authority",
@@ -133,7 +132,6 @@ def missing_certificate(path: str, where: str) -> Refusal:
 
 
 def foreign_key(path: str, source: str, where: str) -> Refusal:
-    """The refusal of a private key that belongs to another certificate; `source` says where the key was found."""
     return refuse(
         "key-of-another-certificate",
         f"the private key does not belong to certificate {path}",
@@ -145,7 +143,6 @@ def foreign_key(path: str, source: str, where: str) -> Refusal:
 
 
 def no_key(source: str, reason: str, where: str) -> Refusal:
-    """The refusal of something that is no private key HAProxy can read."""
     return refuse(
         "no-private-key",
         f"{source} gives no private key in PEM without a passphrase",
@@ -158,7 +155,6 @@ def no_key(source: str, reason: str, where: str) -> Refusal:
 
 
 def file_problems(path: str, file: CertificateFile, today: date, where: str) -> Iterator[Refusal]:
-    """A refusal for a file without a certificate, and for an expired or future one; `where` names the field."""
     if file.problem:
         yield refuse(
             "no-certificate",

@@ -229,7 +229,6 @@ class Exchange:
         return ApiError(413, f"the body has more than {most} bytes, which is all that this path takes")
 
     async def left(self) -> None:
-        """Returns once the client has disconnected."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -274,11 +273,9 @@ class Exchange:
             await self._put(pieces[-1] if self.method != "HEAD" else b"", more=False)
 
     async def event(self, value: object) -> None:
-        """Sends an event of the stream; the first begins the answer."""
         await self.event_of(compact(value))
 
     async def event_of(self, content: str) -> None:
-        """Sends an event whose JSON is `content`, on one line."""
         await self._stream(f"data: {content}\n\n".encode())
 
     async def named_event(self, name: str, value: object, more: bool = True) -> None:
@@ -301,16 +298,14 @@ class Exchange:
             await self._stream(b"data: " + data + b"\n\n", more=False)
 
     async def comment(self) -> None:
-        """Sends a comment that keeps the stream alive; nothing if the answer is no stream, or has ended."""
         if self.streams and not self._has_ended and not self._is_sending:
             await self._stream(EMPTY_LINE if self.is_lines else COMMENT)
 
     def silent_seconds(self, now: float) -> float:
-        """Seconds since the last piece was sent; 0 while a piece is on its way."""
         return 0.0 if self._is_sending else now - self._moved
 
     def stuck_seconds(self, now: float) -> float:
-        """Seconds that the client has taken nothing of the piece under way; 0 without one."""
+        """Seconds that the client has not taken the piece under way; 0 without one."""
         return now - self._moved if self._is_sending else 0.0
 
     async def _stream(self, data: bytes, more: bool = True) -> None:

@@ -53,7 +53,6 @@ class Fields:
 
     @property
     def where(self) -> str:
-        """The object's own path; "" for the outermost."""
         return self._where
 
     def path(self, name: str) -> str:
@@ -156,7 +155,6 @@ class Fields:
 
     @property
     def passes_over(self) -> bool:
-        """True if unknown fields are noted; false if they are refused."""
         return self._ignored is not None
 
     def close(self) -> None:

@@ -33,7 +33,6 @@ class Answer:
 
     @property
     def may_be_used_again(self) -> bool:
-        """True if the connection takes another request now."""
         return self._stays_open and self._body.is_done and not self._body.has_more and self._connection.is_open
 
     async def read(self) -> bytes:

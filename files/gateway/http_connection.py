@@ -166,7 +166,6 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True unless the server closed it, or sent bytes without a request."""
         return not self._writer.is_closing() and not self._reader.at_eof()
 
     async def ask(self, head: bytes, pieces: list[bytes]) -> Head:

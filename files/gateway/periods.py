@@ -55,7 +55,6 @@ class Periods:
         self._month = ""
 
     def add(self, day: str, used: Used) -> None:
-        """Adds usage of a key and its tenant to the counters of the day."""
         with self._lock:
             sums = self._fresh.setdefault(day, Counter())
             for meter, amount in meters(used):

@@ -16,7 +16,6 @@ SEAL = "plain:"
 
 
 def sealed(text: str) -> str:
-    """The reasoning as clients without storage send it back."""
     return SEAL + base64.b64encode(text.encode()).decode()
 
 

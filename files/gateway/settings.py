@@ -153,12 +153,10 @@ class ModelSettings:
 
     @property
     def has_ids(self) -> bool:
-        """True if every server returns the ids of the tokens that it generated."""
         return all(RUNTIMES[runtime].has_ids for runtime in self.runtimes if runtime)
 
     @property
     def is_harmony(self) -> bool:
-        """True if prompts and answers are in OpenAI's format of gpt-oss, reasoning and calls included."""
         return self.tool_parser == "harmony"
 
     @property
@@ -189,7 +187,6 @@ class Alias:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that a request of this name may reach, without the fallback."""
         return tuple(name for name, _ in self.shares) or (self.model,)
 
 

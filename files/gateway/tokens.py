@@ -80,7 +80,6 @@ class Tokens:
         self.defaults = defaults_of(folder)
 
     def is_of(self, folder: Path) -> bool:
-        """True if it was read from this folder and the files have not changed since."""
         return folder == self._folder and stamps(folder) == self._stamps
 
     async def ids(
@@ -152,7 +151,6 @@ class Tokens:
         return [self.reader(model, tools, is_guided, prompt) for _ in range(count)]
 
     def spelled(self, identity: int) -> bytes:
-        """The bytes that a token stands for."""
         return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
 
     def text(self, ids: Sequence[int]) -> str:

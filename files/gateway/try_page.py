@@ -79,7 +79,6 @@ async def translate(gateway: Gateway, exchange: Exchange, trial: Trial) -> None:
 
 
 def trial_page(gateway: Gateway, exchange: Exchange, key: Key | None, problem: str) -> bytes:
-    """The page before its form is sent."""
     return _rendered(gateway, exchange, key, {}, {"problem": problem})
 
 

@@ -142,7 +142,6 @@ class Log:
                 os.close(old)
 
     def close(self) -> None:
-        """Closes the file, as when the process is killed."""
         os.close(self._handle)
 
     def _opened(self) -> tuple[int, str]:
@@ -315,7 +314,7 @@ def _seconds_of(bucket: int) -> float:
 
 
 def _in_seconds(times: Mapping[int, int]) -> dict[float, int]:
-    """Requests by the middle of their bucket, so that whoever adds up hosts needs not know the buckets."""
+    """Requests by the middle of their bucket, so that sums over hosts do not depend on buckets."""
     return {_seconds_of(bucket): requests for bucket, requests in sorted(times.items())}
 
 

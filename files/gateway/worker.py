@@ -113,7 +113,6 @@ class Worker:
         self._channel.setblocking(False)
 
     async def answer(self, message: bytes) -> memoryview | None:
-        """The process's answer; None if the process died or was silent for too long."""
         try:
             return await asyncio.wait_for(self._answer(message), WALL_SECONDS)
         except (OSError, asyncio.TimeoutError):
@@ -244,5 +243,4 @@ def refusal(error: Exception) -> bytes:
 
 
 def memory_bytes() -> int:
-    """The address space of this process."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

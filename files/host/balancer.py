@@ -146,8 +146,10 @@ def lined_up(text: str) -> Iterator[str]:
 
 
 def keys() -> Iterator[str]:
-    """A sentence for each file of keys that the process has read anew, and for what it ended of keys that may no more;
-    a file it does not know comes with a reload."""
+    """A sentence for each file of keys that the process has reread, and for requests ended because of a lost right.
+
+    A file that the process does not know is read at a reload.
+    """
     for path in maps_of(file().read_text()) if active_states(UNIT)[0] in RUNS else ():
         yield from read_anew(path)
         if ended := sum(end(worker, without_right(path, worker)) for worker in of_every_worker()):

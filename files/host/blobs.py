@@ -63,7 +63,6 @@ class Origin:
             return bytes(answer.read(LARGEST))
 
     def file(self, name: str, start: int) -> Any:
-        """An open answer with a blob from byte `start` on."""
         return self._open(f"/blobs/sha256:{name}", start)
 
     def _open(self, path: str, start: int = 0) -> Any:

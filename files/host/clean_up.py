@@ -200,7 +200,6 @@ def forget(record: Path, reference: str) -> Callable[[], None]:
 
 
 def blobs_of(record: Path) -> str:
-    """The directory of an image's blobs; empty where hosts do not share it."""
     return str(json.loads(record.read_text()).get("blobs", ""))
 
 

@@ -203,7 +203,6 @@ def metrics(settings: dict[str, Any]) -> int:
 
 
 def count(text: str) -> int:
-    """A number of nvidia-smi; 0 for a value that it does not count."""
     return int(text) if text.isdigit() else 0
 
 

@@ -40,7 +40,7 @@ class Server:
 
     @contextlib.contextmanager
     def locked(self, wait: bool) -> Iterator[bool]:
-        """True while this process alone may switch. The kernel gives the lock up with the process, however it ends."""
+        """True while this process alone may switch. The kernel releases the lock however the process ends."""
         with (self.place / "lock").open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -88,7 +88,6 @@ class Server:
         self.stop()
 
     def stop(self) -> None:
-        """Stops Triton and the LLM beside it; the LLM ends first, as its unit starts after Triton's."""
         self.systemctl("stop", *self.units())
 
     def units(self) -> list[str]:

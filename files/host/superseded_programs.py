@@ -39,7 +39,6 @@ def units() -> Iterator[str]:
 
 
 def unconfirmed() -> Iterator[str]:
-    """The text of every file that would be put back if its replacement is not confirmed."""
     yield from (text_of(path) for path in (places.SETTINGS / "undo").glob("*/*") if path.is_file())
 
 

@@ -29,7 +29,6 @@ def active_states(*units: str) -> list[str]:
 
 
 def has_job(properties: Properties) -> bool:
-    """True if systemd is about to start or stop the unit whose `Job` was asked for."""
     return properties["Job"] not in ("", "0")
 
 

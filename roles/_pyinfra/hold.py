@@ -128,7 +128,6 @@ class Hold:
         return bool(answer)
 
     def _renew(self, line: Line) -> None:
-        """Tells the host that the run is still there, until the line ends."""
         while line.is_open and line is self._line:
             gevent.sleep(RENEW_SECONDS)
             with self._turn:

@@ -109,16 +109,16 @@ def _confirm() -> Generator[FunctionCommand, None, None]:
 
 
 def let_go(held: Host) -> None:
-    """This run does not hold the host: its connection is about to end on purpose. Nothing is checked until `take_back`.
+    """Stops holding a host whose connection is about to end on purpose. Nothing is checked until `take_back`.
 
-    A host that reboots lets nobody in meanwhile, and another run that wants all its hosts waits at the others.
+    A host that reboots admits nobody meanwhile, and another run that wants all its hosts waits for the others.
     """
     if held in _holds:
         _holds[held].close()
 
 
 def take_back(held: Host) -> bool:
-    """True where this run holds the host again, or never did; False, and told, where another one has come."""
+    """True if this run holds the host again, or never did; False, with an event, if another run has taken it."""
     if held not in _holds:
         return True
     reply = _holds[held].take()
@@ -156,7 +156,6 @@ def taken(others: Mapping[str, Holder], size: int) -> Refusal:
 
 
 def not_taken(reply: str, state_then: str) -> Refusal:
-    """The refusal if a host cannot be held for lack of a shell, a file or a second session."""
     return Refusal(
         "this host cannot be held for the run",
         facts={"said": reply, "wanted": f"{FILE}, bash, flock, and a second session over the same connection"},
@@ -167,7 +166,7 @@ def not_taken(reply: str, state_then: str) -> Refusal:
 
 
 def lost(holder: Holder | None) -> Refusal:
-    """The refusal of a run that was away until another one came; None where that one has ended since."""
+    """The refusal of a run that was silent until another took its host; `holder` is None if that one has ended."""
     return Refusal(
         "another run took this host while this run was silent",
         facts={"away": f"silent for {SILENT_SECONDS} s, or in a reboot", "came": str(holder or "it has ended since")},

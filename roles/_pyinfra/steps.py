@@ -248,7 +248,6 @@ def any_changed(steps: Iterable[OperationMeta]) -> bool:
 
 
 def steps_of(prepared: Host) -> dict[str, OperationMeta]:
-    """The steps and checks of a host as far as it is prepared, by pyinfra's hash."""
     return dict(_steps.get(prepared, {}))
 
 

@@ -128,7 +128,6 @@ class FactCache:
             return self._ask([first, *more], load, prefix).get(0, first.read([]))
 
     def answer(self, call: FactCall, executing: bool, load: Callable[..., Any]) -> Any:
-        """The host's answer. `load` asks a fact over the connection."""
         with self._turn:
             self._begin(executing)
             together = self.wants_nothing or not executing
@@ -143,7 +142,6 @@ class FactCache:
             return answer
 
     def _begin(self, executing: bool) -> None:
-        """Forgets old answers, and those of another phase."""
         if executing != self._executing or time.monotonic() - self._since > FRESH_SECONDS:
             self._answers.clear()
             self._tried.clear()
@@ -181,7 +179,7 @@ class FactCache:
 
 
 def of(host: Host) -> FactCache:
-    """The cache of a host; `host` may be pyinfra's own name for whichever host is being worked on."""
+    """The cache of a host; `host` may also be pyinfra's proxy of the current host."""
     return _caches.setdefault(host.state.inventory.get_host(host.name), FactCache())
 
 

@@ -68,7 +68,6 @@ def installed() -> OperationMeta:
 
 
 def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:
-    """The fact that `put_watched` needs: a role's texts on a host, and units that wait to be confirmed."""
     return CachedFact(InstalledTexts, {"paths": (*(text.path for text in wanted), _kept(role))})
 
 

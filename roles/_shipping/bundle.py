@@ -150,7 +150,6 @@ class Line:
 
 
 def _server(bundle: str, place: str) -> tuple[Popen, str]:
-    """The server of a bundle, started once in a run, and the path of its socket."""
     with _turn:
         if bundle not in _servers:
             socket = f"{tempfile.mkdtemp(prefix='enginehouse-bundle-')}/socket"

@@ -78,7 +78,6 @@ class Files:
 
     @property
     def unit(self) -> str:
-        """The unit that shares the files with other hosts, or fetches them from there."""
         return f"enginehouse-share@{self.name}.service"
 
     @property

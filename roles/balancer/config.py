@@ -76,7 +76,6 @@ def until_all_have_them(mine: BalancerSlice, now: Checked) -> Checked:
 
 
 def hold() -> str:
-    """The Lua action that holds requests while no server is ready."""
     return (HERE / "files" / "balancer" / "hold.lua").read_text()
 
 

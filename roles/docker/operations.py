@@ -98,7 +98,7 @@ def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def watched(wanted: WantedDocker) -> undo.WatchedChange:
-    """Settings of Docker as a change that may shut us out: a bridge on our network, rules it no longer makes."""
+    """Docker's settings as a change that may lock us out: a bridge on our network, or firewall rules it drops."""
     return undo.WatchedChange(
         name="docker",
         what="Docker's new settings",

@@ -46,7 +46,7 @@ def apply(mine: Slice, slices: Iterable[Slice]) -> None:
 
 
 def build(mine: Slice, slices: Iterable[Slice]) -> None:
-    """Engines that this host is to build are built, signed, recorded, and kept off it; nothing is fetched to serve."""
+    """Builds, signs and records this host's engines and keeps them off it; fetches nothing to serve."""
     if mine.engines:
         work = _Work(mine, tuple(slices), keeps_all=True)
         work.made()
@@ -79,7 +79,6 @@ class _Work:
         step(self.asking, self._for_each_engine(self._collect), name=f"Engines | Collect {self._names()}")
 
     def brought(self) -> None:
-        """Fetches planned engines that other hosts, the store or the cache have."""
         step(self.asking, self._for_each_engine(self._fetch), name=f"Engines | Fetch {self._names()}")
 
     def recorded(self) -> None:

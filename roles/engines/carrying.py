@@ -113,7 +113,6 @@ def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
 
 
 def cannot_check(engine: EngineSlice, reason: str) -> Refusal:
-    """The refusal to touch an engine that may be intact."""
     return Refusal(
         f"this host cannot check engine {engine.model} ({engine.fingerprint})",
         facts={"said": reason},

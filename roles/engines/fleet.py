@@ -84,7 +84,6 @@ class Asking:
                 together.note(Having, **about(planned))
 
     def now(self) -> Present:
-        """This host's answer, after the other hosts have been asked too."""
         return self.board.now().get(self.name, Present())
 
     def forget(self) -> None:

@@ -29,7 +29,6 @@ class Intent:
         return host == self.source and self.is_new()
 
     def signs(self, host: str) -> bool:
-        """True if the engine, once built, is judged and signed on `host`."""
         return host == self.source and self.kinds.get(host) != "signed"
 
     def fetches(self, host: str) -> bool:

@@ -51,7 +51,6 @@ def in_force(facts: HostFacts, mine: Guarded) -> Iterator[Command]:
 
 
 def watched(seconds: int) -> undo.WatchedChange:
-    """The rules as a change that may shut us out."""
     return undo.WatchedChange(
         name="firewall",
         what="the firewall's new rules",

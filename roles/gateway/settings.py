@@ -78,7 +78,6 @@ def listen(gateway: GatewaySlice) -> dict[str, Any]:
 
 
 def full_name(mine: Slice, server: str) -> str:
-    """Name of a server in the audit."""
     return f"{mine.host}/{server}"
 
 

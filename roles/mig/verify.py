@@ -30,7 +30,6 @@ def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def not_managed(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Refusals for GPUs that somebody else manages and that are not cut as declared."""
     yield from map(Refuse, not_ours_to_cut(facts, mine, LEFT_ALONE))
 
 

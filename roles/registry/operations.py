@@ -34,7 +34,6 @@ def mark_path(image: ImageSlice) -> str:
 
 
 def texts(mine: Slice) -> list[Text]:
-    """The pull's unit and settings, and the certificate of a private registry where Docker looks for it."""
     return [
         shipped("files/units/enginehouse-pull@.service", f"{UNITS}/enginehouse-pull@.service"),
         Text(f"{SETTINGS}/pull/{pull_id(mine.image)}.json", _settings(mine)),

@@ -57,7 +57,6 @@ def slower(before: ServerFacts, now: ServerFacts, percent: int, floor_seconds: f
 
 
 def unchanged(before: Mapping[str, ServerFacts], now: Mapping[str, ServerFacts]) -> bool:
-    """True if every server still runs the same release since the same start."""
     return {name: (facts.release, facts.invocation) for name, facts in before.items()} == {
         name: (facts.release, facts.invocation) for name, facts in now.items()
     }

@@ -35,7 +35,7 @@ class InFlight:
 
 
 def hold(servers: list[str], until: float, why: str, now: float) -> None:
-    """Keeps balancers from sending to these servers until then; an operator's longer drain stays as it is."""
+    """Keeps balancers from sending to these servers until `until`; an operator's longer drain stays as it is."""
     for server in servers:
         present = hold_of(server)
         if present and present.until >= until:
@@ -50,7 +50,6 @@ def hold(servers: list[str], until: float, why: str, now: float) -> None:
 
 
 def release(servers: list[str]) -> None:
-    """Removes the holds that this program made."""
     for server in servers:
         try:
             is_ours = json.loads(hold_file(server).read_text()).get("cloud") == 1

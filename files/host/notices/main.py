@@ -131,7 +131,6 @@ class Watch:
         return [Notice(active["id"], active["kind"], ends=active["ends"])] if active else []
 
     def end_of(self, notice: Notice) -> float:
-        """The end of the host, in seconds of the epoch."""
         return float(notice.ends or self.kept["seen"][notice.id]["at"] + notice.within)
 
     def is_to_drain(self, notice: Notice) -> bool:

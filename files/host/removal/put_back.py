@@ -85,7 +85,6 @@ def rewrite(path: Path, wanted: dict[str, Any], kept: Path, before: dict[str, An
 
 
 def without_root(config: str) -> str:
-    """The text of a config.toml without containerd's data directory."""
     return re.sub(r'(?m)^root\s*=\s*".*"\n*', "", config).strip()
 
 

@@ -90,7 +90,6 @@ def stops_of(server: str) -> tuple[str, float]:
 
 
 def hold_of(server: str) -> Hold | None:
-    """The operator's last drain, whether it has ended or not."""
     try:
         record = json.loads(hold_file(server).read_text())
         return Hold(float(record["since"]), float(record["until"]))
