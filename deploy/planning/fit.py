@@ -109,7 +109,7 @@ def wished(model: Model, wish: Wish) -> Model:
 
 
 def near_card(word: str) -> tuple[str, str]:
-    """The row of catalog.GPUS a person means, and a sentence where a choice was made.
+    """The row of catalog.GPUS a person means, and a sentence if a choice was made.
 
     The first x86 row that begins with the word is the common board. What begins no row is left as it is: the plan
     refuses it, with the nearest name.
