@@ -114,7 +114,7 @@ def _confirm_groups(file: str) -> None:
 def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> None:
     """Confirms that the inventory loads.
 
-    Raises: a Refusal where pyinfra would print a traceback over an inventory file, or would end well without a host.
+    Raises: a Refusal if pyinfra would print a traceback over an inventory file, or would end well without a host.
 
     What is no file (a host's name, `@local`, a module) is left to pyinfra.
     """

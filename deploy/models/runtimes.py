@@ -63,7 +63,7 @@ def suggested(architecture: Architecture, trtllm: str) -> str:
 def runtime_instead(model: Model, architecture: Architecture, trtllm: str) -> str:
     """The program beside Triton that serves an LLM which Triton lacks; "" for none.
 
-    Nothing is offered where the inventory asks for a path: Triton may have the model on another one.
+    Nothing is offered if the inventory asks for a path: Triton may have the model on another one.
     """
     serving = (verdict.runtime for verdict in verdicts(architecture, trtllm)[1:] if verdict.serves)
     return next(serving, "") if isinstance(model, LLM) and model.path == "auto" else ""

@@ -119,7 +119,7 @@ def names_of_fit(hosts: int) -> tuple[str, ...]:
 
 
 def near_card(word: str) -> tuple[str, str]:
-    """The row of catalog.GPUS a person means, and a sentence where a choice was made.
+    """The row of catalog.GPUS a person means, and a sentence if a choice was made.
 
     The first x86 row that begins with the word is the common board. What begins no row is left as it is: the plan
     refuses it, with the nearest name.

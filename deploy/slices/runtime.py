@@ -21,7 +21,7 @@ class RuntimeSlice:
     arguments: tuple[str, ...]
     """Words after the program. A word `@RELEASE@/…` is a file of the release."""
     configuration: dict[str, object]
-    """Content of the YAML file that the arguments name; empty where there is none."""
+    """Content of the YAML file that the arguments name; empty if there is none."""
     metrics_path: str
     answers_metric: str
     """The counter of finished answers, by which the watchdog tells a busy engine from a silent one."""

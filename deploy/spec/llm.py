@@ -123,7 +123,7 @@ Speculative = Draft | Medusa | Eagle | Lookahead | ReDrafter
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """A LoRA adapter; a request names it, and gives `task_id` where the engine serves it."""
+    """A LoRA adapter; a request names it, and gives `task_id` if the engine serves it."""
 
     name: str
     task_id: int

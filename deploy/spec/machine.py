@@ -66,7 +66,7 @@ class Driver:
 
 @dataclass(frozen=True, kw_only=True)
 class Docker:
-    """Docker. `source="docker"` is Docker's own repository, `"distribution"` the OS package where it knows CDI."""
+    """Docker. `source="docker"` is Docker's own repository, `"distribution"` the OS package if it knows CDI."""
 
     source: Literal["docker", "distribution"] = "docker"
     data_root: str = ""
@@ -162,4 +162,4 @@ class Rollout:
     """What goes back to what it served when a gate stops the run: nothing, the hosts that failed there, their wave, or
     every host this run changed. A swap that fails puts back its own host whatever stands here."""
     interrupt: bool = False
-    """Clients may be answered 503 where every host of a pool is out at once and no balancer holds their requests."""
+    """Clients may be answered 503 if every host of a pool is out at once and no balancer holds their requests."""

@@ -53,7 +53,7 @@ def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout, groups: Itera
 
 
 def allowed(pool: str, units: int, rollout: Rollout) -> int:
-    """Units of a pool of `units` that may be out at once; 0 where `max_unavailable` lets nobody out."""
+    """Units of a pool of `units` that may be out at once; 0 if `max_unavailable` lets nobody out."""
     limit = rollout.max_unavailable
     if isinstance(limit, int):
         return min(limit, units)

@@ -228,7 +228,7 @@ def _names(server: Server) -> list[str]:
 
 
 def _out_of_reach(host: Host) -> Iterator[Refusal]:
-    """A refusal where a balancer would find nobody at the host's addresses."""
+    """A refusal if a balancer would find nobody at the host's addresses."""
     for server in host.servers:
         if is_loopback(server.address) and _is_address(server.address):
             yield refuse(

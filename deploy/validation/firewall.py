@@ -73,7 +73,7 @@ def declared_problems(firewall: Firewall, served: Mapping[int, str], needs_clien
 
 
 def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed: bool) -> Iterator[Refusal]:
-    """A refusal where `protection` is a word and nothing behind it.
+    """A refusal if `protection` is a word and nothing behind it.
 
     A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so being declared is
     enough for "firewall". "balancer" wants a Balancer of the inventory with a route to the host's pool, and no whole

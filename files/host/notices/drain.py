@@ -27,7 +27,7 @@ HELD_SECONDS = 300.0
 class InFlight:
     """The balancers' view of this host: `is_heard` if all of them have taken it out, and their requests here.
 
-    `requests` is None where no balancer sends to the host, or none answers: then nobody counts.
+    `requests` is None if no balancer sends to the host, or none answers: then nobody counts.
     """
 
     is_heard: bool
