@@ -22,7 +22,7 @@ PROGRAMS = {
     "engine": "host.engine",
     "fetch": "host.fetch",
     "fetch-apt-key": "host.fetch_apt_key",
-    "group": "host.group",
+    "group": "host.group.main",
     "gpu-state": "host.gpu_state",
     "metrics": "host.metrics",
     "mig": "host.mig",

@@ -32,6 +32,15 @@ INVENTORY = "tests/rehearsal/inventories/group.py"
 ANSWER = " rehearsal stand-in of an answer"
 CONTAINER_UID = 61140
 CUT = "{} INPUT -s {} -j DROP; {} OUTPUT -d {} -j DROP"
+CLIENTS = r"""rm -f /root/enough /root/statuses-*; cat >/root/asking-clients <<'END'
+while [ ! -e /root/enough ]; do
+  curl -s -o /dev/null -m 400 -w '%{http_code}\n' -H 'Authorization: Bearer KEY' -H 'Content-Type: application/json' \
+    -d '{"model": "llama-tiny", "prompt": "hello", "max_tokens": 4}' http://127.0.0.1:8080/v1/completions
+  sleep 0.2
+done
+END
+for number in 1 2 3; do setsid bash /root/asking-clients >/root/statuses-$number 2>&1 </dev/null & done"""
+"""Three clients of a gateway, who ask one question after the other until /root/enough exists."""
 FAILS = "/etc/systemd/system/llm@main.service.d/zz-fails.conf"
 RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
 
@@ -76,9 +85,9 @@ class Pair:
         """The text of a completion through a host's gateway; empty if none comes."""
         body = json.dumps({"model": "llama-tiny", "prompt": "hello", "max_tokens": 5})
         headers = f"-H 'Authorization: Bearer {self.keys[machine.name]}' -H 'Content-Type: application/json'"
-        said = says(machine, f"curl -sS -m 20 {headers} -d '{body}' http://127.0.0.1:8080/v1/completions")
+        printed = says(machine, f"curl -sS -m 20 {headers} -d '{body}' http://127.0.0.1:8080/v1/completions")
         try:
-            return str(json.loads(said)["choices"][0]["text"])
+            return str(json.loads(printed)["choices"][0]["text"])
         except (ValueError, KeyError):
             return ""
 
@@ -207,3 +216,18 @@ def test_the_same_swap_succeeds_once_the_host_is_well(pair: Pair) -> None:
     swapped = pair.deploy(batch=16)
     assert swapped.code == 0, swapped.output[-4000:]
     assert until(pair.is_whole, 60)
+
+
+def test_a_swap_under_load_loses_no_request_of_either_gateway(pair: Pair) -> None:
+    """The gateways hold what comes while nothing serves; what the leader has begun, it ends."""
+    for machine in pair.both:
+        machine.run(CLIENTS.replace("KEY", pair.keys[machine.name]))
+    swapped = pair.deploy(batch=4)
+    assert until(pair.is_whole, 60)
+    for machine in pair.both:
+        machine.run("touch /root/enough")
+    assert swapped.code == 0, swapped.output[-4000:]
+    assert until(lambda: not any(says(machine, "pgrep -f asking-clients") for machine in pair.both), 60)
+    statuses = {machine.name: says(machine, "sort /root/statuses-* | uniq -c").split() for machine in pair.both}
+    assert {name: counts[1::2] for name, counts in statuses.items()} == {name: ["200"] for name in pair.keys}, statuses
+    assert all(int(counts[0]) > 30 for counts in statuses.values())

@@ -24,14 +24,14 @@ import signal
 from typing import Any
 
 from host import places, systemd
+from host.group.lines import SILENCE_SECONDS, Connection, Line, relay
 from host.systemd import say
 
-SILENCE_SECONDS = 10
 BEAT_SECONDS = 1
 RETRY_SECONDS = 2
 MARGIN_SECONDS = 20
+LOOPBACK = "127.0.0.1"
 LOST, STOPPED = 1, 143
-Line = dict[str, Any]
 
 
 class Ended(Exception):
@@ -40,34 +40,6 @@ class Ended(Exception):
     def __init__(self, reason: str, status: int = LOST, is_own: bool = False) -> None:
         super().__init__(reason)
         self.status, self.is_own = status, is_own
-
-
-class Connection:
-    """Lines of JSON between two members."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def read(self) -> Line:
-        """The next line. Raises OSError if the other side is gone or silent."""
-        try:
-            line = await asyncio.wait_for(self.reader.readline(), SILENCE_SECONDS)
-            value = json.loads(line) if line else None
-        except asyncio.TimeoutError:
-            raise OSError(f"silent for {SILENCE_SECONDS} seconds") from None
-        except ValueError:
-            raise OSError("no line of a member") from None
-        if not isinstance(value, dict):
-            raise OSError("the connection ended")
-        return value
-
-    def send(self, line: Line) -> None:
-        """Sends without waiting: a link that takes nothing is found by its silence."""
-        if not self.writer.is_closing():
-            self.writer.write(json.dumps(line).encode() + b"\n")
-
-    def close(self) -> None:
-        self.writer.close()
 
 
 class Member:
@@ -82,11 +54,12 @@ class Member:
         self.identity, self.number, self.port = str(group["identity"]), int(group["number"]), int(group["port"])
         self.members = [(str(member["host"]), str(member["address"])) for member in group["members"]]
         self.run, self.put_back = run_of(place / "wanted.json"), put_back_of(place / "put-back.json")
+        self.addresses = [address for _name, address in self.members]
         self.joined: dict[int, Connection] = {}
         self.changed = asyncio.Event()
         self.end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self.child: asyncio.subprocess.Process | None = None
-        self.is_leaving = False
+        self.is_leaving = self.is_stopped = False
         self.tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -117,7 +90,7 @@ class Member:
         """Runs this host's part until it ends."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, lambda: self.spawn(self.leave()))
+            loop.add_signal_handler(number, self.stop)
         try:
             self.spawn(self.lead() if self.leads else self.follow())
             self.spawn(self.beat())
@@ -129,6 +102,11 @@ class Member:
                 connection.close()
             for task in self.tasks:
                 task.cancel()
+
+    def stop(self) -> None:
+        """This host's unit stops, whatever else is the reason to leave."""
+        self.is_stopped = True
+        self.spawn(self.depart())
 
     def spawn(self, work: Any) -> None:
         """Runs it beside; a mistake in it ends this host's part."""
@@ -155,7 +133,7 @@ class Member:
         """Waits until all followers are there, and starts them with itself."""
         own = self.members[0][1]
         await asyncio.start_server(self.welcome, own, self.port)
-        await asyncio.start_server(self.relayed(("127.0.0.1", self.llm_port)), own, self.port + 1)
+        await asyncio.start_server(relay((LOOPBACK, self.llm_port), LOOPBACK, self.addresses), own, self.port + 1)
         while len(self.joined) < len(self.members) - 1:
             missing = [name for place, (name, _) in enumerate(self.members) if place and place not in self.joined]
             say(f"waiting for {', '.join(missing)}")
@@ -166,7 +144,7 @@ class Member:
         await self.start()
 
     async def welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One follower, from its first line to its last."""
+        """Hears a follower, from its first line to its last."""
         connection, number = Connection(reader, writer), 0
         try:
             hello = await connection.read()
@@ -177,8 +155,8 @@ class Member:
             connection.send(self.hello())
             if self.judge(hello, self.members[number][0]) and not self.child:
                 await self.hear(connection, number)
-        except (OSError, TypeError, ValueError, AttributeError):
-            return
+        except (OSError, TypeError, ValueError, AttributeError, asyncio.CancelledError):
+            return  # cancelled: this program ends
         finally:
             connection.close()
 
@@ -191,7 +169,7 @@ class Member:
         try:
             while True:
                 if (await connection.read()).get("leaving"):
-                    self.spawn(self.leave(self.members[number][0]))
+                    self.spawn(self.depart(self.members[number][0]))
         except OSError as problem:
             if self.joined.get(number) is connection:
                 del self.joined[number]
@@ -203,14 +181,14 @@ class Member:
         """Joins the leader, and starts when it says so."""
         name, address = self.members[0]
         say(f"waiting for {name}")
-        while True:
+        while not self.is_leaving:
             with contextlib.suppress(OSError, asyncio.TimeoutError):
                 opened = asyncio.open_connection(address, self.port, local_addr=(self.members[self.number][1], 0))
                 connection = Connection(*await asyncio.wait_for(opened, SILENCE_SECONDS))
                 try:
                     await self.join(connection, name)
                 except OSError as problem:
-                    if self.child:
+                    if self.child and not self.is_leaving:
                         raise Ended(f"lost {name}: {problem}") from None
                 finally:
                     self.joined.pop(0, None)
@@ -225,8 +203,8 @@ class Member:
         self.joined[0] = connection
         while True:
             if (await connection.read()).get("start") and not self.child:
-                leads_to = self.relayed((self.members[0][1], self.port + 1), self.members[self.number][1])
-                await asyncio.start_server(leads_to, "127.0.0.1", self.llm_port)
+                leads_to = relay((self.members[0][1], self.port + 1), self.members[self.number][1], [LOOPBACK])
+                await asyncio.start_server(leads_to, LOOPBACK, self.llm_port)
                 await self.start()
 
     async def start(self) -> None:
@@ -241,7 +219,7 @@ class Member:
         if not self.is_leaving:
             raise Ended(f"this host's ranks ended with status {status}", is_own=True)
 
-    async def leave(self, asked_by: str = "") -> None:
+    async def depart(self, asked_by: str = "") -> None:
         """Ends without losing a request: the leader's program finishes what it has, and followers wait for that."""
         if self.is_leaving:
             return
@@ -253,7 +231,7 @@ class Member:
             self.joined[0].send({"leaving": True})
             await self.gone(0, self.stop_seconds + MARGIN_SECONDS)
         reason = f"{asked_by} stops" if asked_by else "stopped"
-        self.finish(Ended(reason, LOST if asked_by else STOPPED, is_own=bool(self.child) and not asked_by))
+        self.finish(Ended(reason, STOPPED if self.is_stopped else LOST, is_own=bool(self.child) and not asked_by))
 
     async def gone(self, number: int, seconds: float) -> None:
         """Waits until a member's connection has ended, no longer than this."""
@@ -267,34 +245,6 @@ class Member:
             await docker("kill", self.container)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.child.wait(), MARGIN_SECONDS)
-
-    def relayed(self, target: tuple[str, int], own: str = "127.0.0.1") -> Any:
-        """A handler that passes a member's connections, or this host's, on to `target`, from the address `own`."""
-        allowed = {"127.0.0.1", *(address for _name, address in self.members)}
-
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                if str(writer.get_extra_info("peername")[0]) in allowed:
-                    there_reader, there_writer = await asyncio.open_connection(*target, local_addr=(own, 0))
-                    await asyncio.gather(pass_on(reader, there_writer), pass_on(there_reader, writer))
-            except OSError:
-                pass  # whoever asks sees a connection that ends
-            finally:
-                writer.close()
-
-        return handle
-
-
-async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Every byte, then the end."""
-    try:
-        while content := await reader.read(65_536):
-            writer.write(content)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
 
 
 async def docker(*words: str) -> None:
