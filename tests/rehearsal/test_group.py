@@ -227,7 +227,7 @@ def test_a_swap_under_load_loses_no_request_of_either_gateway(pair: Pair) -> Non
     for machine in pair.both:
         machine.run("touch /root/enough")
     assert swapped.code == 0, swapped.output[-4000:]
-    assert until(lambda: not any(says(machine, "pgrep -f asking-clients") for machine in pair.both), 60)
+    assert until(lambda: not any(says(machine, "pgrep -f '[a]sking-clients'") for machine in pair.both), 60)
     statuses = {machine.name: says(machine, "sort /root/statuses-* | uniq -c").split() for machine in pair.both}
     assert {name: counts[1::2] for name, counts in statuses.items()} == {name: ["200"] for name in pair.keys}, statuses
     assert all(int(counts[0]) > 30 for counts in statuses.values())
