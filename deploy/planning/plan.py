@@ -29,6 +29,7 @@ from deploy.topology.balancing import balancer_slice, firewall_of, traffic_slice
 from deploy.topology.gateway import gateway_slice, sharing
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
+from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, pools_of, waves
 from deploy.validation.default_gateway import with_default_gateway
@@ -137,7 +138,9 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
     """The slices of all GPU hosts; then what a host takes over from the fleet: engines, gateways, mutual TLS, peers."""
-    alone = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    alone = with_repairs(
+        (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts), fleet
+    )
     return with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
 
 

@@ -12,7 +12,7 @@ from deploy.spec import Gateway
 
 def trimmed(plain: dict[str, Any]) -> dict[str, object]:
     """The slice's plain values without what is not declared."""
-    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing"):
+    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing", "repair"):
         if plain[name] is None:
             del plain[name]
     if "gateway" in plain:
@@ -28,6 +28,8 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
                     del alias[name]
     if not plain["machine"]["notices"]:
         del plain["machine"]["notices"]
+    if plain["machine"]["repair"] == "none":
+        del plain["machine"]["repair"]
     if not plain["bundle"]:
         del plain["bundle"]
     if plain["mirrors"]["system"] is None:

@@ -37,6 +37,8 @@ class Machine:
     notices: Literal["", "aws", "gcp", "azure"] = ""
     """The cloud whose metadata service says that it takes the host back; the host then drains itself in time. Empty:
     nobody is asked."""
+    repair: Literal["none", "reset", "reboot"] = "none"
+    """The most that the host does by itself for a GPU that is not fit: nothing, a reset of the GPU, or a reboot."""
 
 
 @dataclass(frozen=True, kw_only=True)

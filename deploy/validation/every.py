@@ -39,6 +39,7 @@ from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.remote_models import remote_models_problems
+from deploy.validation.repair import repair_problems
 from deploy.validation.repositories import repository_notices, repository_problems
 from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.validation.runtimes import runtime_notices
@@ -112,6 +113,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from machine_problems(host)
     yield from pool_problems(host)
     yield from mig_problems(host)
+    yield from repair_problems(host, fleet)
     yield from release_problems(host, surroundings.today)
     yield from hole_problems(host)
     yield from secret_problems(host)

@@ -32,6 +32,7 @@ PROGRAMS = {
     "prove-llm": "host.prove_llm",
     "publish": "host.publish",
     "pull": "host.pull",
+    "repair": "host.repair.main",
     "swap": "host.swap",
     "tell": "host.server_report",
     "traffic": "host.traffic.main",
