@@ -54,7 +54,7 @@ def need(mine: Slice, data: Mapping[str, Any], kernel: str = "") -> Need:
 
 
 def wanted_words(mine: Slice, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The packages of a host as a bundle's list names them; headers are a question of its running kernel."""
+    """The packages of a host as a bundle's list names them; headers depend on the running kernel."""
     return tuple(sorted(f"{name}={version}" if version else name for name, version in packages(mine, data).items()))
 
 

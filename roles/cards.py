@@ -81,7 +81,6 @@ def is_cut(facts: HostFacts, mine: Slice) -> bool:
 
 
 def planned_cut(mine: Slice) -> str:
-    """The planned instances, in words for a refusal."""
     return " + ".join(mine.mig) or "whole GPUs, MIG off"
 
 

@@ -252,5 +252,4 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture_as(name: str, kind: str) -> Architecture | None:
-    """The row of an architecture for a model declared as this kind; None for an unknown name."""
     return ALSO_ENCODERS.get((name, kind)) or ARCHITECTURES.get(name)

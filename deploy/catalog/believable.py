@@ -21,7 +21,7 @@ class Believable:
     unset: tuple[float, ...] = ()
 
     def takes(self, value: float) -> bool:
-        """True if the number is in the range, or says that nothing is declared; NaN is neither."""
+        """True if the number is in the range or means "not declared"; false for NaN."""
         return value in self.unset or self.least <= value <= self.most
 
     @property
@@ -31,7 +31,7 @@ class Believable:
         return f"{self.number(self.least)} to {self.number(self.most)}{f' {self.unit}' if self.unit else ''}{unset}"
 
     def number(self, value: float) -> str:
-        """A number of this field for a person; ports and ids, which count nothing, without commas."""
+        """The number as text for a person; without commas for ports and ids, which count nothing."""
         return shown(value) if self.unit else shown(value).replace(",", "")
 
 

@@ -96,12 +96,11 @@ class Hole:
         return self.component != "driver" and not at_least(number, self.fixed[0])
 
     def is_in_package(self, os: str, number: str) -> bool:
-        """True if the distribution's package of this version has the hole; False where nobody wrote a fix down."""
+        """True if the distribution's package of this version has the hole; false if no fix is recorded."""
         return os in self.packages and not debian_at_least(number, self.packages[os])
 
     @property
     def opens_to_strangers(self) -> bool:
-        """True if whoever reaches a port can run code."""
         return self.reach == "port" and self.effect == "code"
 
 

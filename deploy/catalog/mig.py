@@ -42,7 +42,6 @@ class MigProfile:
 
     @property
     def usable_mib(self) -> int:
-        """MiB that are planned with."""
         return self.total_mib - self.reserved_mib
 
 
@@ -164,7 +163,6 @@ PROFILES: dict[tuple[str, str], MigProfile] = {
 
 
 def profiles_of(gpu: str) -> tuple[MigProfile, ...]:
-    """The MIG profiles of a card, largest first; none for a card without MIG."""
     return tuple(row for (card, _), row in PROFILES.items() if card == gpu)
 
 

@@ -51,7 +51,7 @@ def _is_slip(typed: list[str], meant: list[str]) -> bool:
 
 
 def _allowed(part: str) -> int:
-    """Letters of a part that may differ: none in a short one, where a letter is another meaning (`tp`, `fp8`)."""
+    """Letters of a part that may differ: none in a short one, where a letter changes the meaning (`tp`, `fp8`)."""
     return 0 if len(part) < 4 or any(letter.isdigit() for letter in part) else 1 if len(part) < 6 else 2
 
 

@@ -99,7 +99,6 @@ NEVER_KEYS = {
 
 
 def mandatory_keys(trtllm: str) -> tuple[RuntimeKey, ...]:
-    """The keys without which the backend of this version does not load."""
     return tuple(key for key in RUNTIME_KEYS.values() if key.mandatory_from and at_least(trtllm, key.mandatory_from))
 
 

@@ -45,12 +45,10 @@ class RuntimeRow:
     """Flags that also stand as `--no-FLAG`."""
 
     def knows(self, flag: str) -> bool:
-        """True if this release's option table has the flag."""
         return flag in self.flags or (flag.startswith("--no-") and f"--{flag[5:]}" in self.switches)
 
     @property
     def repository(self) -> str:
-        """The public image without its tag."""
         return self.image.rsplit(":", 1)[0]
 
 
@@ -156,7 +154,6 @@ READ_BY_IDS = frozenset(["GptOssForCausalLM"])
 
 
 def rows_of(runtime: str) -> tuple[RuntimeRow, ...]:
-    """The releases of a runtime, its default first."""
     return tuple(row for row in _ROWS if row.runtime == runtime)
 
 

@@ -128,7 +128,7 @@ def _percent(word: str) -> float:
 
 
 def _tokenizer(word: str) -> str:
-    """A directory by its whole path: aiperf runs elsewhere."""
+    """A directory as an absolute path, because aiperf runs in another directory."""
     return str(Path(word).resolve()) if word and Path(word).is_dir() else word
 
 

@@ -103,7 +103,6 @@ class Month:
 
     @property
     def dollars(self) -> float:
-        """Dollars of a month."""
         return self.gpus * self.per_hour * HOURS_A_MONTH
 
 

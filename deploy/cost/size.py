@@ -44,7 +44,6 @@ class Demand:
 
     @property
     def at_once(self) -> int:
-        """Users whose question is under way."""
         return math.ceil(self.users * self.at_once_percent / 100)
 
     def documents_a_second(self, kind: str) -> float:
@@ -86,7 +85,6 @@ def sizes(
     demand: Demand,
     loads: Sequence[Load],
 ) -> tuple[Size, ...]:
-    """A size for each card, in the order given."""
     return tuple(_size(card, models, release, surroundings, demand, loads) for card in cards)
 
 
@@ -203,7 +201,6 @@ def assumptions(demand: Demand) -> tuple[str, ...]:
 
 
 def to_json(sizes: Sequence[Size], demand: Demand) -> dict[str, Any]:
-    """Plain dictionaries and lists."""
     return {
         "demand": asdict(demand),
         "assumptions": list(assumptions(demand)),

@@ -52,5 +52,4 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
 
 
 def cause_of(text: str) -> str:
-    """The finding of the first phrase in the text; empty if it holds none."""
     return next((kind for kind, phrases in _KINDS.items() if phrases.search(text)), "")

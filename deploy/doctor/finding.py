@@ -36,16 +36,13 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """The id of its kind."""
         return self.kind.id
 
     @property
     def severity(self) -> Severity:
-        """The severity of its kind."""
         return self.kind.severity
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, under the names that `--json` prints."""
         return {
             "id": self.id,
             "severity": self.severity,

@@ -44,15 +44,12 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """The GPU's name in findings."""
         return f"GPU {self.index}"
 
     def value(self, path: str) -> str:
-        """The value at `Section/Label`; empty where the driver has no such line."""
         return self.values.get(path, "")
 
     def last(self, label: str) -> str:
-        """The value of the only line with this label, wherever it stands."""
         return next((value for path, value in self.values.items() if path.rpartition("/")[2] == label), "")
 
 

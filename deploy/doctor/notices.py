@@ -39,5 +39,4 @@ def notice_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def moment(seconds: int) -> str:
-    """A time since the epoch, for a person."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

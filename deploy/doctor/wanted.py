@@ -29,7 +29,6 @@ class WantedServer:
 
     @property
     def is_local(self) -> bool:
-        """True if the plan keeps its ports on loopback."""
         return self.address.startswith("127.") or self.address in ("::1", "localhost")
 
 

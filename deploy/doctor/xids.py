@@ -102,7 +102,6 @@ def _beside(number: int, place: str, alike: Mapping[tuple[str, int], list[Messag
 
 
 def _meaning(number: int) -> str:
-    """The meaning of a number in NVIDIA's table, in brackets; empty for a number without a row."""
     return f" [{XIDS[number].means}]" if number in XIDS else ""
 
 

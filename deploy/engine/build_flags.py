@@ -26,7 +26,6 @@ NOT_IN_ENGINE = ("--workers",)
 
 
 def shapes_of(recipe: Recipe) -> dict[str, int]:
-    """The largest batch and lengths the engine takes, by the names of `trtllm-build`."""
     return {
         "max_batch_size": recipe.max_batch_size,
         "max_input_len": recipe.max_input_len,

@@ -156,7 +156,6 @@ def _depth(eagle: Eagle) -> int:
 
 
 def _heads_dtype(recipe: Recipe) -> str:
-    """The number format of the heads, which is the model's."""
     return "bfloat16" if recipe.dtype == "auto" else recipe.dtype
 
 

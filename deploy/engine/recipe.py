@@ -52,12 +52,10 @@ class Recipe:
 
     @property
     def family(self) -> str:
-        """The family whose convert script reads the model; empty where only quantize.py does."""
         return family_of(self.architecture)
 
     @property
     def is_plain(self) -> bool:
-        """True if the weights stay in 16 bit."""
         return self.precision in PLAIN
 
     @property

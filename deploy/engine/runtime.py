@@ -179,7 +179,6 @@ def tokenizer_info_path(model: str) -> str:
 
 
 def _flag(engine: EngineSlice, name: str) -> str:
-    """The value an engine is built with, empty where the flag is not given."""
     return next((value for flag, value in engine.flags if flag.lstrip("-") == name), "")
 
 

@@ -80,7 +80,6 @@ class KeyFile:
 
     @property
     def budgeted_tenants(self) -> frozenset[str]:
-        """Tenants with a budget of a day or a month."""
         return frozenset(line.tenant for line in self.tenants if line.has_budget)
 
     def with_tenant(self, line: TenantLimits) -> KeyFile:

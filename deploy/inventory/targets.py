@@ -40,7 +40,6 @@ class Target:
 
     @property
     def login(self) -> str:
-        """`user@host`, as ssh takes it."""
         return f"{self.user}@{self.host}" if self.user else self.host
 
     def __str__(self) -> str:

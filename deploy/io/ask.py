@@ -45,7 +45,6 @@ def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[
     unanswered: list[Refusal] = []
 
     def answer(target: Target) -> Answered | None:
-        """The machine; None where it does not answer, which is kept."""
         try:
             return Answered.of(target, ask(target))
         except Refusal as refusal:

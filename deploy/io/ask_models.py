@@ -72,7 +72,7 @@ def requests(
 
 
 def opens(gateway: GatewaySlice, key: GivenKey | None) -> bool:
-    """True if the gateway can be asked: somebody gave a key, or it wants none."""
+    """True if the gateway can be asked: there is a key, or it needs none."""
     return key is not None or not gateway.keys
 
 
@@ -86,7 +86,6 @@ def unopened(plan: Plan, key: GivenKey | None) -> str:
 
 
 def beside_triton(plan: Plan) -> list[str]:
-    """Names of LLMs beside Triton, which the gateway alone reaches."""
     return [server.beside[0].name for slice_ in plan.slices for server in slice_.servers if server.beside]
 
 

@@ -47,7 +47,6 @@ class Authority:
 
     @property
     def pem(self) -> str:
-        """The trusted certificates, as hosts read them."""
         return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in self.trusted)
 
 
@@ -191,5 +190,4 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def now() -> datetime:
-    """The time that certificates are judged by."""
     return datetime.now(UTC)

@@ -46,7 +46,6 @@ def _checked(text: str, where: str) -> str:
 
 
 def key_wanted(model: str) -> Refusal:
-    """The refusal to ask an LLM beside Triton without a key."""
     return Refusal(
         f"{model} is asked through the gateway alone, and no key was given",
         facts={"seen": f"{VARIABLE} is empty, and no --key-file", "wanted": "a key, as enginehouse key new printed it"},

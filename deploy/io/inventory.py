@@ -148,7 +148,6 @@ def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = (), kn
 
 
 def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
-    """The data of each host of the inventory, by name, typed objects and connector settings alike."""
     return {host.name: host.data.dict() for host in load_inventory(file, override_data(data))}
 
 

@@ -60,7 +60,6 @@ def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
 
 
 def missing(file: str) -> Refusal:
-    """The refusal of an inventory file that does not exist."""
     return refuse(
         "no-inventory",
         f"there is no inventory {file}",

@@ -42,7 +42,6 @@ class Judged:
     right: list[str] = field(default_factory=list)
 
     def add(self, kind: str, problem: str, *, seen: str, wanted: str, attempt: str, is_wrong: bool = True) -> None:
-        """Adds a finding, secrets masked."""
         self.findings.append(
             Finding(
                 kind=kind,
@@ -89,15 +88,12 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """`text` as one shell word."""
     return shlex.quote(text)
 
 
 def raws(words: Sequence[Word]) -> list[str]:
-    """The words as they were typed."""
     return [word.raw for word in words]
 
 
 def several(names: Sequence[str]) -> str:
-    """The names as a list in a sentence."""
     return ", ".join(names)

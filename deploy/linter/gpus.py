@@ -93,7 +93,6 @@ def judge_count(judged: Judged, gpus: int | None, call: Call | None, *, seen: st
 
 
 def ranks_in(call: Call) -> int:
-    """The most ranks that a command, or one inside it, starts; 0 where no number is written out."""
     return max((ranks_of(inner) for inner in calls_in(call)), default=0)
 
 

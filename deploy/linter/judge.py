@@ -208,7 +208,6 @@ def _of_unread_release(call: Call, target: Target) -> Judged:
 
 
 def _knows_any(call: Call) -> bool:
-    """True if a shell or `mpirun` starts a program that is known."""
     return any(inner.program in JUDGES for inner in calls_in(call))
 
 

@@ -65,7 +65,6 @@ def _same_port(judged: Judged, first: str, second: str, number: str, options: Ma
 
 
 def is_port(text: str) -> bool:
-    """True if `text` is a port that can be listened on."""
     return text.isdecimal() and 0 < int(text) <= HIGHEST
 
 

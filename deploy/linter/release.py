@@ -61,7 +61,6 @@ def target_named(name: str) -> Target:
 
 
 def target_inside(image: str, beside: Sequence[Word], target: Target) -> Target:
-    """The target of what runs inside an image; `target` where the image's name says no release."""
     return replace(target_of_image(image) or target, image=image, beside=tuple(beside))
 
 

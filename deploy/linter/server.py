@@ -199,7 +199,6 @@ def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
 
 
 def _holds_more(args: Sequence[Word]) -> bool:
-    """True if a variable that stands alone may bring options."""
     return any(word.varies and not word.raw.startswith("-") for word in args)
 
 

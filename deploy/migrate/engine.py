@@ -53,5 +53,4 @@ class Engine:
         return self.no_place.get(name, NO_PLACE.get(name, ""))
 
     def stands_alone(self, name: str) -> bool:
-        """True if an option takes no value."""
         return name in self.flags or name in FLAGS

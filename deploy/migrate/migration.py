@@ -130,7 +130,6 @@ def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
 
 
 def _of_args(server: Server, call: Given) -> Iterator[Finding]:
-    """A finding for every word of the server's own."""
     for option in argparse_options(server.args):
         name = option.name.replace("_", "-") if option.name.startswith("--") else option.name
         alone = server.engine.stands_alone(server.engine.renamed.get(name, name)) or server.engine.stands_alone(name)
@@ -144,7 +143,6 @@ def _of_args(server: Server, call: Given) -> Iterator[Finding]:
 
 
 def _of_words(server: Server, call: Given, words: tuple[Word, ...]) -> Iterator[Finding]:
-    """The model, if the server takes a word for one; words behind it belong to nothing."""
     for place, value in enumerate(words):
         if (
             place == 0

@@ -210,7 +210,7 @@ OWNERS = {
 
 
 def gateway_port(port: int) -> int:
-    """The gateway's port for a server's: some have an owner on every host, and those below 1024 are a balancer's."""
+    """The gateway's port for a server's: 8080 if every host uses that port otherwise, or a balancer (below 1024)."""
     return 8080 if port in OWNERS or port < 1024 else port
 
 

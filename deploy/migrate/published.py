@@ -28,12 +28,11 @@ def known_checkpoint(source: Source) -> KnownCheckpoint | None:
 
 
 def kind_by_name(source: Source) -> str:
-    """The kind of a model that nobody has read, by the words in its name; a wrong guess is refused by the plan."""
+    """The kind of a model without a catalog row, by words in its name; the plan refuses a wrong guess."""
     return next((kind for kind, form in NAMED_LIKE.items() if form.search(source.repository or source.tail)), "llm")
 
 
 def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Iterator[Finding]:
-    """The place of the weights in the inventory, and what about them is the operator's to do."""
     if source.why:
         yield Finding(call.repository, why=source.why)
     elif source.directory:

@@ -93,12 +93,10 @@ def weights_path(weights: WeightsSlice) -> str:
 
 
 def blobs_path(digest: str) -> str:
-    """The directory of an image's blobs, as its registry has them."""
     return f"{ROOT}/blobs/{digest.removeprefix('sha256:')}"
 
 
 def calibration_path(digest: str) -> str:
-    """The directory of calibration texts on the host that builds."""
     return f"{CALIBRATION}/{digest}"
 
 

@@ -44,7 +44,6 @@ def telling(names: Collection[str]) -> tuple[str, ...]:
 
 
 def weights_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
-    """The safetensors files among the fetched ones."""
     return tuple(name for name in fetched(names, architecture) if name.endswith(".safetensors"))
 
 

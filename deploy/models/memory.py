@@ -64,17 +64,14 @@ ELEMENT_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "fp8
 
 
 def mib(size_bytes: int) -> int:
-    """Whole MiB that hold this many bytes."""
     return -(-size_bytes // MIB)
 
 
 def head_dim(shape: Checkpoint) -> int:
-    """Elements of one attention head: as the config says, else hidden / heads."""
     return shape.head_dim or shape.hidden // shape.heads
 
 
 def kv_heads(shape: Checkpoint) -> int:
-    """Key/value heads: as the config says, else one for each query head."""
     return shape.kv_heads or shape.heads
 
 

@@ -17,7 +17,6 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 
 
 def is_named(model: Model) -> bool:
-    """True if the model is still nothing but its source."""
     return bool(model.source) and model.checkpoint == model.source
 
 
@@ -64,7 +63,6 @@ def resolved(model: Model, surroundings: Surroundings) -> Model:
 
 
 def catalogued(source: str) -> KnownCheckpoint | None:
-    """The row of the catalog for a hub name without a revision, in any case of letters."""
     return next((row for row in CHECKPOINTS.values() if row.repository.lower() == source.lower()), None)
 
 

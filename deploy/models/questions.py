@@ -43,7 +43,6 @@ class Question:
 
     @property
     def is_stream(self) -> bool:
-        """True if the reply comes as events, a piece of text in each."""
         return self.path.endswith(("/generate_stream", "/completions"))
 
     @property
@@ -135,12 +134,10 @@ def gateway_command(question: Question, address: str, port: int, ssh: Sequence[s
 
 
 def authority(address: str, port: int) -> str:
-    """`address:port` as a URL has it; an IPv6 address stands in brackets."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def is_loopback(address: str) -> bool:
-    """True if only programs on the host itself can connect to the address."""
     return ip_address(address).is_loopback
 
 
@@ -162,7 +159,6 @@ def _generation(model: ModelSlice, text: str) -> Question:
 
 
 def _strings(name: str, texts: Sequence[str]) -> dict[str, object]:
-    """A tensor of one row of texts."""
     return {"name": name, "shape": [1, len(texts)], "datatype": "BYTES", "data": list(texts)}
 
 

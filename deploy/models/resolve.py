@@ -44,7 +44,6 @@ class Served:
 
     @property
     def is_encoder(self) -> bool:
-        """True if this is an embedder or a reranker."""
         return isinstance(self.model, Encoder)
 
     @property
@@ -68,7 +67,6 @@ class Served:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that an embedder has a prefix for."""
         return tuple(self.prefixes) or self.architecture.tasks
 
 
@@ -196,7 +194,6 @@ def serve(model: Model, surroundings: Surroundings) -> Served | None:
 
 
 def release_row(release: str | Release) -> ReleaseRow | None:
-    """The catalog row of a release, or the one a release of one's own is derived from."""
     return RELEASES.get(release.derived_from if isinstance(release, Release) else release)
 
 

@@ -45,7 +45,6 @@ def finding(
 
 
 def fleet_end(kind: str, days: int) -> str:
-    """The expression for certificates of the fleet that end within so many days."""
     return f'enginehouse_certificate_end_timestamp_seconds{{kind="{kind}"}} - time() < {days} * {DAY_SECONDS}'
 
 

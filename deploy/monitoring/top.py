@@ -122,7 +122,6 @@ class Look:
 
 
 def samples(page: str) -> list[Sample]:
-    """The lines of a page in Prometheus' text format; what is no sample is left out."""
     return list(_samples(page.splitlines()))
 
 

@@ -54,7 +54,6 @@ class Fit:
     users: dict[int, int]
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {"llm": self.llm, "cache_tokens": self.cache_tokens, "users": self.users, "plan": self.plan.to_json()}
 
 
@@ -78,7 +77,7 @@ AS_IT_COMES = Wish()
 
 
 def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:
-    """Checkpoints of the catalog on one card, each with every default. Refuses what the plan would refuse."""
+    """The fit of catalogued checkpoints on one card, with every default. Refuses what the plan would refuse."""
     return fit_of(gpu, tuple(model_named(name) for name in models), release, surroundings)
 
 

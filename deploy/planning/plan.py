@@ -61,7 +61,6 @@ class Plan:
         return (*gpu_hosts, *(slice_.host for slice_ in self._support))
 
     def for_host(self, name: str) -> Slice:
-        """The slice of one GPU host."""
         return next(slice_ for slice_ in self.slices if slice_.host == name)
 
     def parts(self, name: str) -> tuple[Slice | None, BalancerSlice | MonitorSlice | None]:
@@ -71,7 +70,6 @@ class Plan:
 
     @property
     def _support(self) -> tuple[BalancerSlice | MonitorSlice, ...]:
-        """The slices of hosts without servers."""
         return (*self.balancers, *self.monitors)
 
     def only(self, names: Iterable[str]) -> Plan:
@@ -86,11 +84,9 @@ class Plan:
 
     @property
     def engines(self) -> tuple[EngineSlice, ...]:
-        """Every engine of the fleet, each once."""
         return distinct_engines(engine for slice_ in self.slices for engine in slice_.engines)
 
     def engine_json(self, engine: EngineSlice) -> dict[str, object]:
-        """The engine as plain values: its name, why it is built, and the commands as a person would type them."""
         return {
             "model": engine.model,
             "fingerprint": engine.fingerprint,
@@ -106,7 +102,6 @@ class Plan:
         }
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {
             "digest": self.digest,
             "waves": [list(wave) for wave in self.waves],
@@ -165,7 +160,6 @@ def with_order(plan: Plan, fleet: Fleet) -> Plan:
 
 
 def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
-    """The plan with its warnings, and with the reason why each engine is built."""
     return replace(
         plan,
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in plan.engines},
@@ -174,7 +168,6 @@ def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def plan_refusals(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
-    """Refusals that only the finished plan shows: engines not judged, two contracts of mutual TLS, another digest."""
     return [
         *newly_unjudged(plan.slices, surroundings),
         *together(two_contracts(plan.slices)),
@@ -200,7 +193,6 @@ def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[
 
 
 def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
-    """A sentence for each engine whose answers are not compared with a reference."""
     for engine in engines:
         if engine.unjudged:
             yield f"{engine.model}: its engine is signed unjudged, by the inventory's choice: {engine.unjudged}"
@@ -278,12 +270,10 @@ def driver_slice(host: Host, floor: str) -> DriverSlice:
 
 
 def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
-    """Each set of files once, in order: two servers may serve the same model."""
     return tuple({(files.model, files.revision): files for files in weights}.values())
 
 
 def distinct_engines(engines: Iterable[EngineSlice]) -> tuple[EngineSlice, ...]:
-    """Each engine once, in order: two servers may serve the same model."""
     return tuple({engine.path: engine for engine in engines}.values())
 
 

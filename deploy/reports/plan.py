@@ -38,7 +38,6 @@ PARTS = (
 
 
 def plan_report(plan: Plan) -> Group:
-    """All of a plan, one part after the other."""
     return Group(
         *(part for alike in same_slices(plan.slices) for part in _host(alike, dict(plan.changes))),
         *balancers_report(plan.balancers),

@@ -36,7 +36,6 @@ class Turn:
 
 
 def deploy_words(inventory: str, cell: str, digest: str) -> list[str]:
-    """The command that brings a cell over; the inventory beside that cell has to have the same plan."""
     return ["pyinfra", inventory, "deploy.py", "-y", "--limit", cell, "--data", f"expect={digest}"]
 
 
@@ -93,7 +92,6 @@ def cell_problems(cells: Sequence[str], groups: Mapping[str, Collection[str]], p
 
 
 def unserved(cells: Sequence[str]) -> list[Refusal]:
-    """A refusal for each cell that no control machine has ever taken over."""
     return [
         refuse(
             "nobody-serves-the-cell",

@@ -162,7 +162,6 @@ class Run:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Hosts that failed, or could not be reached, by name."""
         return tuple(sorted(self._lost))
 
     @property
@@ -173,7 +172,6 @@ class Run:
 
     @property
     def next_back(self) -> tuple[str, ...]:
-        """The hosts that go back next; none while the run goes on."""
         return next(self._groups_back(), ()) if self.is_going_back else ()
 
     def end(self) -> Stop:
@@ -198,7 +196,7 @@ class Run:
         return TakeBack(group) if group and self._room(group) is None else self.end()
 
     def _groups_back(self) -> Iterator[tuple[str, ...]]:
-        """Hosts that still have to go back and can be reached: one wave at a time, the last first."""
+        """Reachable hosts that still have to go back, one wave at a time, the last first."""
         for wanted in self._wanted_back():
             group = tuple(host for host in wanted if host in self.changed and self.states[host] not in ("kept", "lost"))
             if group:

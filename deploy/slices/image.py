@@ -42,7 +42,6 @@ class ImageSlice:
 
     @property
     def files_name(self) -> str:
-        """The name of its blobs among peers."""
         return f"image-{self.digest.removeprefix('sha256:')[:12]}"
 
     @property

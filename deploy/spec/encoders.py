@@ -50,7 +50,6 @@ class Encoder:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        """Complete a model that was declared by its source alone."""
         completed(self)
 
 

@@ -181,7 +181,7 @@ class Replay:
 
     @classmethod
     def none(cls, *, reason: str) -> Replay:
-        """The engine is signed without anybody having compared its answers; `reason` says why that is right here."""
+        """An engine that is signed without a comparison of its answers; `reason` says why that is right."""
         return cls(judged=False, reason=reason)
 
 
@@ -233,5 +233,4 @@ class LLM:
     """Port of a runtime beside Triton, on loopback of the host; clients come to the gateway."""
 
     def __post_init__(self) -> None:
-        """Complete a model that was declared by its source alone."""
         completed(self)

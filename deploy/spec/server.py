@@ -54,12 +54,10 @@ class Server:
 
     @property
     def beside(self) -> tuple[LLM, ...]:
-        """The LLMs that a program beside Triton serves."""
         return tuple(model for model in self.models if isinstance(model, LLM) and model.runtime != "triton")
 
     @property
     def in_triton(self) -> tuple[Model, ...]:
-        """The models that Triton itself loads."""
         return tuple(model for model in self.models if model not in self.beside)
 
 

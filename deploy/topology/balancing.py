@@ -78,7 +78,6 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Ite
 
 
 def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[BalancerHost]:
-    """The balancers with a route to the host's pool."""
     return [
         balancer for balancer in balancers if host.pool and any(r.pool == host.pool for r in balancer.balancer.routes)
     ]
@@ -111,17 +110,14 @@ def address_of(host: Host) -> str:
 
 
 def backends(pool: str) -> tuple[str, str]:
-    """Names of a pool's two backends."""
     return f"{pool}_http", f"{pool}_grpc"
 
 
 def gateway_backend(pool: str) -> str:
-    """The name of the backend with the gateways of a pool's hosts."""
     return f"{pool}_gateway"
 
 
 def gateway_line(host: Host, port: int) -> str:
-    """The name of a gateway's process in HAProxy."""
     return f"{line_of(host.name)}.{port}"
 
 
@@ -169,7 +165,7 @@ def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
 
 
 def answer_seconds(gateway: Gateway | GatewaySlice) -> int:
-    """The longest that a gateway takes for an answer; it cuts what takes longer."""
+    """Seconds that a gateway takes for an answer at most; it cuts off a longer one."""
     return gateway.limits.request_seconds + gateway.hold_seconds + SPARE_SECONDS
 
 

@@ -116,7 +116,6 @@ def _answering(model: ModelSlice) -> dict[str, object]:
 
 
 def _image_values(image: ImageSlice) -> dict[str, object]:
-    """An image's values without the port that Docker pulls it from."""
     return {name: value for name, value in asdict(image).items() if name != "shared_port"}
 
 
@@ -146,7 +145,6 @@ def salted(model: ModelSlice, trtllm: str) -> bool:
 
 
 def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSlice:
-    """An embedder or reranker of these servers, as clients name it."""
     return GatewayModelSlice(
         name=model.name,
         kind=model.kind,
@@ -160,7 +158,6 @@ def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSl
 
 
 def tasks_of(embedder: ModelSlice) -> tuple[str, ...]:
-    """The tasks that an embedder has a prefix for; none where it was trained without."""
     return tuple(json.loads(str(embedder.settings.get("prefixes", "{}")))) or _tasks_of_family(embedder)
 
 

@@ -30,11 +30,9 @@ class Pool:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of all its hosts, in order."""
         return tuple(name for unit in self.units for name in unit)
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {"name": self.name, "hosts": list(self.hosts), "max_unavailable": self.allowed}
 
 
@@ -83,7 +81,6 @@ def waves(pools: Iterable[Pool], rollout: Rollout, beside: Iterable[str] = ()) -
 
 
 def _rests(pools: Iterable[Pool], rollout: Rollout) -> Iterator[tuple[Pool, tuple[Unit, ...]]]:
-    """Each pool with its units after the canaries."""
     for pool in pools:
         yield pool, pool.units[rollout.canary_hosts :]
 
@@ -98,5 +95,4 @@ def _parts(units: tuple[Unit, ...], size: int) -> list[tuple[Unit, ...]]:
 
 
 def _hosts(step: Iterable[tuple[Unit, ...]]) -> tuple[str, ...]:
-    """The hosts of one wave, whatever their pool, by name."""
     return tuple(sorted(name for units in step for unit in units for name in unit))

@@ -139,7 +139,6 @@ def _networks(firewall: Firewall) -> Iterator[Refusal]:
 
 
 def bad_networks(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
-    """A refusal for each text that is no network."""
     for written in networks:
         yield from _network(written, where)
 
@@ -178,7 +177,6 @@ def _use_of(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
 
 
 def _nearest(written: str) -> str:
-    """The network somebody may have meant: the one around the address, else an example."""
     try:
         return str(ipaddress.ip_network(written, strict=False))
     except ValueError:
@@ -219,7 +217,6 @@ def _is_everybody_joined(networks: tuple[str, ...]) -> bool:
 
 
 def _parsed(written: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """The network, or None for what is none, which a check of its own refuses."""
     try:
         return ipaddress.ip_network(written)
     except ValueError:

@@ -273,7 +273,6 @@ def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 
 
 def _origins(gateway: Gateway) -> Iterator[Refusal]:
-    """A refusal for each origin that no browser sends."""
     for origin in gateway.cors_origins:
         if not ORIGIN.fullmatch(origin):
             yield refuse(

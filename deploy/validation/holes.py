@@ -118,7 +118,6 @@ def hole_notices(host: Host, today: date) -> Iterator[str]:
 
 
 def _others(host: Host, holes: list[Hole]) -> Iterator[str]:
-    """The remaining holes of the image, by whether a release on offer mends them."""
     for is_mended, words in (
         (True, f"release {DEFAULT_RELEASE} mends them"),
         (False, "no release on offer mends them"),

@@ -176,7 +176,6 @@ def _of_its_own(placed: Placed, kind: str, problem: str, *, seen: str) -> Refusa
 
 
 def slow_links(placed: Placed) -> Iterator[str]:
-    """A sentence where ranks of one model talk over PCIe; nothing where NVLink joins them."""
     if placed.gpu and placed.layout.tensor > 1 and not placed.gpu.nvlink:
         yield (
             f"{placed.model.name} is split over {placed.layout.tensor} {placed.gpu.title}, which no NVLink joins: "

@@ -45,7 +45,6 @@ class Placed:
 
     @property
     def is_engine(self) -> bool:
-        """True if the model runs on a compiled engine."""
         return self.path == "engine"
 
     @property

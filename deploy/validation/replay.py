@@ -94,7 +94,6 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 
 
 def undeclared(engine: str, where: str) -> Refusal:
-    """The refusal of an engine that would be signed although nobody says whether, or why not, it is judged."""
     return refuse(
         "unjudged-engine",
         f"{engine}: its engine would be signed without anybody having compared its answers",

@@ -53,7 +53,6 @@ def repository_problems(host: Host, surroundings: Surroundings) -> Iterator[Refu
 
 
 def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
-    """A sentence for each model whose repository's name or local files do not say that it is what is counted."""
     for model in [model for server in host.servers for model in server.models]:
         for source in sources(model):
             known, weights = _declared(source), source.weights
@@ -182,7 +181,6 @@ def _is_packed(shape: Checkpoint) -> bool:
 
 
 def _as_directory(place: str) -> str:
-    """The directory as a model's source names it."""
     return place if DIRECTORY.fullmatch(place) else f"./{place}"
 
 

@@ -105,7 +105,6 @@ def path_problems(host: Host, server: Server, served: Served) -> Iterator[Refusa
 
 
 def runtime_notices(host: Host) -> Iterator[str]:
-    """A sentence for each image beside Triton that is pulled by its tag."""
     for server in host.servers:
         for model in server.beside:
             match = IMAGE.fullmatch(model.image)

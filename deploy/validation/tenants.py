@@ -19,7 +19,6 @@ from deploy.topology.gateway import SALTS_SINCE, takes_salt
 
 
 def tenant_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each LLM that is to reuse blocks and keep tenants apart at once."""
     for server in host.servers:
         for model in server.models:
             if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse:

@@ -44,7 +44,6 @@ Body = Callable[[ApiError], object]
 
 
 def openai_error(error: ApiError) -> object:
-    """OpenAI's shape, and Cohere's beside it."""
     return error.to_json()
 
 
@@ -135,7 +134,6 @@ class App:
         self._cut: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI's entry."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":

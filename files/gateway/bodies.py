@@ -78,7 +78,7 @@ class Parser:
 
 
 def is_large(raw: bytes) -> bool:
-    """True if the body is not parsed in the event loop's time."""
+    """True if the body is too large to be parsed in the event loop."""
     return len(raw) > INLINE_BYTES or marks(raw) > INLINE_MARKS
 
 

@@ -123,7 +123,6 @@ class Calls:
 
     @staticmethod
     def identity() -> str:
-        """A new id of a call."""
         return f"call_{secrets.token_hex(12)}"
 
     def _call(self, text: str) -> tuple[str, str] | None:
@@ -179,7 +178,6 @@ class Calls:
 
 
 def value_of(text: str) -> Any:
-    """The JSON in the text, as strict as a request's; None where it is none."""
     try:
         return parsed(text.encode(), BOUNDS) if len(text) <= MOST_CHARACTERS else None
     except ValueError:

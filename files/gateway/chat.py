@@ -241,7 +241,6 @@ def message_of(parts: list[Part]) -> dict[str, Any]:
 
 
 def finish_of(finish: str, has_called: bool) -> str:
-    """OpenAI's word for how an answer ended."""
     return "tool_calls" if has_called and finish == "stop" else FINISHES.get(finish, finish)
 
 

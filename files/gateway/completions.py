@@ -147,7 +147,6 @@ class Choices:
 
 
 def choice(index: int, text: str, finish: str | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
-    """A choice as OpenAI's answer and its events have it."""
     return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
 
 

@@ -101,7 +101,6 @@ class ControlTokens:
 
 
 def texts_in(value: object) -> Iterable[str]:
-    """Every text in the value, the names of objects too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

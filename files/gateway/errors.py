@@ -73,12 +73,11 @@ class UpstreamError(Exception):
 
     @property
     def is_full(self) -> bool:
-        """True if the model's queue is full: the server is well."""
         return self.code == "UNAVAILABLE" and "maximum queue size" in self.message
 
     @property
     def is_away(self) -> bool:
-        """True if the server does not listen, stops, or has not loaded the model: it took nothing on."""
+        """True if the server is not listening, is stopping, or has not loaded the model: it accepted nothing."""
         return self.code == "UNAVAILABLE" and not self.is_full
 
     @property

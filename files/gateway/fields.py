@@ -53,11 +53,9 @@ class Fields:
 
     @property
     def where(self) -> str:
-        """The object's own path; "" for the outermost."""
         return self._where
 
     def path(self, name: str) -> str:
-        """The field's name from the outermost object on: `messages[0].content`."""
         return f"{self._where}.{name}" if self._where else name
 
     def has(self, name: str) -> bool:
@@ -106,7 +104,6 @@ class Fields:
         return float(value)
 
     def maybe_whole(self, name: str, least: int, most: int) -> int | None:
-        """A whole number from `least` to `most`; None where it is absent."""
         return self.whole(name, least, most) if self.has(name) else None
 
     def items(self, name: str, most: int, least: int = 1) -> list[Any]:
@@ -132,7 +129,6 @@ class Fields:
         return self.within({} if value is None else value, self.path(name))
 
     def within(self, value: object, where: str) -> Fields:
-        """The fields of an object inside this one."""
         return Fields(value, where, self._ignored)
 
     def only(self, name: str, *accepted: object, because: str) -> None:
@@ -159,7 +155,6 @@ class Fields:
 
     @property
     def passes_over(self) -> bool:
-        """True if unknown fields are noted; false if they are refused."""
         return self._ignored is not None
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ class Gateway:
         self.usage.days, self.usage.prices = self.settings.usage_days, self.settings.prices
 
     async def keep_counting(self) -> None:
-        """For ever: what this process did is counted within a second."""
+        """Counts the requests of this process every COUNT_SECONDS, for ever."""
         while True:
             await asyncio.sleep(COUNT_SECONDS)
             await asyncio.to_thread(self.usage.count, clock.now())
@@ -108,7 +108,6 @@ class Gateway:
         return Held(self._answers, tenant, most, ANSWER_BYTES, "answers")
 
     def standing(self) -> dict[str, bool]:
-        """Readiness by model: true if at least one of its servers is ready."""
         return {name: bool(self.fleet.ready(model.servers)) for name, model in self.settings.models.items()}
 
     def model(self, name: str, kind: str, key: Key) -> tuple[ModelSettings, Alias]:

@@ -113,7 +113,6 @@ class HarmonyPrompter(Tokens):
         return ids
 
     def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> HarmonyReader:
-        """Reasoning, text and calls by the format's channels."""
         return HarmonyReader(self._encoding, tools.names, tools.in_parallel)
 
 

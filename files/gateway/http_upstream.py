@@ -48,7 +48,6 @@ class HttpUpstream:
                 self._runtime, self._version = runtime, version
 
     async def is_ready(self, seconds: float) -> bool:
-        """True if the engine says that it is well."""
         try:
             async with self._client.answer_to("GET", HEALTH, [], seconds, {}) as answer:
                 await _content(answer, MOST_ERROR)

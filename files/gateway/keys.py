@@ -52,7 +52,6 @@ class KeyLimits:
 
     @property
     def has_periods(self) -> bool:
-        """True if a day or a month has a budget."""
         return any(getattr(self, name) for name in PERIODS)
 
     def shared(self, share: int) -> KeyLimits:
@@ -82,7 +81,6 @@ class Key:
     """Budgets that the tenant's keys share."""
 
     def may_use(self, model: str) -> bool:
-        """True if the key is for this model."""
         return not self.models or model in self.models
 
 
@@ -138,7 +136,6 @@ class Keys:
 
 
 def digest_of(key: bytes) -> str:
-    """The hash by which the file holds a key."""
     return hashlib.sha256(key).hexdigest()
 
 

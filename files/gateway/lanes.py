@@ -33,7 +33,6 @@ class Lane:
 
     @property
     def is_busy(self) -> bool:
-        """True if a message is worked on."""
         return self._turn.locked()
 
     async def _answer(self, message: bytes) -> memoryview:

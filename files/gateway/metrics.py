@@ -36,7 +36,6 @@ class Counter:
         self._values: dict[Labels, float] = {}
 
     def add(self, labels: Labels, value: float = 1) -> None:
-        """Adds `value` to the number of these labels."""
         self._values[labels] = self._values.get(labels, 0) + value
 
     def lines(self) -> Iterator[str]:

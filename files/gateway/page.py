@@ -136,15 +136,12 @@ def spent(rows: list[dict[str, Any]]) -> str:
 
 
 def of(count: int, limit: int) -> str:
-    """The count beside its limit."""
     return f"{count:,} of {limit:,}" if limit else f"{count:,}"
 
 
 def share(count: int, limit: int) -> int:
-    """Whole percent of the limit; -1 without one."""
     return min(100 * count // limit, 100) if limit else -1
 
 
 def day(seconds: int) -> str:
-    """A time for people, in UTC."""
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M} UTC"

@@ -33,7 +33,6 @@ LINKS = {
 
 
 def rendered(template: str, **values: object) -> bytes:
-    """The page of a template; `path` is its own."""
     return TEMPLATES.get_template(template).render(links=LINKS, **values).encode()
 
 

@@ -128,7 +128,6 @@ class Prompter(Tokens):
         return self._in_pieces(text, mark)
 
     def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:
-        """Reasoning, text and calls by the model's parsers."""
         return self.readers(model, tools, is_guided, prompt, 1)[0]
 
     def readers(

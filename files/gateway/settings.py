@@ -149,17 +149,14 @@ class ModelSettings:
 
     @property
     def is_over_http(self) -> bool:
-        """True if no server of the model is a Triton."""
         return "" not in self.runtimes
 
     @property
     def has_ids(self) -> bool:
-        """True if every server tells the ids of the tokens that it made."""
         return all(RUNTIMES[runtime].has_ids for runtime in self.runtimes if runtime)
 
     @property
     def is_harmony(self) -> bool:
-        """True if prompts and answers are in OpenAI's format of gpt-oss, reasoning and calls included."""
         return self.tool_parser == "harmony"
 
     @property
@@ -190,7 +187,6 @@ class Alias:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that a request of this name may reach, without the fallback."""
         return tuple(name for name, _ in self.shares) or (self.model,)
 
 

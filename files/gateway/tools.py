@@ -35,12 +35,10 @@ class Tools:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the tools that may be called."""
         return frozenset(tool["function"]["name"] for tool in self.offered)
 
     @property
     def named(self) -> str:
-        """The one tool that is to be called; "" where none is named."""
         return self.choice[1:] if self.choice.startswith("=") else ""
 
     def guide(self) -> tuple[str, str] | None:

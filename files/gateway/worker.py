@@ -113,7 +113,6 @@ class Worker:
         self._channel.setblocking(False)
 
     async def answer(self, message: bytes) -> memoryview | None:
-        """Its answer, as it came; None where it died, or said nothing for too long."""
         try:
             return await asyncio.wait_for(self._answer(message), WALL_SECONDS)
         except (OSError, asyncio.TimeoutError):
@@ -160,7 +159,6 @@ def end(channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
 
 
 def send(channel: socket.socket, message: bytes) -> None:
-    """Sends the message."""
     channel.sendall(LENGTH.pack(len(message)) + message)
 
 
@@ -241,10 +239,8 @@ def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]])
 
 
 def refusal(error: Exception) -> bytes:
-    """The answer that says why."""
     return REFUSED + str(error)[:REASON].encode("utf-8", "replace")
 
 
 def memory_bytes() -> int:
-    """The address space of this process."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

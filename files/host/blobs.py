@@ -59,12 +59,10 @@ class Origin:
         self.opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
 
     def manifest(self, name: str) -> bytes:
-        """An index or a manifest."""
         with self._open(f"/manifests/sha256:{name}") as answer:
             return bytes(answer.read(LARGEST))
 
     def file(self, name: str, start: int) -> Any:
-        """An open answer with a blob from byte `start` on."""
         return self._open(f"/blobs/sha256:{name}", start)
 
     def _open(self, path: str, start: int = 0) -> Any:

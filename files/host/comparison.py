@@ -58,17 +58,14 @@ def sentence(compared: Mapping[str, Any]) -> str:
 
 
 def of_kind(measured: Mapping[str, Any], kind: str) -> list[Reply]:
-    """The answers of one kind, in the order of the questions."""
     return [reply for reply in measured["answers"] if reply["kind"] == kind]
 
 
 def units(reply: Reply, by_ids: bool) -> Units:
-    """The pieces by which an answer is compared."""
     return tuple(reply["ids"]) if by_ids else tuple(WORDS.findall(reply["text"]))
 
 
 def equal(first: Units, second: Units) -> int:
-    """Pieces that are the same at the same position."""
     return sum(piece == other_piece for piece, other_piece in zip(first, second, strict=False))
 
 
@@ -100,5 +97,4 @@ def details(pairs: Sequence[tuple[Units, Units]], unit: str, met: set[int], task
 
 
 def percent(part: int, whole: int) -> float:
-    """The share of a hundred; of nothing it is everything."""
     return 100.0 * part / whole if whole else 100.0

@@ -72,7 +72,6 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its numbers."""
         return math.prod(self.shape) * self.storage.width
 
 
@@ -106,7 +105,6 @@ def converted(staging: Path, sums: dict[str, str]) -> dict[str, str]:
 
 
 def is_converted(name: str) -> bool:
-    """True for a file that is rewritten as safetensors before anything is published."""
     return name.rsplit("/", 1)[-1] == CONVERTED
 
 

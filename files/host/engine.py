@@ -97,7 +97,6 @@ def unsigned(directory: Path, text: bytes, signers: Path) -> str:
 
 
 def exit_status(argv: list[str], text: bytes) -> int:
-    """The exit status of a program that reads `text`."""
     return subprocess.run(argv, input=text, capture_output=True, check=False).returncode
 
 
@@ -124,7 +123,6 @@ def differing(directory: Path, files: dict[str, Any], quick: bool) -> list[str]:
 
 
 def is_directory(path: Path) -> bool:
-    """True if it is one itself, and no link to one."""
     return stat.S_ISDIR(path.lstat().st_mode)
 
 

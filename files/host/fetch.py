@@ -89,7 +89,6 @@ def main(arguments: list[str]) -> int:
 
 
 def staging_of(target: Path) -> Path:
-    """The directory that receives the files of `target`."""
     return target.parent / f".{target.name}.partial"
 
 
@@ -175,7 +174,7 @@ def need_space(staging: Path, wanted: list[WantedFile]) -> None:
 
 
 def need_shards(staging: Path, sums: dict[str, str]) -> None:
-    """Every file that an index of shards names was among the files asked for."""
+    """Refuses an index of shards that names a file which is not among those to fetch."""
     for name in sums:
         if name.endswith(".safetensors.index.json"):
             shards = set(json.loads((staging / name).read_text())["weight_map"].values())
@@ -249,7 +248,6 @@ def raise_restart(path: Path) -> None:
 
 
 def digest_into(content: BinaryIO, *sums: Any) -> None:
-    """Every digest has taken in the whole content."""
     while chunk := content.read(CHUNK):
         for digest in sums:
             digest.update(chunk)
@@ -272,7 +270,6 @@ def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
 
 
 def manifest_of(sums: dict[str, str]) -> str:
-    """The text of a manifest."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
 
 

@@ -154,7 +154,6 @@ def unit_name(number: int) -> str:
 
 
 def starts_at_boot(name: str) -> bool:
-    """True if systemd starts the unit with the host."""
     return (places.UNITS / "multi-user.target.wants" / name).is_symlink()
 
 

@@ -203,15 +203,12 @@ def metrics(settings: dict[str, Any]) -> int:
 
 
 def count(text: str) -> int:
-    """A number of nvidia-smi; what it does not count is none."""
     return int(text) if text.isdigit() else 0
 
 
 def is_yes(text: str) -> bool:
-    """A yes of nvidia-smi."""
     return text.lower() == "yes"
 
 
 def number(text: str) -> int:
-    """A value of nvidia-smi as a sample of Prometheus."""
     return 1 if is_yes(text) else count(text)

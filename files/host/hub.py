@@ -70,5 +70,4 @@ class Hub:
             raise
 
     def file(self, path: str, start: int) -> Any:
-        """An open answer with a file's content from byte `start` on."""
         return self.open(f"/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(path)}", start)

@@ -97,7 +97,7 @@ def make_whole(gpu: int) -> None:
 
 
 def destroy(gpu: int) -> None:
-    """Compute instances first: a GPU instance with one in it is in use. Finding none is fine."""
+    """Removes compute instances first: a GPU instance with one in it is in use. Finding none is no error."""
     for what in ("-dci", "-dgi"):
         smi("mig", "-i", str(gpu), what, ends_well=("No MIG-enabled devices found", "Not Found"))
 
@@ -180,7 +180,6 @@ def smi(*arguments: str, ends_well: tuple[str, ...] = ()) -> str:
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """A command and what it said."""
     try:
         return subprocess.run(command, text=True, capture_output=True, timeout=300)
     except (FileNotFoundError, subprocess.TimeoutExpired) as problem:

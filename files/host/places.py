@@ -20,5 +20,4 @@ def server(name: str) -> Path:
 
 
 def release(release_id: str) -> Path:
-    """Directory of a published release."""
     return ROOT / "releases" / release_id

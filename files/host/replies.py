@@ -69,7 +69,6 @@ class Reply:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the answer, as exactly as the engine tells."""
         return self.made or len(self.ids) or self.events
 
 

@@ -160,7 +160,6 @@ def serves_again(server: Server, release: str) -> bool:
 
 
 def start(servers: list[Server]) -> None:
-    """Asks systemd to start these servers."""
     if servers:
         servers[0].systemctl("start", "--no-block", *(unit for server in servers for unit in server.units()))
 
@@ -213,7 +212,7 @@ def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[s
 
 
 def write_verdict(server: Server, verdict: dict[str, Any]) -> None:
-    """Writes the verdict; a full disk loses it, and nothing else."""
+    """Writes the verdict; on a full disk only the verdict is lost."""
     try:
         disk.replace_durably(server.place / "verdict.json", json.dumps(verdict) + "\n")
     except OSError as problem:

@@ -10,7 +10,7 @@ Properties = dict[str, str]
 
 
 def systemctl(*words: str) -> int:
-    """Exit status of systemctl. What became of a unit is looked at afterwards, so its words are not kept."""
+    """Exit status of systemctl. Its messages are dropped, because the unit's state is checked afterwards."""
     return subprocess.run(["systemctl", *words], check=False, stderr=subprocess.DEVNULL).returncode
 
 
@@ -29,7 +29,6 @@ def active_states(*units: str) -> list[str]:
 
 
 def has_job(properties: Properties) -> bool:
-    """True if systemd is about to start or stop the unit whose `Job` was asked for."""
     return properties["Job"] not in ("", "0")
 
 

@@ -22,7 +22,6 @@ class Asker(prove_llm.Engine):
     def ask(
         self, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None, seconds: float = 0
     ) -> tuple[int, bytes]:
-        """As of `prove`, within the watchdog's own limit."""
         return super().ask(path, body, headers, self.seconds)
 
     def progress(self) -> float | None:

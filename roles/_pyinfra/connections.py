@@ -89,7 +89,6 @@ def is_lost(connector: Any) -> bool:
 
 
 def lines_of(output: Any) -> list[str]:
-    """The lines that a command printed, on either stream."""
     return list(getattr(output, "combined_lines", output))
 
 

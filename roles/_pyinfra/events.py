@@ -29,7 +29,7 @@ event_logger = logging.getLogger(f"{logger.name}.enginehouse")
 
 
 def tell(host: str = "", **fields: Any) -> None:
-    """Whoever listens knows that these fields are true of the host, or of the run."""
+    """Logs an event: these fields are true of the host, or of the run."""
     event_logger.debug("", extra={"told": {"host": host, **fields}})
 
 

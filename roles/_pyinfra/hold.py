@@ -128,7 +128,6 @@ class Hold:
         return bool(answer)
 
     def _renew(self, line: Line) -> None:
-        """Until the line ends: says that the run is there."""
         while line.is_open and line is self._line:
             gevent.sleep(RENEW_SECONDS)
             with self._turn:
@@ -164,11 +163,9 @@ class Line:
         self.heard.flush()
 
     def answer(self) -> str:
-        """Its next line; empty once it has ended."""
         return _text(self.reply.readline())
 
     def problem(self) -> str:
-        """Error output of the shell before it ended."""
         return _text(self.complaints.read())
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ def _done(mine: Host, part: Part) -> Iterator[Command]:
 
 
 def once_known(say: Callable[..., None], *about: Any) -> None:
-    """`settle` calls `say`: what it asks is asked together with all else that the verb wants to know of the host."""
+    """Makes `settle` call `say`, so that its questions join the others that the verb asks the host."""
     _said_last.setdefault(ctx_host.get(), []).append(partial(say, *about))
 
 

@@ -47,9 +47,7 @@ class Fact(Protocol[Answer]):
 
     name: str
 
-    def process(self, output: list[str]) -> Answer:
-        """The answer in the lines that the host printed."""
-        ...
+    def process(self, output: list[str]) -> Answer: ...
 
 
 class Answers(Protocol[Answer]):
@@ -60,7 +58,7 @@ class Answers(Protocol[Answer]):
         ...
 
     def forget(self) -> None:
-        """The next use asks again."""
+        """Makes the next use ask again."""
         ...
 
 
@@ -124,7 +122,6 @@ class CachedFact(Generic[T]):
         return cast(T, self._answer)
 
     def forget(self) -> None:
-        """The next use asks again."""
         self._was_executing = None
 
 
@@ -251,7 +248,6 @@ def any_changed(steps: Iterable[OperationMeta]) -> bool:
 
 
 def steps_of(prepared: Host) -> dict[str, OperationMeta]:
-    """The steps and checks of a host as far as it is prepared, by pyinfra's hash."""
     return dict(_steps.get(prepared, {}))
 
 

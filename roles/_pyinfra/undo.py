@@ -68,7 +68,6 @@ def installed() -> OperationMeta:
 
 
 def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:
-    """The fact that `put_watched` needs: a role's texts on a host, and units that wait to be confirmed."""
     return CachedFact(InstalledTexts, {"paths": (*(text.path for text in wanted), _kept(role))})
 
 
@@ -84,7 +83,6 @@ def put_watched(role: str, wanted: Sequence[Text], facts: Mapping[str, str], *mo
 
 
 def units_of(role: str, texts: Iterable[Text]) -> WatchedChange:
-    """The units of a role as a change that may shut us out."""
     return WatchedChange(
         name=f"units-{role}",
         what=f"the changed units ({role})",
@@ -118,7 +116,7 @@ class WatchedChange:
 
     @property
     def longest(self) -> int:
-        """Seconds after which the host has begun to take back an unconfirmed change, wherever the run was cut off."""
+        """Seconds after which the host has begun to revert an unconfirmed change, wherever the run was cut off."""
         return self.made_within + self.seconds
 
     def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
@@ -182,7 +180,7 @@ class Confirm(PyinfraCommand):
 
     @property
     def within(self) -> int:
-        """Seconds in which the change can be confirmed; longer where its command was lost and may still run."""
+        """Seconds in which the change can be confirmed; more if its command was lost and may still run."""
         return self.watched.longest if self.risk and self.risk.is_lost else self.watched.seconds
 
     def __repr__(self) -> str:
@@ -257,5 +255,5 @@ def over_a_new_connection(
 
 
 def _limited(arguments: ConnectorArguments) -> ConnectorArguments:
-    """With a time for the command's end where it has none: a host that hangs keeps its line alive."""
+    """The arguments, with a time limit if they have none: a host that hangs keeps its connection alive."""
     return arguments if arguments.get("_timeout") else {**arguments, "_timeout": GRACE_SECONDS}

@@ -251,5 +251,4 @@ def names(hosts: Collection[str]) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in words."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

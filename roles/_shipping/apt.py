@@ -59,7 +59,6 @@ class Repository:
 
     @property
     def content(self) -> str:
-        """The line of the source list."""
         return f"deb [signed-by={self.key_path}] {self.url}/{self.path}\n"
 
     def fact_commands(self) -> tuple[str, str]:
@@ -136,7 +135,6 @@ def install_masked(wanted: Mapping[str, str], facts: Mapping[str, Installed]) ->
 
 
 def specified(packages: Mapping[str, str]) -> str:
-    """Names and version patterns as apt-get wants them on its command line."""
     return join(f"{name}={version}" if version else name for name, version in packages.items())
 
 
@@ -165,7 +163,6 @@ def keep_from_upgrades(subject: str, patterns: Iterable[str]) -> tuple[str, str]
 
 
 def write_missing(files: Mapping[str, str], facts: HostFacts) -> Iterator[Command]:
-    """Commands after which every path holds its content."""
     for path, content in files.items():
         if not facts.holds(path, content):
             yield write(path, content)

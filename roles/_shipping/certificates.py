@@ -46,12 +46,10 @@ class Certified:
 
     @property
     def wanted_fact(self) -> str:
-        """Mode and owner as `ask_certificate` has them."""
         return f"{int(self.mode, 8):o} {self.owner}"
 
 
 def authority_folder(host: Host) -> Path:
-    """Directory of the fleet's authority on the control machine."""
     return local_path(overridden(host, "mutual", known_settings()["mutual"]()).authority)
 
 

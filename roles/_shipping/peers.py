@@ -78,12 +78,10 @@ class Files:
 
     @property
     def unit(self) -> str:
-        """The unit that gives them to other hosts, or gets them from there."""
         return f"enginehouse-share@{self.name}.service"
 
     @property
     def key(self) -> Key:
-        """The name of the files on every host."""
         return self.name, self.revision
 
 
@@ -96,7 +94,6 @@ class Board:
         self._turns: defaultdict[Key, BoundedSemaphore] = defaultdict(BoundedSemaphore)
 
     def note(self, name: str, files: Files, has_it: bool) -> None:
-        """Notes if a host has the files."""
         (set.add if has_it else set.discard)(self.having[files.key], name)
 
     def offer(self, sharing: Sharing, state: State) -> dict[str, Any] | None:
@@ -109,7 +106,6 @@ class Board:
 
 
 def board(state: State) -> Board:
-    """The board of this run."""
     return _boards.setdefault(state, Board())
 
 
@@ -139,15 +135,13 @@ class Sharing:
         return sorted(names, key=lambda name: hashlib.sha256(f"{self.files.key} {name}".encode()).digest())
 
     def has_a_giver(self, state: State) -> bool:
-        """True if a host of the run has the files."""
         return bool(board(state).having[self.files.key] & set(self.hosts(state)))
 
     def is_first(self, state: State) -> bool:
-        """True if this host is the one that brings the files into the run the direct way, where none has them."""
+        """True if this host fetches the files for the whole run from their source, because no host has them."""
         return self.hosts(state)[:1] == [self.name] and not (state.is_executing and self.has_a_giver(state))
 
     def places(self) -> dict[str, str]:
-        """Address and port at which each host shares the files, by its name."""
         return {self.name: self.shared.here, **{peer.host: peer.place for peer in self.shared.peers}}
 
     def text(self, name: str, others: list[str], offer: Mapping[str, Any] | None) -> str:
@@ -220,7 +214,7 @@ class Giving:
 
 
 def _read(offer: str) -> dict[str, Any] | None:
-    """None where there is no offer, or one that a power cut left half; its host writes it anew."""
+    """The parsed offer; None without one, or if a power cut tore it: its host writes it anew."""
     try:
         return dict(json.loads(offer))
     except ValueError:

@@ -39,7 +39,6 @@ class UnitState:
 
     @property
     def is_going(self) -> bool:
-        """True if the unit runs, or is queued to run."""
         return self.active in GOING or self.job not in ("", "0")
 
     @classmethod

@@ -30,7 +30,6 @@ MODE = "0600"
 
 
 def map_path(pool: str, places: Places = PLACES) -> str:
-    """Path of a pool's keys on the balancer."""
     return f"{places.settings}/keys-{pool}.map"
 
 
@@ -42,7 +41,6 @@ def maps(mine: BalancerSlice, keys: Iterable[GatewayKey] | KeyFile, places: Plac
 
 
 def map_texts(mine: BalancerSlice) -> CachedFact[dict[str, str]]:
-    """The fact of the maps on a balancer."""
     return CachedFact(InstalledTexts, {"paths": tuple(text.path for text in maps(mine, ()))})
 
 

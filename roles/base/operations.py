@@ -45,12 +45,10 @@ _END = "nofail,x-systemd.device-timeout=30s 0 2"
 
 @cache
 def programs() -> Mapping[str, str]:
-    """The helper programs of this role: path on the host, content. Read once in a run."""
     return {f"{PROGRAMS}/{name}": (FILES / name).read_text() for name in HELPERS}
 
 
 def missing_programs(facts: HostFacts) -> Iterator[Command]:
-    """Commands that place every helper program that differs."""
     for path, content in programs().items():
         if not facts.holds(path, content):
             yield write(path, content, mode="0755")
@@ -91,7 +89,7 @@ def settings_of_apt(mine: Slice) -> str:
 
 
 def own_sources(facts: HostFacts, mirrors: Mirrors | None) -> Iterator[Command]:
-    """The command that gives apt its own sources back, once the inventory names no mirror of them any more."""
+    """The command that restores apt's own sources once the inventory no longer names a mirror for them."""
     if SOURCES in facts.files and not (mirrors and mirrors.system):
         yield f"rm -f {SOURCES} && {PROGRAMS}/patient-apt update"
 

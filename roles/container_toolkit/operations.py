@@ -43,7 +43,6 @@ def packages(facts: HostFacts, mine: Slice, repository: apt.Repository) -> Itera
 
 
 def hold(facts: HostFacts) -> Iterator[Command]:
-    """The command that holds what is not held yet."""
     yield from apt.hold(defaults.PACKAGES, facts.packages)
 
 
@@ -99,7 +98,6 @@ def versions(facts: HostFacts, mine: Slice) -> str:
 
 
 def prove(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands that prove the GPUs in a container and remember for which versions; nothing where that was done."""
     if facts.value("proven").rstrip() != versions(facts, mine).rstrip():
         yield " ".join([defaults.PROVE, str(mine.machine.gpus), *instances(mine)])
         yield write(defaults.PROVEN, versions(facts, mine))

@@ -62,7 +62,6 @@ class Present:
     builds: Mapping[str, BuildState] = field(default_factory=dict)
 
     def kind(self, path: str) -> Kind:
-        """The kind of thing at an engine's path."""
         return self.engines.get(path, EngineState()).kind
 
     def builds_now(self, model: str, fingerprint: str) -> bool:

@@ -22,19 +22,16 @@ class Intent:
     kinds: Mapping[str, Kind]
 
     def is_new(self) -> bool:
-        """True if nobody has the engine in any state: somebody has to build it."""
+        """True if the engine has to be built: its source has none, or a broken one."""
         return bool(self.source) and self.kinds.get(self.source, "absent") in ("absent", "broken")
 
     def builds(self, host: str) -> bool:
-        """True if `host` builds the engine, or is building it."""
         return host == self.source and self.is_new()
 
     def signs(self, host: str) -> bool:
-        """True if the engine is to be judged and signed, once built, as it lies on `host`."""
         return host == self.source and self.kinds.get(host) != "signed"
 
     def fetches(self, host: str) -> bool:
-        """True if `host` gets the engine from elsewhere."""
         return host != self.source and self.kinds.get(host) != "signed"
 
 

@@ -16,7 +16,7 @@ from roles.firewall.rules import Guarded, firewall_of, rules
 
 
 def packages(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install nft; its service is left as it is, ours does not need it."""
+    """Commands that install nft; its own service stays as it is, because ours does not need it."""
     yield from apt.install({"nftables": ""}, facts.packages)
 
 
@@ -51,7 +51,6 @@ def in_force(facts: HostFacts, mine: Guarded) -> Iterator[Command]:
 
 
 def watched(seconds: int) -> undo.WatchedChange:
-    """The rules as a change that may shut us out."""
     return undo.WatchedChange(
         name="firewall",
         what="the firewall's new rules",

@@ -51,12 +51,10 @@ def _gateways(mine: Guarded) -> tuple[str, ...]:
 
 
 def _sharing(mine: Guarded) -> SharingSlice | None:
-    """Ports for sharing with peers."""
     return mine.sharing if isinstance(mine, Slice) else None
 
 
 def _https(mine: Guarded) -> Https | None:
-    """TLS for clients of the host's own gateway."""
     return mine.https if isinstance(mine, Slice) else None
 
 

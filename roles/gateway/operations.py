@@ -68,7 +68,6 @@ def environment(facts: HostFacts, gateway: GatewaySlice, chosen: Defaults) -> It
 
 
 def published(facts: HostFacts) -> Iterator[Command]:
-    """The command that publishes the gateway's own files, where the host has others or none."""
     if facts.value("version").split()[:1] != [version()]:
         yield publication()
 
@@ -138,13 +137,13 @@ def certified(mine: Slice, folder: Path) -> Certified:
 
 
 def in_force(differs: list[str]) -> Iterator[Command]:
-    """The command after which every process runs as the files say, each restarted after the one before it answers."""
+    """The command that restarts the processes, each after the one before it answers."""
     if differs:
         yield f"{command('gateway')} follow"
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command after which no process of a gateway runs, and none of its programs, settings and keys is there."""
+    """The command that stops every process of a gateway and removes its programs, settings and keys."""
     if is_left:
         yield (
             f"systemctl stop 'enginehouse-gateway@*.service'; rm -rf {HOME} {FOLDER} {SHARED}"

@@ -79,7 +79,7 @@ def _remembered(memory: Path) -> dict[str, str]:
 
 
 def _remember(memory: Path, known: dict[str, str]) -> None:
-    """By rename, so that another run never reads half of it. A full disk costs the next run minutes, not this run."""
+    """Writes by rename, so that another run never reads half of it. A full disk costs only the next run minutes."""
     with contextlib.suppress(OSError):
         memory.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=memory.parent, prefix=f".{memory.name}.")

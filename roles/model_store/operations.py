@@ -58,7 +58,6 @@ def texts(mine: Slice) -> list[Text]:
 
 
 def fetch_settings(mine: Slice, models: Collection[str] | None = None) -> dict[str, str]:
-    """By path: the settings of each fetch, of these models or of all."""
     return {
         f"{SETTINGS}/weights/{weights.model}.json": _settings(weights, mine.hub, _ca(mine))
         for weights in mine.weights
@@ -189,7 +188,7 @@ class Send:
 
 
 def _is_final(status: int) -> bool:
-    """True if the hub said no and would say it again; a connection that broke, or a busy hub, may pass."""
+    """True if the hub's refusal is final; a broken connection or a busy hub may pass."""
     return 400 <= status < 500 and status not in (408, 429)
 
 

@@ -23,7 +23,7 @@ from roles.mutual.facts import MutualHost, MutualLeft
 
 
 def apply(mine: Slice) -> None:
-    """Gateways of other hosts reach the host's servers over mutual TLS, and nobody else does; or nothing listens."""
+    """Lets gateways of other hosts, and nobody else, reach the servers over mutual TLS; else removes the role."""
     if mine.mutual and mine.mutual.port:
         _apply(mine, mine.mutual)
     elif ask(host, MutualLeft):

@@ -25,6 +25,5 @@ def load(facts: HostFacts) -> Iterator[Command]:
 
 
 def reboot(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
-    """Commands that reboot the host and wait for it, where nothing less helps."""
     if HostDriver.of(facts).state in (State.NEEDS_REBOOT, State.NEEDS_RELOAD):
         yield from boots.reboot(facts.value("boot"), chosen.reboot_seconds)

@@ -70,7 +70,6 @@ def without_nouveau(facts: HostFacts) -> Iterator[Command]:
 
 
 def repository(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
-    """Commands that make NVIDIA's repository known, where something has to come from it."""
     if wanted.repository and not is_kept(facts, wanted.mine):
         yield from wanted.repository.missing(facts)
 

@@ -105,7 +105,7 @@ def settings_file(words: str) -> str:
 
 
 def other_file(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """A finding if dockerd reads another file: it would never see the settings that give containers their GPUs."""
+    """A finding if dockerd reads another file: it would miss the settings that give containers their GPUs."""
     if path := settings_file(facts.value("dockerd-words")):
         yield Refusal(
             f"{mine.host}: dockerd reads its settings from {path}, and this project writes {DAEMON}",

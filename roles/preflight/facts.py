@@ -210,7 +210,6 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
 
 
 def _has_peers(mine: Slice, name: str, revision: str) -> bool:
-    """True if other hosts of the plan share these files."""
     return bool(mine.sharing and mine.sharing.of(name, revision))
 
 

@@ -188,7 +188,6 @@ def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
 
 
 def _offers(word: str, mine: Slice) -> bool:
-    """True if `Driver(source=…)` may name this publisher on the host's system."""
     return word == "nvidia" or (word == "canonical" and mine.machine.os.startswith("ubuntu"))
 
 

@@ -49,7 +49,7 @@ def finish(mine: Slice) -> None:
 
 
 def _with(mine: Slice, image: ImageSlice) -> Slice:
-    """The host as if this were its image. The login stays with the registry that it is for."""
+    """The slice as if this were the host's image. The login stays with its own registry."""
     return replace(mine, image=image, registry=mine.registry_of(image.reference))
 
 
@@ -87,7 +87,6 @@ def _finish(mine: Slice) -> None:
 
 
 def _is_shared(mine: Slice) -> bool:
-    """True if other hosts of the plan have the same image to give."""
     return bool(mine.image.shared_port and mine.sharing and mine.sharing.of(*peers.Files.of(mine.image).key))
 
 
@@ -112,7 +111,6 @@ def _is_direct(mine: Slice, settings: Defaults, pull: PullState) -> bool:
 
 
 def _sharing(mine: Slice, settings: Defaults) -> peers.Sharing | None:
-    """None where no other host of the run shares the image."""
     return peers.Sharing.of(mine, peers.Files.of(mine.image), settings, host.state) if mine.image.shared_port else None
 
 

@@ -202,7 +202,6 @@ def _servers(mine: Slice) -> tuple[str, ...]:
 
 
 def _changed(before: Mapping[str, ServerFacts], now: Mapping[str, ServerFacts]) -> dict[str, str]:
-    """The releases that served before, of servers that serve another one now; by server."""
     return {
         name: facts.release
         for name, facts in before.items()

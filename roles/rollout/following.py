@@ -67,7 +67,6 @@ class Following:
                 self.hear("staged", name)
 
     def end(self) -> Stop | None:
-        """The end of the run, if a gate has lost too many hosts; None while it goes on."""
         return self.run.end() if self.run.is_going_back else None
 
     def look_for_room(self, mine: Slice, host: Host, arguments: ConnectorArguments) -> Hold | None:

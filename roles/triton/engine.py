@@ -55,7 +55,6 @@ def engine(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
 
 
 def model_name(model: ModelSlice, role: str) -> str:
-    """Triton's name for the model of this role."""
     return f"{model.name}_{role}"
 
 

@@ -72,7 +72,6 @@ def _loaded(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
 
 
 def container(server: ServerSlice, settings: Defaults) -> ContainerSlice:
-    """The server's container."""
     return ContainerSlice(
         name=f"triton-{server.name}",
         image=server.image.pull_reference,
@@ -128,7 +127,6 @@ def _launch(server: ServerSlice, loaded: Sequence[Loaded]) -> bytes:
 
 
 def engines(server: ServerSlice) -> tuple[EngineSlice, ...]:
-    """The engines a server loads, each once."""
     return tuple({engine.path: engine for model in server.models for engine in model.engines}.values())
 
 

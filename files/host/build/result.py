@@ -66,7 +66,7 @@ def measured(path: Path) -> dict[str, Any]:
 
 
 def require_plain_file(path: Path) -> None:
-    """Raises Stopped for what a program in the container could have put there to make root read something else."""
+    """Raises: Stopped for anything but a plain file: the container could have put a link there for root to follow."""
     if not stat.S_ISREG(path.lstat().st_mode):
         raise Stopped("publish", f"{path} is no plain file", "look at what the container of this build does")
 

@@ -97,7 +97,6 @@ def sm_problem(wanted: list[Gpu], sm: str) -> str:
 
 
 def is_active(server: str) -> bool:
-    """True if a Triton server serves, or is about to."""
     return systemd.active_states(f"triton@{server}.service")[0] in ("active", "activating", "reloading")
 
 

@@ -33,7 +33,7 @@ def start_again(traffic: dict[str, Any]) -> None:
 
 
 def record(entry: dict[str, Any]) -> str:
-    """A line of the host's history; what went wrong, else empty."""
+    """Appends a line to the host's history; the result is the problem, or empty."""
     return history.record({"when": history.now(), "who": "this host's cloud"} | entry)
 
 

@@ -80,17 +80,14 @@ class Watch:
 
     @property
     def file(self) -> Any:
-        """The state file."""
         return places.ROOT / "notices" / "state.json"
 
     @property
     def servers(self) -> list[str]:
-        """The names of the host's servers."""
         return list(self.traffic["servers"])
 
     @property
     def pause_seconds(self) -> float:
-        """Seconds to the next look."""
         return TICK_SECONDS if self.kept["active"] else POLL_SECONDS[self.settings["cloud"]]
 
     def look(self, now: float) -> None:
@@ -136,11 +133,10 @@ class Watch:
         return [Notice(active["id"], active["kind"], ends=active["ends"])] if active else []
 
     def end_of(self, notice: Notice) -> float:
-        """The end of the host, in seconds of the epoch."""
         return float(notice.ends or self.kept["seen"][notice.id]["at"] + notice.within)
 
     def is_to_drain(self, notice: Notice) -> bool:
-        """False for a notice of the boot before: that interruption is over, though the cloud still names it."""
+        """False for a notice of an earlier boot: its interruption is over, though the cloud still reports it."""
         return notice.drains and bool((self.kept["seen"].get(notice.id) or {}).get("boot") == self.boot)
 
     def drain(self, ends: float, notice: Notice, now: float) -> None:

@@ -89,7 +89,7 @@ def give(settings: Settings) -> None:
 
 
 def drop_halves(settings: Settings, offer: Offer) -> None:
-    """No file of another size is left: libtorrent 2.0.8 does not go on with an empty one, which a full disk leaves."""
+    """Removes files of another size: libtorrent 2.0.8 does not resume an empty one, which a full disk leaves."""
     for name, (size, _) in offer.files.items():
         path = settings.staging / name
         if path.is_file() and path.stat().st_size != size:
@@ -132,7 +132,6 @@ def until_whole(torrents: TorrentSession, settings: Settings, offer: Offer) -> N
 
 
 def judge(files: dict[str, int], offer: Offer) -> None:
-    """Checks that the torrent has the offer's files and no others."""
     if files != {name: size for name, (size, _) in offer.files.items()}:
         raise NotDelivered("the torrent has other files than the offer")
 
@@ -155,7 +154,6 @@ class Pace:
 
 
 def report(caught: list[str], settings: Settings) -> None:
-    """The journal names who sent what does not verify."""
     for name in caught:
         what = "sent a piece that does not verify, or a part of it; no more is taken from it"
         print(f"{settings.target.name}: {name} {what}", flush=True)

@@ -102,7 +102,6 @@ def after_docker(roots: list[str]) -> Iterator[Step]:
 
 
 def account(name: str, kind: str, program: str) -> Iterator[Step]:
-    """A user or group that was not there before."""
     if name not in recorded(kind):
         yield f"{kind}: {name}", lambda: run(program, name)
 

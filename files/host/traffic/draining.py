@@ -25,7 +25,7 @@ class InFlight:
 
 
 def hold(servers: list[str], until: float, who: str, mark: str, now: float) -> None:
-    """No balancer is to send these servers anything until then; an operator's longer drain stays as it is.
+    """Keeps balancers from sending to these servers until `until`; an operator's longer drain stays as it is.
 
     `mark` is the key by which `release` knows the holds of one program.
     """
