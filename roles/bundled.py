@@ -83,7 +83,7 @@ def packages(mine: Slice, data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def headers(mine: Slice, kernel: str) -> dict[str, str]:
-    """The headers that the driver's module is built with; none where it comes built, or is somebody else's."""
+    """The headers that the driver's module is built with; none if it comes built, or is somebody else's."""
     if not (mine.driver.manage and mine.driver.source == "nvidia"):
         return {}
     newest = "amd64" if SYSTEMS[mine.machine.os].distribution == "debian" else mine.machine.kernel_flavour

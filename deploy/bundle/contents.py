@@ -42,7 +42,7 @@ class Contents:
 
     parts: tuple[Part, ...]
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By OS: names (`name=version` where the plan says a version) that were asked for, with everything they need."""
+    """By OS: names (`name=version` if the plan says a version) that were asked for, with everything they need."""
     architecture: str = ARCHITECTURE
     made: str = ""
     base: str = ""

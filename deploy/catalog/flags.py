@@ -38,7 +38,7 @@ _POSITIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Flag:
-    """A flag; a `type` of `flag` is a switch without value, `values` is `+` or `?` where argparse takes several."""
+    """A flag; a `type` of `flag` is a switch without value, `values` is `+` or `?` if argparse takes several."""
 
     name: str
     type: str
@@ -202,7 +202,7 @@ def _uncertain_kinds(confidence: str, *, row_is_missing: bool) -> tuple[str, ...
 
 
 def _sides(known: dict[str, dict[str, Flag]], trtllm: str, used: str) -> list[dict[str, Flag]]:
-    """The rows next below and next above a version; one of them where nothing was read beyond."""
+    """The rows next below and next above a version; one of them if nothing was read beyond."""
     place = (*_three_numbers(trtllm), 0)
     # the 0.16.0 row carries plugin and script flags that were read later, so it is no witness for itself
     names = [name for name in known if not (used == name == "0.16.0")]

@@ -65,7 +65,7 @@ class Hole:
     component: Component
     fixed: tuple[str, ...]
     """The first version without it, of each branch that has one, oldest first; of Triton the container release.
-    Empty where nobody read it."""
+    Empty if nobody read it."""
     reach: Reach
     """Access that an attacker needs."""
     effect: Effect
@@ -407,7 +407,7 @@ def holes_in_package(component: Component, os: str, number: str) -> tuple[Hole, 
 def release_of_core(core: str, otherwise: str = "") -> str:
     """The container release that a Triton core version is judged as.
 
-    `otherwise`, where it has this very core (25.06 and 25.07 share one); else the oldest release with the newest core
+    `otherwise`, if it has this very core (25.06 and 25.07 share one); else the oldest release with the newest core
     that is not newer. A core older than the catalog is its oldest release; what is no version is none.
     """
     if otherwise in RELEASES and RELEASES[otherwise].triton_core == core:

@@ -167,9 +167,9 @@ def profiles_of(gpu: str) -> tuple[MigProfile, ...]:
 
 
 def places(profiles: Sequence[MigProfile]) -> tuple[int, ...] | None:
-    """The memory slice each profile starts at, in the order given; None where they do not fit on one card together.
+    """The memory slice each profile starts at, in the order given; None if they do not fit on one card together.
 
-    The larger ones get their place first, and give it up again where the smaller then find none.
+    The larger ones get their place first, and give it up again if the smaller then find none.
     """
     if sum(profile.compute_slices for profile in profiles) > COMPUTE_SLICES or _too_many(profiles):
         return None

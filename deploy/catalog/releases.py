@@ -40,7 +40,7 @@ OPENAI_TOO_OLD = Defect(
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRow:
-    """A release of `nvcr.io/nvidia/tritonserver`; `trtllm` is empty where no image with TensorRT-LLM exists."""
+    """A release of `nvcr.io/nvidia/tritonserver`; `trtllm` is empty if no image with TensorRT-LLM exists."""
 
     name: str
     triton_core: str

@@ -37,7 +37,7 @@ NOTHING = Counted()
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Counters of `seconds`: by (host, model), and the seconds that each GPU (host, number) worked, where known."""
+    """Counters of `seconds`: by (host, model), and the seconds that each GPU (host, number) worked, if known."""
 
     seconds: float
     counted: Mapping[tuple[str, str], Counted] = field(default_factory=dict)

@@ -21,7 +21,7 @@ class Kind:
     means: str
     attempt: str
     ours: bool = False
-    """True where a verb of this project mends it."""
+    """True if a verb of this project mends it."""
 
 
 @dataclass(frozen=True)

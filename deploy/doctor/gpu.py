@@ -87,7 +87,7 @@ def gpu_findings(gpu: Gpu, wanted: Wanted) -> Iterator[Finding]:
 
 
 def recovery_finding(action: str, gpu: object, subject: str, evidence: str) -> Finding | None:
-    """The finding of a recovery action in nvidia-smi's words; None for none, or where the driver names none."""
+    """The finding of a recovery action in nvidia-smi's words; None for none, or if the driver names none."""
     word = action.strip().lower()
     if word in ("", "n/a", "[n/a]"):
         return None

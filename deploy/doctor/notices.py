@@ -1,4 +1,4 @@
-"""Findings about notices of interruption, from the metrics that files/host/notices writes where a cloud is declared."""
+"""Findings about notices of interruption, from the metrics that files/host/notices writes if a cloud is declared."""
 
 from __future__ import annotations
 

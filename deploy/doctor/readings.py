@@ -59,7 +59,7 @@ class Readings:
 
 
 def number(text: object) -> int:
-    """The first whole number in a text; 0 where there is none."""
+    """The first whole number in a text; 0 if there is none."""
     match = _DIGITS.search(str(text))
     return int(match[0]) if match else 0
 

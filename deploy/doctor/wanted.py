@@ -17,7 +17,7 @@ class WantedServer:
 
     name: str
     release: str
-    """Id of the release that the plan gives it; empty where nobody computed it."""
+    """Id of the release that the plan gives it; empty if nobody computed it."""
     address: str = "127.0.0.1"
     http_port: int = 8000
     other_ports: tuple[int, ...] = ()

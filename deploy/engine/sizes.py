@@ -47,7 +47,7 @@ def engine_mib(recipe: Recipe, served: Served) -> int:
 
 
 def scratch_mib(recipe: Recipe, served: Served) -> int:
-    """MiB of the checkpoint that is written before the build and deleted after it; twice where heads follow."""
+    """MiB of the checkpoint that is written before the build and deleted after it; twice if heads follow."""
     if recipe.is_finished:
         return 0
     twice = type(recipe.speculative).__name__ == "ReDrafter"

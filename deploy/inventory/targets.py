@@ -24,7 +24,7 @@ class Target:
     def of(cls, text: str) -> Target:
         """The target somebody typed. Raises: a Refusal for what names no host or no port.
 
-        An IPv6 address stands in brackets where a port follows it.
+        An IPv6 address stands in brackets if a port follows it.
         """
         parts = TARGET.fullmatch(text)
         if not parts or not 0 < int(parts[5] or SSH_PORT) < 65_536:

@@ -1,6 +1,6 @@
 """Asks the models of a plan one question each, by running the very line it prints. Changes nothing on a host.
 
-Where a host has a gateway and somebody gave a key for it, the gateway is asked, and else Triton.
+If a host has a gateway and somebody gave a key for it, the gateway is asked, and else Triton.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Store:
                     yield chunk
 
     def take(self, file: Path, split_mib: int = 0) -> tuple[str, int]:
-        """(digest, size) of a file that is an object from now on. A link suffices where the file system is the same."""
+        """(digest, size) of a file that is an object from now on. A link suffices if the file system is the same."""
         sha256, size = sha256_of(file), file.stat().st_size
         self.keep(file, sha256, size, split_mib)
         return sha256, size

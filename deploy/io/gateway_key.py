@@ -25,7 +25,7 @@ class GivenKey:
 
 
 def given_key(file: str, environment: Mapping[str, str]) -> GivenKey | None:
-    """The key in `file`, else that of the environment; None where nobody gave one.
+    """The key in `file`, else that of the environment; None if nobody gave one.
 
     Raises: a Refusal for a file that cannot be read, and for what is no key. Neither says what it read.
     """

@@ -174,7 +174,7 @@ def reading(slice_: Slice) -> str:
 
 
 def pages_of(text: str | None) -> Pages | None:
-    """The pages of what the shell printed; None where it printed nothing of the kind."""
+    """The pages of what the shell printed; None if it printed nothing of the kind."""
     if text is None or f"{MARK}2\n" not in text:
         return None
     first, _, second = text.partition(f"{MARK}2\n")

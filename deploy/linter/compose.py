@@ -269,7 +269,7 @@ def _key(match: re.Match[str]) -> str:
 
 
 def _elsewhere(judged: Judged, text: str, taken: dict[str, str]) -> str:
-    """The port to publish in the place of one that is taken; empty where it is free."""
+    """The port to publish in the place of one that is taken; empty if it is free."""
     match = OUTSIDE.fullmatch(text)
     if not match:
         return ""

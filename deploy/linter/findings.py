@@ -19,12 +19,12 @@ SECRET_VALUE = re.compile(r"\b(hf_(?=[A-Za-z0-9]{8})|nvapi-|ghp_|sk-(?=\w{16}))[
 SECRET_PAIR = re.compile(r"\b((?:\w*_)?(?:token|secret|password|passwd|api_?key)=)(?!\$)[^\s\"'…$]+", re.IGNORECASE)
 HIDDEN = "…"
 NEW_LINE = "\n"
-"""Among right words: what follows begins a line of its own where the command takes several."""
+"""Among right words: what follows begins a line of its own if the command takes several."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A finding about a command; `is_wrong` is False where the command works and the finding is a note."""
+    """A finding about a command; `is_wrong` is False if the command works and the finding is a note."""
 
     kind: str
     problem: str

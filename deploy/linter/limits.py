@@ -16,7 +16,7 @@ PORT = re.compile(r"(?:(?P<address>\[[^\]]*\]|[^:]*):)??(?:(?P<outside>[^:]*):)?
 
 
 def judge_ulimit(judged: Judged, text: str, *, seen: str) -> str:
-    """The right `name=soft:hard`, after its finding was added; empty where it is to be left out."""
+    """The right `name=soft:hard`, after its finding was added; empty if it is to be left out."""
     name, _, value = text.partition("=")
     numbers = value.split(":")
     if name not in ULIMITS:

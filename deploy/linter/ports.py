@@ -35,7 +35,7 @@ def judge_ports(judged: Judged, options: Mapping[str, Option]) -> None:
 
 
 def listening_ports(args: Sequence[Word]) -> frozenset[str]:
-    """The ports on which a `tritonserver` listens; none where a variable may say otherwise."""
+    """The ports on which a `tritonserver` listens; none if a variable may say otherwise."""
     if any(word.varies for word in args):
         return frozenset()
     options = {option.name: option for option in mixed_options(args, TRITONSERVER)[0]}

@@ -27,7 +27,7 @@ class Checked:
 
     @property
     def right_text(self) -> str:
-        """The right text as it can be pasted; empty where nothing of the kind does what was meant."""
+        """The right text as it can be pasted; empty if nothing of the kind does what was meant."""
         if self.is_file:
             return "\n".join(self.right)
         on_one_line = " ".join(word for word in self.right if word != NEW_LINE)

@@ -63,7 +63,7 @@ class Pasted:
 
 @dataclass(frozen=True, kw_only=True)
 class HereDocument:
-    """A text between `<<EOF` and `EOF`; `is_script` where a shell runs it, now or from the file it becomes."""
+    """A text between `<<EOF` and `EOF`; `is_script` if a shell runs it, now or from the file it becomes."""
 
     line: int
     body: str

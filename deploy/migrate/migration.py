@@ -41,7 +41,7 @@ TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 def migrate(text: str) -> Migration:
     """The inventory of the first server in the text, and what it leaves out.
 
-    Raises: a Refusal where there is none, or it names no model.
+    Raises: a Refusal if there is none, or it names no model.
     """
     nameless: Server | None = None
     for server in servers_of(text):
@@ -203,7 +203,7 @@ def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
 
 
 def _flag_of(server: Server, name: str) -> str:
-    """The option that a variable stands for; empty where it stands for none."""
+    """The option that a variable stands for; empty if it stands for none."""
     if name == "NIM_PASSTHROUGH_ARGS":
         return "--passthrough"
     if name in server.engine.variables:

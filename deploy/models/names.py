@@ -28,7 +28,7 @@ def published(source: str, surroundings: Surroundings) -> LocalWeights | None:
 
 
 def shape_named(model: Model, surroundings: Surroundings) -> Checkpoint | None:
-    """The numbers of a named model, or None where its files are unknown.
+    """The numbers of a named model, or None if its files are unknown.
 
     Raises: a Refusal for a config.json that does not say them.
     """
@@ -48,7 +48,7 @@ def files_of(architecture: str) -> tuple[str, ...]:
 
 
 def resolved(model: Model, surroundings: Surroundings) -> Model:
-    """The model with its numbers and weights; as it is where they are unknown or its config.json is refused."""
+    """The model with its numbers and weights; as it is if they are unknown or its config.json is refused."""
     if not is_named(model):
         return model
     try:

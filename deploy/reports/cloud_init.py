@@ -68,7 +68,7 @@ class UserData:
 
     @property
     def gzipped(self) -> int:
-        """Bytes of the text under gzip, which cloud-init unpacks where a provider takes binary user-data."""
+        """Bytes of the text under gzip, which cloud-init unpacks if a provider takes binary user-data."""
         return len(gzip.compress(self.text.encode(), mtime=0))
 
     @property

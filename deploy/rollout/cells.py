@@ -46,7 +46,7 @@ def rollouts(cells: Sequence[str], runs: Iterable[Run]) -> int:
 
 
 def next_turn(cells: Sequence[str], runs: Sequence[Run], digest: str, before: int) -> Turn | None:
-    """Whose turn it is, in the order of `cells`; None where every cell has been brought over.
+    """Whose turn it is, in the order of `cells`; None if every cell has been brought over.
 
     `runs` are those with this plan, the oldest first; `before` counts the whole rollouts before this one. A run that
     ended otherwise is tried again without a further approval: the operator typed the command again.

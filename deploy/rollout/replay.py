@@ -21,7 +21,7 @@ STATE = "the engine is built and not signed, so no server loads it; what serves 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one prompt. `kind` is prompt, or task where a regular expression judges it."""
+    """The answer to one prompt. `kind` is prompt, or task if a regular expression judges it."""
 
     prompt: str
     tokens: tuple[int, ...] = ()
@@ -114,7 +114,7 @@ def judge(wanted: Sequence[Answer], replies: Sequence[Answer], tasks: Sequence[t
 
 
 def answers(text: str) -> list[Answer]:
-    """The answers in JSON lines. Raises ValueError, KeyError or TypeError where a line is none."""
+    """The answers in JSON lines. Raises ValueError, KeyError or TypeError if a line is none."""
     records = [json.loads(line) for line in text.splitlines() if line.strip()]
     return [
         Answer(str(record["prompt"]), tuple(int(token) for token in record["tokens"]), str(record.get("text", "")),
@@ -124,7 +124,7 @@ def answers(text: str) -> list[Answer]:
 
 
 def prompts(text: str) -> list[str]:
-    """The prompts in JSON lines. Raises ValueError, KeyError or TypeError where a line is none."""
+    """The prompts in JSON lines. Raises ValueError, KeyError or TypeError if a line is none."""
     return [str(json.loads(line)["prompt"]) for line in text.splitlines() if line.strip()]
 
 

@@ -189,7 +189,7 @@ class Run:
         return ()
 
     def _next_back(self) -> Decision:
-        """The next hosts to put back; the end where none is left, or no room for them."""
+        """The next hosts to put back; the end if none is left, or no room for them."""
         if any(self.states[host] == "drained" for host in self.changed):
             return Hold("hosts are on their way back")
         group = self.next_back
@@ -210,7 +210,7 @@ class Run:
             yield from begun[: 1 if self.rollout.on_failure == "wave" else None]
 
     def _room(self, group: Collection[str]) -> Hold | None:
-        """None where all of the group may be out together, beside those that are out; else the pool without room."""
+        """None if all of the group may be out together, beside those that are out; else the pool without room."""
         going = [host for host in group if host in self._pool and host not in self._out]
         for pool in {self._pool[host].name: self._pool[host] for host in going}.values():
             out = {self._unit[host] for host in self._out if self._pool.get(host) is pool}

@@ -105,7 +105,7 @@ class EngineSlice:
     weights: tuple[WeightsSlice, ...]
     """Every set of files the steps read: the checkpoint, and a draft's or a head's."""
     calibration: str
-    """Directory of the control machine with calibration texts; empty where none are read."""
+    """Directory of the control machine with calibration texts; empty if none are read."""
     size_mib: int
     """About what its files take; the same again while it is converted is `scratch_mib`."""
     scratch_mib: int
@@ -253,7 +253,7 @@ class Slice:
     engine_trust: EngineTrust | None = None
     farm: bool = False
     mig: tuple[str, ...] = ()
-    """MIG profiles of every GPU; empty where MIG has to be off."""
+    """MIG profiles of every GPU; empty if MIG has to be off."""
     firewall: Firewall | None = None
     pool: str = ""
     """The pool this host's capacity counts in; empty: that of all hosts without one."""
@@ -281,7 +281,7 @@ class Slice:
         return images_beside(self.servers)
 
     def registry_of(self, reference: str) -> Registry:
-        """The login and CA for an image: those declared, where it is of the registry of the host's own image."""
+        """The login and CA for an image: those declared, if it is of the registry of the host's own image."""
         return self.registry if registry_of(reference) == registry_of(self.image.reference) else Registry()
 
     @property

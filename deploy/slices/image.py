@@ -33,7 +33,7 @@ class ImageSlice:
     """Known defects of this image that the host still has to repair (catalog `Defect.name`)."""
     size_mib: int
     shared_port: int = 0
-    """Port of loopback where Docker finds it once its blobs are on the host; 0 where it comes from its registry."""
+    """Port of loopback where Docker finds it once its blobs are on the host; 0 if it comes from its registry."""
 
     @property
     def origin_reference(self) -> str:

@@ -84,7 +84,7 @@ def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[Balancer
 
 
 def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
-    """The host's firewall with its balancers let in; one that only they pass where `protection` alone asks for it."""
+    """The host's firewall with its balancers let in; one that only they pass if `protection` alone asks for it."""
     behind = balancers_of(host, balancers)
     listeners: list[Server | Gateway] = [*host.servers, *([host.gateway] if host.gateway else [])]
     is_asked = any(listener.protection == "balancer" and not is_loopback(listener.address) for listener in listeners)
@@ -152,7 +152,7 @@ def _seen_as(host: Host, server: Server) -> list[str]:
 
 
 def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
-    """The gateway's processes, where they have this one server: then nobody asks them while it drains.
+    """The gateway's processes, if they have this one server: then nobody asks them while it drains.
 
     A gateway of several servers goes on with the others, and its processes stay in.
     """

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from deploy.inventory.fleet import Fleet
 from deploy.slices.host import RepairSlice, Slice
-from deploy.topology.waves import pools_of
+from deploy.topology.groups import pools_of_hosts
 
 
 def with_repairs(slices: Iterable[Slice], fleet: Fleet) -> tuple[Slice, ...]:
     """The slices; those of hosts that may repair themselves with the limit of their pool."""
-    members = ((host.name, host.pool) for host in fleet.hosts if not host.farm)
-    pools = {pool.name: pool for pool in pools_of(members, fleet.rollout)}
+    pools = {pool.name: pool for pool in pools_of_hosts(fleet.hosts, fleet.rollout)}
     return tuple(
         slice_
         if slice_.machine.repair == "none"

@@ -76,7 +76,7 @@ def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refu
 
 
 def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -> str:
-    """A sentence for a certificate that ends soon; empty where there is none."""
+    """A sentence for a certificate that ends soon; empty if there is none."""
     file = surroundings.certificates.get(declared.certificate)
     if file is None or file.problem or file.ends is None:
         return ""
@@ -85,7 +85,7 @@ def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -
 
 
 def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
-    """A refusal where Triton would answer everybody and the inventory does not say so, and where it says both."""
+    """A refusal if Triton would answer everybody and the inventory does not say so, and if it says both."""
     is_asked = bool(declared.keys or declared.clients)
     seen = f"keys={declared.keys!r}, clients={declared.clients!r}, open_to_all={declared.open_to_all}"
     if not is_asked and not declared.open_to_all:
@@ -110,7 +110,7 @@ def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
 
 
 def open_notice(balancer: BalancerHost) -> str:
-    """A sentence where a balancer lets everybody in; empty where it asks who they are."""
+    """A sentence if a balancer lets everybody in; empty if it asks who they are."""
     declared = balancer.balancer
     if not declared.open_to_all:
         return ""

@@ -1,4 +1,4 @@
-"""Refusals of models that an inventory declares by name, where nothing is known about the name."""
+"""Refusals of models that an inventory declares by name, if nothing is known about the name."""
 
 from __future__ import annotations
 

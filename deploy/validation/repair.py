@@ -9,7 +9,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host
 from deploy.topology.balancing import balancers_of
-from deploy.topology.waves import pools_of
+from deploy.topology.groups import group_of, pools_of_hosts
 
 WHERE = "machine.repair"
 
@@ -47,13 +47,23 @@ def repair_problems(host: Host, fleet: Fleet) -> Iterator[Refusal]:
             wanted='repair="reboot" for a machine that is cut into instances',
             attempt='Machine(repair="reboot")',
         )
-    yield from _unasked(host, fleet, declared)
+    if group := group_of(host):
+        yield refuse(
+            "repair-in-a-group",
+            "a host of a group is not repaired by itself: the other hosts of its group would stop serving, too",
+            where=WHERE,
+            seen=f"{declared}, a model over {', '.join(group)}",
+            wanted="no repair on hosts of a group",
+            attempt=f"leave {declared} out",
+        )
+    else:
+        yield from _unasked(host, fleet, declared)
 
 
 def _unasked(host: Host, fleet: Fleet, declared: str) -> Iterator[Refusal]:
     """The refusal for a pool whose hosts have no balancer that knows how many of them are out."""
-    members = ((member.name, member.pool) for member in fleet.hosts if not member.farm)
-    pool = next((pool for pool in pools_of(members, fleet.rollout) if pool.name == host.pool), None)
+    pools = pools_of_hosts(fleet.hosts, fleet.rollout)
+    pool = next((pool for pool in pools if pool.name == host.pool), None)
     if pool is None or pool.allowed >= len(pool.units) or balancers_of(host, fleet.balancers):
         return
     name = f"pool {host.pool!r}" if host.pool else "the hosts without a pool"

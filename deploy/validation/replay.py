@@ -127,7 +127,7 @@ def _none(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 
 
 def _reference(placed: Placed, replay: Replay) -> Iterator[Refusal]:
-    """A refusal where no answers are stored and no PyTorch backend can run the published checkpoint to get them."""
+    """A refusal if no answers are stored and no PyTorch backend can run the published checkpoint to get them."""
     finished = placed.model.engine.checkpoint == "trtllm"
     if replay.answers or not (finished or not has_pytorch(placed.served.architecture, placed.trtllm)):
         return

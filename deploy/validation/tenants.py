@@ -33,7 +33,7 @@ def tenant_problems(host: Host) -> Iterator[Refusal]:
 
 
 def shared_prefixes(host: Host, served: Served, trtllm: str) -> Iterator[str]:
-    """A sentence where tenants of the host's gateway share cached prefixes of this LLM."""
+    """A sentence if tenants of the host's gateway share cached prefixes of this LLM."""
     has_tenants = host.gateway is not None and host.gateway.keys is not None
     path = "engine" if is_compiled(served, trtllm) else "pytorch"
     if is_beside(served) and isinstance(served.model, LLM):

@@ -22,7 +22,7 @@ class ApiError(Exception):
     """Ends a request. `retry_after`: seconds; `is_spent`: no client should retry, for tokens were made.
 
     A used budget is told likewise: no wait that clients obey would help.
-    `allow`: the methods that the path has, where the request's is none of them.
+    `allow`: the methods that the path has, if the request's is none of them.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class ApiError(Exception):
         return {"message": self.message, "error": error}
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """`Retry-After` where waiting helps, and a word against a client's own retries where tokens were spent.
+        """`Retry-After` if waiting helps, and a word against a client's own retries if tokens were spent.
 
-        `Allow` where the method is wrong.
+        `Allow` if the method is wrong.
         """
         wait = str(min(self.retry_after, MOST_WAIT_SECONDS)).encode()
         headers = [(b"retry-after", wait)] if self.retry_after else []

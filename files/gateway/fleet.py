@@ -153,7 +153,7 @@ class Fleet:
     async def choose(self, work: Work, tried: Collection[str], until: float) -> Server:
         """The ready server of the model that suits the work best, one not yet tried before others.
 
-        Raises: ApiError 503 where none is ready at the time `until` of the loop's clock, or too many wait already.
+        Raises: ApiError 503 if none is ready at the time `until` of the loop's clock, or too many wait already.
         """
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -173,7 +173,7 @@ class Fleet:
         changed.set()
 
     def _make_room(self, tenant: str) -> bool:
-        """True if a request of this tenant may wait. Where all places are taken, who has most gives its latest away.
+        """True if a request of this tenant may wait. If all places are taken, who has most gives its latest away.
 
         A tenant that fills all places while a model is away would else keep every other tenant out until it is back.
         """

@@ -113,7 +113,7 @@ class Gateway:
     def model(self, name: str, kind: str, key: Key) -> tuple[ModelSettings, Alias]:
         """The model of this name or alias, and the alias.
 
-        Raises: ApiError 404 where there is none or the key is not for it, 400 where it is of another kind.
+        Raises: ApiError 404 if there is none or the key is not for it, 400 if it is of another kind.
         """
         alias = self.settings.aliases.get(name, Alias(name))
         model = self.settings.models.get(alias.model)
@@ -131,7 +131,7 @@ class Gateway:
 def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:
     """The templates and tokenizers of the LLMs; known ones whose files did not change are kept.
 
-    Raises: OSError, ValueError where a file of a model is missing or says nothing.
+    Raises: OSError, ValueError if a file of a model is missing or says nothing.
     """
     prompters: dict[str, Tokens] = {}
     for model in settings.models.values():
@@ -143,9 +143,9 @@ def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, T
 
 
 def prompter_kind(model: ModelSettings) -> Callable[[Path], Tokens]:
-    """The class that writes the model's prompts; openai-harmony is imported only where a model needs it.
+    """The class that writes the model's prompts; openai-harmony is imported only if a model needs it.
 
-    Raises: OSError, ValueError where a file of the tokenizer is missing or says nothing.
+    Raises: OSError, ValueError if a file of the tokenizer is missing or says nothing.
     """
     if not model.is_harmony:
         return Prompter if knows_chats(Path(model.files)) else Completer

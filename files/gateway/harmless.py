@@ -73,7 +73,7 @@ class Inspection:
         self._nodes = self._heavy = self._loops = 0
 
     def body(self, statements: list[nodes.Node], depth: int) -> None:
-        """Raises: Doubt where anything in these statements is doubtful."""
+        """Raises: Doubt if anything in these statements is doubtful."""
         for node in statements:
             self._count(depth)
             if isinstance(node, nodes.Output):
@@ -291,6 +291,6 @@ def _constant(node: object) -> object:
 
 
 def _known(name: str) -> None:
-    """Raises: Doubt where Python's own values have an attribute of this name."""
+    """Raises: Doubt if Python's own values have an attribute of this name."""
     if name.startswith("_") or any(hasattr(kind, name) for kind in (str, dict, list, int, float, bool, type(None))):
         raise Doubt

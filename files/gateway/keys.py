@@ -85,7 +85,7 @@ class Key:
 
 
 NOBODY = Key("", "-", "-", frozenset(), 0)
-"""Stands for every client where no key is asked for."""
+"""Stands for every client if no key is asked for."""
 
 
 class Keys:
@@ -99,7 +99,7 @@ class Keys:
     def refresh(self) -> bool:
         """The keys are those of the file; true if the file was another than last time.
 
-        Raises: OSError, or ValueError where the file is no file of keys; the keys then stay as they were.
+        Raises: OSError, or ValueError if the file is no file of keys; the keys then stay as they were.
         """
         if not self.path:
             return False
@@ -114,7 +114,7 @@ class Keys:
     def holder(self, authorization: bytes | None) -> Key:
         """The key that this `Authorization` header has.
 
-        Raises: ApiError 401 where there is none, or one that is unknown or has expired.
+        Raises: ApiError 401 if there is none, or one that is unknown or has expired.
         """
         if not self.path:
             return NOBODY

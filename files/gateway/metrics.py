@@ -29,7 +29,7 @@ Labels = tuple[str, ...]
 
 
 class Counter:
-    """A number per set of labels; a gauge where it also falls."""
+    """A number per set of labels; a gauge if it also falls."""
 
     def __init__(self, name: str, text: str, labels: Labels, kind: str = "counter") -> None:
         self.name, self._text, self._labels, self._kind = name, text, labels, kind

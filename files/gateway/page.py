@@ -1,7 +1,7 @@
 """`GET /`: the gateway's page for people, without a script. With a key: its models, its usage, and requests to paste.
 
 The key comes in a form's body, never in an address, and is not sent back. Models are shown to whoever has a key for
-them: a name may tell of a tenant. Where no key is asked for, everybody sees all. The address in the requests is that of
+them: a name may tell of a tenant. If no key is asked for, everybody sees all. The address in the requests is that of
 the settings: `Host` is the client's own word.
 """
 

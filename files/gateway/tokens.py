@@ -63,7 +63,7 @@ class Tokens:
     def __init__(self, folder: Path, tokenizer_json: Mapping[str, Any]) -> None:
         """`tokenizer_json`: the folder's tokenizer.json, which is large and not kept.
 
-        Raises: OSError, ValueError where it is no tokenizer.
+        Raises: OSError, ValueError if it is no tokenizer.
         """
         self._folder, self._stamps = folder, stamps(folder)
         self._tokenizer = tokenizer_of(tokenizer_json)
@@ -128,7 +128,7 @@ class Tokens:
     async def ids_of_text(self, text: str, tenant: str = "", most: int = UNBOUNDED) -> Sequence[int]:
         """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one.
 
-        Raises: ValueError where it is too long; ApiError of `Turns`.
+        Raises: ValueError if it is too long; ApiError of `Turns`.
         """
         if len(text) > INLINE_CHARACTERS:
             return await self._aside(tenant, (most, within(text, most), None))

@@ -44,7 +44,7 @@ class Tools:
     def guide(self) -> tuple[str, str] | None:
         """The guide that limits the answer to calls, in the slot's form; None if the model may choose.
 
-        Raises: FieldError where the tools' schemas cannot be one.
+        Raises: FieldError if the tools' schemas cannot be one.
         """
         if self.choice in ("none", "auto"):
             return None

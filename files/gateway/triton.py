@@ -51,7 +51,7 @@ WORDS_OF_CODES = (
 )
 
 FINAL = "triton_final_response"
-"""The parameter of a response after which no other comes; it may be without outputs, where that is asked for."""
+"""The parameter of a response after which no other comes; it may be without outputs, if that is asked for."""
 
 
 class Triton:

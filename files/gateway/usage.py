@@ -109,7 +109,7 @@ class Ended:
 
 
 class Log:
-    """The log of this process. Raises: OSError where the folder takes none."""
+    """The log of this process. Raises: OSError if the folder takes none."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._held = folder, b""

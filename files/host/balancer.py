@@ -1,6 +1,6 @@
 """Brings a running HAProxy to its configuration file, without a reload wherever HAProxy can do without one.
 
-    host balancer differs     prints what `follow` would do, a line each; nothing where the process is as the file says
+    host balancer differs     prints what `follow` would do, a line each; nothing if the process is as the file says
     host balancer follow      does it: starts, reloads, lets servers join and leave, lets keys in and out
     host balancer keys        lets keys in and out, and does nothing else
     host balancer remember    writes down which servers are ready or drained, for the process after a reload

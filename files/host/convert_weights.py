@@ -26,7 +26,7 @@ from host.hub import Refused
 from host.systemd import say
 
 CONVERTED = "pytorch_model.bin"
-"""A pickle that is fetched, if the files asked for name it, where its folder has no safetensors."""
+"""A pickle that is fetched, if the files asked for name it, if its folder has no safetensors."""
 MIB = 1 << 20
 MOST_PICKLE_BYTES, MOST_INSTRUCTIONS = 1 << 26, 1 << 22
 CHUNK = 1 << 22

@@ -12,7 +12,7 @@ from pathlib import Path
 def flush(path: Path, follow: bool = True) -> None:
     """The file's content, or the directory's entries, would survive a power cut now.
 
-    Raises OSError where the disk could not keep it; without `follow` also where `path` is a link.
+    Raises OSError if the disk could not keep it; without `follow` also if `path` is a link.
     """
     handle = os.open(path, os.O_RDONLY | (0 if follow else os.O_NOFOLLOW))
     try:

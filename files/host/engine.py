@@ -34,7 +34,7 @@ FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
 def main(arguments: list[str]) -> int:
-    """0 where the engine may be loaded, or was moved aside; 1 where it may not; 2 where nobody here can say."""
+    """0 if the engine may be loaded, or was moved aside; 1 if it may not; 2 if nobody here can say."""
     options = parsed(arguments)
     if options.verb == "refuse":
         print(refuse(options.directory, options.why), file=sys.stderr)

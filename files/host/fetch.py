@@ -206,7 +206,7 @@ def patiently(what: str, ask: Callable[[], T]) -> T:
 
 
 def download_once(source: Source, file: WantedFile, path: Path, progress: Progress) -> str:
-    """The sha256 of the file at `path`. Raises OSError or EOFError where it is not whole; what is right stays."""
+    """The sha256 of the file at `path`. Raises OSError or EOFError if it is not whole; what is right stays."""
     have = path.stat().st_size if path.exists() else 0
     sha256, sha1 = hashlib.sha256(), hashlib.sha1(f"blob {file.size}\0".encode())
     if have > file.size:

@@ -103,9 +103,9 @@ def destroy(gpu: int) -> None:
 
 
 def switch(gpu: int, to: str) -> None:
-    """The mode is on or off; where something keeps it pending, once more without the persistence daemon.
+    """The mode is on or off; if something keeps it pending, once more without the persistence daemon.
 
-    Refuses: ModePending, where that did not help (a guest that may not reset its GPU, or a process of somebody else).
+    Refuses: ModePending, if that did not help (a guest that may not reset its GPU, or a process of somebody else).
     """
     wanted = {"1": "Enabled", "0": "Disabled"}[to]
     if mode(gpu)[0] == wanted:

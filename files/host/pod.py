@@ -4,7 +4,7 @@
     host pod prepare SERVER     before Triton starts: the release, its wheels, a key; refused without weights
     host pod prove SERVER       startup: models are loaded in order and each has answered, as `host prove` does it
     host pod prove-llm SERVER   the same for the LLM beside Triton
-    host pod watch SERVER       liveness: one question for each model; 1 where one of them is silent, 0 where it is slow
+    host pod watch SERVER       liveness: one question for each model; 1 if one of them is silent, 0 if it is slow
     host pod watch-llm SERVER   the same for the LLM
     host pod serve SERVER       the page /ready/SERVER: 200 once the proof is there, 503 from the drain's beginning on
     host pod drain SERVER       before the signal: the page says 503, and requests under way end
@@ -211,7 +211,7 @@ def is_ready(name: str) -> bool:
 
 
 def page(url: str) -> str | None:
-    """The page; None where nobody answers with 200."""
+    """The page; None if nobody answers with 200."""
     plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with plain.open(url, timeout=5) as answer:

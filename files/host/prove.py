@@ -46,7 +46,7 @@ class NoRoom(NotServing):
 
 
 def main(arguments: list[str]) -> int:
-    """0 once every model has answered; 1 where one does not."""
+    """0 once every model has answered; 1 if one does not."""
     name = arguments[0]
     place = places.server(name)
     server = json.loads((place / "current" / "server.json").read_text())
@@ -112,7 +112,7 @@ def first_answer(triton: Triton, model: dict[str, Any]) -> None:
 
 
 def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
-    """Seconds of the model's fastest answer, by its name; none where clients leave no room for the question.
+    """Seconds of the model's fastest answer, by its name; none if clients leave no room for the question.
 
     It has answered already, so nothing that happens here keeps it from serving.
     """

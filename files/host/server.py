@@ -62,7 +62,7 @@ class Server:
         return [candidate for candidate in candidates if takes(candidate.release("current")) & takes(release)]
 
     def image_of(self, release: str) -> str:
-        """The image a release runs in; empty where the release is not here."""
+        """The image a release runs in; empty if the release is not here."""
         path = places.release(release) / "server.json"
         return str(json.loads(path.read_text())["image"]["pull_reference"]) if path.exists() else ""
 
@@ -132,7 +132,7 @@ class Server:
         return "proof-llm.json" if name == self.llm else "proof.json"
 
     def answers(self, release: str) -> dict[str, float]:
-        """Seconds that each model took for one answer when this release last proved itself; none where nobody knows."""
+        """Seconds that each model took for one answer when this release last proved itself; none if nobody knows."""
         seconds: dict[str, float] = {}
         for file in ("proof.json", *(["proof-llm.json"] if self.has_llm(release) else [])):
             with contextlib.suppress(OSError, ValueError, KeyError):
@@ -141,7 +141,7 @@ class Server:
         return seconds
 
     def compared(self, release: str) -> dict[str, Any]:
-        """The verdict on the LLM of a release that was compared with the one before; empty where nobody compared."""
+        """The verdict on the LLM of a release that was compared with the one before; empty if nobody compared."""
         for file in ("proof-llm.json", "proof.json"):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 proof = json.loads((self.place / file).read_text())

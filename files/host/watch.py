@@ -132,7 +132,7 @@ def counted_by_model(asker: Asker, model: dict[str, Any]) -> int | None:
 
 
 def counted_by_triton(asker: Asker, model: dict[str, Any]) -> int:
-    """By Triton's statistics; of an engine's ensemble also what its engine answered, parts where they are counted."""
+    """By Triton's statistics; of an engine's ensemble also what its engine answered, parts if they are counted."""
     names = [model["name"], *(name for name in model.get("loads", []) if name.endswith("_tensorrt_llm"))]
     total = 0
     for name in dict.fromkeys(names):

@@ -34,7 +34,7 @@ class Asker(prove_llm.Engine):
 
 
 def total(page: str, metrics: tuple[str, ...]) -> float | None:
-    """The sum of all samples of these metrics on a page of Prometheus; None where it has none of them."""
+    """The sum of all samples of these metrics on a page of Prometheus; None if it has none of them."""
     values = [
         float(line.rsplit(" ", 1)[1])
         for line in page.splitlines()

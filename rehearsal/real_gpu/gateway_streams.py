@@ -94,7 +94,7 @@ def all_at_once(gateway: Gateway, path: str, bodies: Sequence[Body]) -> list[Ans
 def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_seconds: float) -> Iterator[list[Answer]]:
     """Answers that have begun, and go on during the block; all have ended after it.
 
-    Raises: AssertionError where one has not begun in time.
+    Raises: AssertionError if one has not begun in time.
     """
     answers = [Answer() for _ in bodies]
     threads = [

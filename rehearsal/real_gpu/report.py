@@ -87,7 +87,7 @@ def described(raised: BaseException) -> str:
 
 
 def this_machine(ask: Callable[[str], str] = subprocess.getoutput) -> Record:
-    """Processor, cores, memory and kernel of this machine; card and driver where nvidia-smi answers.
+    """Processor, cores, memory and kernel of this machine; card and driver if nvidia-smi answers.
 
     `ask` runs a shell command where the card is, and returns what it printed.
     """

@@ -71,7 +71,7 @@ def take(plan: str) -> None:
 
 @operation()
 def _take(plan: str) -> Generator[FunctionCommand, None, None]:
-    """No change. Where another run holds the host, `_confirm` says so, once every host was asked."""
+    """No change. If another run holds the host, `_confirm` says so, once every host was asked."""
     if not state.is_executing:
         if holder := ask(host, HolderNow):
             host.log(f"held by {holder}; a run that begins before that one ends is refused", log_func=logger.warning)
@@ -92,7 +92,7 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
 
 @operation()
 def _confirm() -> Generator[FunctionCommand, None, None]:
-    """Stops every host where one is held by another run; the report of all of them is told once."""
+    """Stops every host if one is held by another run; the report of all of them is told once."""
     others = _others.get(host.state, {}) if state.is_executing else {}
     if not others:
         host.noop("nobody else")

@@ -72,7 +72,7 @@ def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:
 
 
 def put_watched(role: str, wanted: Sequence[Text], facts: Mapping[str, str], *more: Command) -> Iterator[Command]:
-    """Commands of `put`, then `more`; where present units change, the host keeps the old ones until a new SSH login."""
+    """Commands of `put`, then `more`; if present units change, the host keeps the old ones until a new SSH login."""
     commands = [*put(wanted, facts), *more]
     units = [text for text in wanted if is_unit(text.path)]
     changed = [text for text in units if text.path in facts and facts[text.path] != text.wanted_fact]
@@ -112,7 +112,7 @@ class WatchedChange:
     seconds: int
     attempt: str
     made_within: int = MADE_WITHIN_SECONDS
-    """How long making the change may take: where nobody says that it is made, the host waits this much longer."""
+    """How long making the change may take: if nobody says that it is made, the host waits this much longer."""
 
     @property
     def longest(self) -> int:
@@ -152,7 +152,7 @@ class Risk(PyinfraCommand):
         return f"risk {self.command}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """False only where it ended, and badly."""
+        """False only if it ended, and badly."""
         arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.longest}
         for _ in range(CONNECTIONS):
             done, output = over_a_new_connection(state, host, self.command, arguments)
@@ -204,7 +204,7 @@ class Confirm(PyinfraCommand):
         return False
 
     def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
-        """The host's record of what it has put back; empty where it has not yet, or cannot be asked."""
+        """The host's record of what it has put back; empty if it has not yet, or cannot be asked."""
         read_record = f"cat {KEPT}/{self.watched.name}.taken-back.json"
         done, lines = over_a_new_connection(state, host, read_record, arguments)
         return dict(json.loads("".join(lines))) if done else {}

@@ -36,7 +36,7 @@ class Repository:
     """On the control machine; replaces the upstream key. A mirror's operator vouches for it, so no fingerprint."""
 
     def mirrored(self, mirror: AptMirror | None) -> Repository:
-        """The repository with the same packages at `mirror`; this repository where there is no mirror."""
+        """The repository with the same packages at `mirror`; this repository if there is no mirror."""
         if mirror is None:
             return self
         return Repository(
@@ -139,14 +139,14 @@ def specified(packages: Mapping[str, str]) -> str:
 
 
 def hold(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """The command that holds those of `names` that are installed and not held yet; nothing where there are none."""
+    """The command that holds those of `names` that are installed and not held yet; nothing if there are none."""
     free = sorted(name for name in names if name in facts and not facts[name].held)
     if free:
         yield f"apt-mark hold {join(free)}"
 
 
 def release(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """The command that lifts the holds among `names`: apt moves a held package where named, not as a dependency."""
+    """The command that lifts the holds among `names`: apt moves a held package if named, not as a dependency."""
     held = sorted(name for name in names if name in facts and facts[name].held)
     if held:
         yield f"apt-mark unhold {join(held)}"

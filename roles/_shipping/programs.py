@@ -91,7 +91,7 @@ def publication() -> StringCommand:
 def publishing(version: str) -> str:
     """The shell command that publishes a version out of the tar on its standard input.
 
-    Every file is on the disk before the link names it. What is in force is never touched: where it was changed by hand,
+    Every file is on the disk before the link names it. What is in force is never touched: if it was changed by hand,
     the same version gets a second name. Versions that nothing runs go before the link changes, so that a run that is
     killed anywhere leaves what the next one, which may find nothing to do, would have left. One run at a time.
     """

@@ -32,7 +32,7 @@ def config(
     mine: BalancerSlice, checked: Checked, certificate: str = "", clients: str = "", places: Places = PLACES
 ) -> str:
     """The whole file. `certificate` is the path of the PEM file on the balancer, empty for ports in plain text;
-    `clients` that of the authorities whose certificates clients have to show, empty where nobody is asked for one."""
+    `clients` that of the authorities whose certificates clients have to show, empty if nobody is asked for one."""
     is_v6 = ipaddress.ip_address(mine.address).version == 6
     values = {
         "version": mine.haproxy,

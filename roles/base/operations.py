@@ -109,7 +109,7 @@ def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: 
 
 
 def clock(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install and enable a time service where none is; any of the usual ones will do.
+    """Commands that install and enable a time service if none is; any of the usual ones will do.
 
     Not whether it is synchronised: in some virtual machines the hypervisor keeps the clock and the service never runs.
     Preflight compares the clock itself.
@@ -138,7 +138,7 @@ def directories(facts: HostFacts) -> Iterator[Command]:
 
 
 def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
-    """The command that formats, mounts and records a blank disk, nothing where that is done, a refusal for any
+    """The command that formats, mounts and records a blank disk, nothing if that is done, a refusal for any
     other."""
     rows = [dict(re.findall(r'([A-Z]+)="([^"]*)"', line)) for line in facts.value("disk").splitlines()]
     if rows:

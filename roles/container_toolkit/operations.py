@@ -59,7 +59,7 @@ def program(facts: HostFacts) -> Iterator[Command]:
 
 
 def instances(mine: Slice) -> tuple[str, ...]:
-    """CDI names of all MIG instances; none where the GPUs are whole."""
+    """CDI names of all MIG instances; none if the GPUs are whole."""
     gpus, cut = range(mine.machine.gpus), range(len(mine.mig))
     return tuple(f"nvidia.com/gpu={gpu}:{number}" for gpu in gpus for number in cut)
 

@@ -81,7 +81,7 @@ def packages(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
-    """The command that writes the merged daemon.json: nothing where it says all that, a refusal where unreadable."""
+    """The command that writes the merged daemon.json: nothing if it says all that, a refusal if unreadable."""
     text = b64decode(facts.value("daemon")).decode()
     try:
         current = json.loads(text) if text.strip() else {}

@@ -44,7 +44,7 @@ class Carry(PyinfraCommand):
 
 
 class Collect(Carry):
-    """The engine of this host is in the cache, checked to its last byte, and in the store where one is declared."""
+    """The engine of this host is in the cache, checked to its last byte, and in the store if one is declared."""
 
     verb = "collect"
 

@@ -16,7 +16,7 @@ from roles.engines.facts import Kind, Present
 
 @dataclass(frozen=True)
 class Intent:
-    """Planned action for an engine. `source` is empty where the kept copy is the source."""
+    """Planned action for an engine. `source` is empty if the kept copy is the source."""
 
     source: str
     kinds: Mapping[str, Kind]
@@ -54,7 +54,7 @@ def order_of(fingerprint: str, slices: Iterable[Slice]) -> tuple[str, ...]:
 
 
 def builders(slices: Iterable[Slice]) -> frozenset[str]:
-    """The hosts that build where nobody has anything yet: one for each fingerprint."""
+    """The hosts that build if nobody has anything yet: one for each fingerprint."""
     slices = tuple(slices)
     fingerprints = {engine.fingerprint for planned in slices for engine in planned.engines}
     return frozenset(order_of(fingerprint, slices)[0] for fingerprint in fingerprints)

@@ -76,7 +76,7 @@ class Kept:
     def publish(self, engine: EngineSlice) -> None:
         """Moves the copy that arrived into the cache.
 
-        Raises: a Refusal where the copy is not as its signature says; the copy is then deleted.
+        Raises: a Refusal if the copy is not as its signature says; the copy is then deleted.
         """
         staging = self.staging(engine)
         shutil.rmtree(staging / ".rsync-partial", ignore_errors=True)

@@ -62,7 +62,7 @@ def watched(seconds: int) -> undo.WatchedChange:
 
 
 def taken_away(facts: HostFacts) -> Iterator[Command]:
-    """Commands that remove an earlier plan's firewall; nothing where the project never put one."""
+    """Commands that remove an earlier plan's firewall; nothing if the project never put one."""
     ours = [path for path in (defaults.UNIT, defaults.RULES, defaults.PROGRAM) if path in facts.files]
     if defaults.UNIT in ours:
         yield f"systemctl disable --now {defaults.UNIT_NAME}"

@@ -82,7 +82,7 @@ def user(facts: HostFacts) -> Iterator[Command]:
 
 
 def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
-    """The command that writes a file of no keys where the host has none and nobody here keeps any.
+    """The command that writes a file of no keys if the host has none and nobody here keeps any.
 
     Keys of this machine whose budgets the gateway could not keep are refused.
     """
@@ -113,7 +113,7 @@ def salt(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
 
 
 def texts(mine: Slice, gateway: GatewaySlice) -> list[Text]:
-    """Unit and settings; and the keys, where this machine keeps them."""
+    """Unit and settings; and the keys, if this machine keeps them."""
     wanted = [unit(gateway), Text(WANTED, rendered(mine, gateway), "0640")]
     if gateway.keys and KEYS_HERE.exists():
         wanted.append(Text(KEYS, KEYS_HERE.read_text("utf-8").rstrip("\n") + "\n", "0640"))

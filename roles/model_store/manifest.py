@@ -69,7 +69,7 @@ def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:
 
 
 def _remembered(memory: Path) -> dict[str, str]:
-    """The sums of earlier runs; none where a full disk or a power cut left half of the file."""
+    """The sums of earlier runs; none if a full disk or a power cut left half of the file."""
     try:
         known = json.loads(memory.read_text())
     except (OSError, ValueError):

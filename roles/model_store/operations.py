@@ -77,7 +77,7 @@ def accounts(mine: Slice, facts: HostFacts) -> Iterator[str | PyinfraCommand]:
 
 
 def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
-    """Token into memory on standard input (an empty file where none is declared), then the unit, as one command."""
+    """Token into memory on standard input (an empty file if none is declared), then the unit, as one command."""
     directory = quote(f"{RUNTIME}/weights/{weights.model}")
     if problem := secrets.missing(hub.token):
         return Refuse(problem)
@@ -158,7 +158,7 @@ class Send:
         return dict(json.loads(ran.stdout.splitlines()[-1])) or self._held(target)
 
     def _held(self, target: Path) -> dict[str, Any]:
-        """Empty where every file is what the hub's checksum says; others are gone, and fetched anew."""
+        """Empty if every file is what the hub's checksum says; others are gone, and fetched anew."""
         others = spoiled(target, chosen(target, sent(self.weights.files)))
         for name in others:
             (target / name).unlink()

@@ -125,7 +125,7 @@ def _in_place(path: str, new: str) -> str:
 
 
 def _answers(name: str, mine: MonitorSlice) -> str:
-    """Shell that waits until the program answers, and shows its last words where it does not."""
+    """Shell that waits until the program answers, and shows its last words if it does not."""
     url = f"http://{listen(name, mine)}{READY[name]}"
     probe = f"curl -fs --noproxy '*' --max-time 2 -o /dev/null {url}"
     shown = f"{{ journalctl -q -u {name} -n 8 -o cat >&2; false; }}"

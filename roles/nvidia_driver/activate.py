@@ -16,7 +16,7 @@ HELD = 75
 
 
 def load(facts: HostFacts) -> Iterator[Command]:
-    """The command that loads or reloads the modules; where they are held it leaves the matter to `reboot`."""
+    """The command that loads or reloads the modules; if they are held it leaves the matter to `reboot`."""
     state = HostDriver.of(facts).state
     if state is State.NEEDS_LOAD:
         yield defaults.RELOAD

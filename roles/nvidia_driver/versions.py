@@ -30,7 +30,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class HostDriver:
-    """A host's driver; versions as NVIDIA writes them (580.178.04), empty where there is none."""
+    """A host's driver; versions as NVIDIA writes them (580.178.04), empty if there is none."""
 
     on_disk: str = ""
     loaded: str = ""

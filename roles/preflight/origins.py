@@ -117,7 +117,7 @@ def is_kept(facts: HostFacts, mine: Slice) -> bool:
 
 
 def keep_line(facts: HostFacts, mine: Slice) -> str:
-    """The line that keeps the driver as it is, with whose it is; empty where it is too old for the image."""
+    """The line that keeps the driver as it is, with whose it is; empty if it is too old for the image."""
     loaded = facts.value("loaded").strip()
     if not loaded or not at_least(loaded, mine.driver.floor):
         return ""

@@ -5,7 +5,7 @@ goes from the control machine to a file in memory on standard input, and the uni
 hears of its end.
 
 Hosts that share their image (`Sharing.images_port`) ask its registry once among them: the first host that wants it
-keeps its blobs. The others get those from hosts that have them, and ask the registry where nobody delivers. Docker
+keeps its blobs. The others get those from hosts that have them, and ask the registry if nobody delivers. Docker
 pulls them from loopback, by the digest that is pinned.
 """
 
@@ -115,7 +115,7 @@ def _sharing(mine: Slice, settings: Defaults) -> peers.Sharing | None:
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:
-    """The blobs, where this host lacks them and another one has them."""
+    """The blobs, if this host lacks them and another one has them."""
 
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
         shared = _sharing(mine, settings)
@@ -131,7 +131,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
 
 
 def _left_over(mine: Slice, settings: Defaults) -> Decide:
-    """The pull, where it is still lacking. In prepare that is what the steps before have said."""
+    """The pull, if it is still lacking. In prepare that is what the steps before have said."""
 
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
         if run_state.is_executing and not pull.has_image:

@@ -42,7 +42,7 @@ def texts(mine: Slice) -> list[Text]:
 
 
 def start_pull(mine: Slice) -> PyinfraCommand:
-    """Key into memory on standard input, then the unit, as one command: no key is left behind where no unit starts."""
+    """Key into memory on standard input, then the unit, as one command: no key is left behind if no unit starts."""
     unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
     key = mine.registry.key
     if key is None:

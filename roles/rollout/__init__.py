@@ -157,7 +157,7 @@ def _ask(mine: Slice, following: Following) -> None:
 
 @operation()
 def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -> Generator[Command, None, None]:
-    """The host serves again what it served before this run, where a gate has stopped the run and it is its turn."""
+    """The host serves again what it served before this run, if a gate has stopped the run and it is its turn."""
     if state.is_executing:
         following.notice(state)
         if host.name in following.run.next_back:

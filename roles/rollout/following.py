@@ -82,7 +82,7 @@ _followings: WeakKeyDictionary[State, Following] = WeakKeyDictionary()
 
 
 class Drain(PyinfraCommand):
-    """Waits until the host's pool has room for it and tells the machine that it goes out; fails where none comes."""
+    """Waits until the host's pool has room for it and tells the machine that it goes out; fails if none comes."""
 
     def __init__(self, following: Following, mine: Slice, seconds: int) -> None:
         super().__init__()

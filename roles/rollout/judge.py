@@ -73,7 +73,7 @@ def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attemp
 
 
 def shut(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN) -> Refusal:
-    """The refusal that every remaining host raises where a gate found too much; `why` by host."""
+    """The refusal that every remaining host raises if a gate found too much; `why` by host."""
     if not stop.failed and not stop.back and not stop.stays:
         return stopped(stop.lost, size, state_then)
     failures = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]

@@ -1,6 +1,6 @@
 """An engine as a model repository: six models, seven with a draft, under the public name of one LLM.
 
-    <name>                      ensemble: text in, text out, one event a token where it streams
+    <name>                      ensemble: text in, text out, one event a token if it streams
     <name>_completion           the same contract as an LLM of the PyTorch path (deploy/models/llm_contract.py)
     <name>_preprocessing        text to token ids, stop and bad words too
     <name>_tensorrt_llm         token ids in and out: the engine

@@ -19,14 +19,14 @@ class ServerState:
     active: str = "inactive"
     enabled: str = ""
     with_docker: str = ""
-    """"yes" where the unit starts with Docker's too, as one does that was enabled by this version."""
+    """"yes" if the unit starts with Docker's too, as one does that was enabled by this version."""
     swap: str = "inactive"
     cut: str = ""
-    """"yes" where a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
+    """"yes" if a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
     left: str = ""
-    """"yes" where the unit has settings of its own, as every planned server's has."""
+    """"yes" if the unit has settings of its own, as every planned server's has."""
     llm: str = ""
-    """State of the unit of the LLM beside Triton, where the current release has one."""
+    """State of the unit of the LLM beside Triton, if the current release has one."""
     llm_enabled: str = ""
 
     def serves(self, release: str) -> bool:

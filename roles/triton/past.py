@@ -79,7 +79,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Back:
-    """A run that is taken back: on which hosts which servers change, and where it is done already."""
+    """A run that is taken back: on which hosts which servers change, and if it is done already."""
 
     run: str
     changes: Mapping[str, tuple[Change, ...]]

@@ -47,7 +47,7 @@ def module_names() -> frozenset[str]:
 
 
 def imported_modules(file: Path) -> Iterator[str]:
-    """The modules of this repository that a file imports; `from a import b` names `a.b` where that is a module."""
+    """The modules of this repository that a file imports; `from a import b` names `a.b` if that is a module."""
     known = module_names()
     for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
         if isinstance(node, ast.Import):

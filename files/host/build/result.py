@@ -51,7 +51,7 @@ def publish(settings: dict[str, Any], staging: Path, built: dict[str, Any]) -> N
 
 
 def image_digest(image: str) -> str:
-    """The digest the image is pinned to, or that its registry gave it; its own id where it came from none."""
+    """The digest the image is pinned to, or that its registry gave it; its own id if it came from none."""
     if pinned := image.partition("@")[2]:
         return pinned
     _, output = container.quietly(["docker", "image", "inspect", "--format", DIGESTS, image])

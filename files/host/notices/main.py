@@ -39,7 +39,7 @@ WRITE_SECONDS = 60.0
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 where it does not understand."""
+    """Never ends by itself; 64 if it does not understand."""
     if arguments != ["serve"]:
         print("host notices serve", file=sys.stderr)
         return 64
@@ -108,7 +108,7 @@ class Watch:
         return not is_near and now - self.read_at >= POLL_SECONDS[self.settings["cloud"]]
 
     def read(self, now: float) -> None:
-        """The cloud's notices; those of the last answer where this one is none."""
+        """The cloud's notices; those of the last answer if this one is none."""
         self.read_at = now
         try:
             self.notices = CLOUDS[self.settings["cloud"]](self.metadata)

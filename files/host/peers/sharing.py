@@ -40,7 +40,7 @@ def receive(settings: Settings) -> None:
 
 
 def describe_published(settings: Settings) -> None:
-    """The offer of the published directory is in the folder, where the one beside the directory is not of its files."""
+    """The offer of the published directory is in the folder, if the one beside the directory is not of its files."""
     sums = publish.manifest(settings.target)
     if publishing.offered(settings) == sums and settings.beside(publishing.TORRENT).exists():
         return
@@ -74,7 +74,7 @@ def receive_from_peers(settings: Settings) -> None:
 
 
 def give(settings: Settings) -> None:
-    """The published directory was given to the others; only words where that does not go."""
+    """The published directory was given to the others; only words if that does not go."""
     session, resume = publishing.session_of(settings), settings.folder / publishing.RESUME
     try:
         torrents = TorrentSession(settings.here, settings.peers, settings.bytes_per_second)
@@ -144,7 +144,7 @@ class Pace:
         self.began, self.had = time.monotonic(), 0
 
     def judge(self, received: int) -> None:
-        """Raises `NotDelivered` where too little came since the last look."""
+        """Raises `NotDelivered` if too little came since the last look."""
         if time.monotonic() - self.began < self.seconds:
             return
         if received - self.had < self.least * self.seconds:

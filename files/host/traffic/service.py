@@ -71,7 +71,7 @@ class Service:
         return (f"/ready/{name}" for name in self.models)
 
     async def look(self) -> None:
-        """`units` are as systemd tells them; where it tells nothing they stay as they were."""
+        """`units` are as systemd tells them; if it tells nothing they stay as they were."""
         properties = "Id,ActiveState,InvocationID,StateChangeTimestampMonotonic"
         units = [f"triton@{name}.service" for name in self.models]
         units += [f"llm@{name}.service" for name in sorted(self.beside)]

@@ -85,7 +85,7 @@ class Wait:
         return f"<4>{self.name} {what} after {self.drain_seconds} s"
 
     def scraped(self) -> tuple[set[str], int]:
-        """The states of this server's lines at the balancer, and its requests there. Raises where one is missing."""
+        """The states of this server's lines at the balancer, and its requests there. Raises if one is missing."""
         states, sessions = lines_at(self.address, self.heard_seconds)
         for line in self.lines:
             if line not in states or line not in sessions:
