@@ -7,9 +7,9 @@ that sleeps or a network that drops everything. It needs bash and flock, which e
 The run says every RENEW_SECONDS that it is there, and the shell answers. Before a further command of a run whose last
 answer is old, it is asked; if it has ended, the lock is taken again, unless another run had it meanwhile.
 
-The shell of a run that ended leaves in FILE the host's uptime at that moment. The next run's shell reports it, so that run
-knows whether what the host answered before the lock was taken can stem from the time of another run. A shell that was
-killed leaves no such line, and a host that is not ours any more no file.
+The shell of a run that ended leaves in FILE the host's uptime at that moment. The next run's shell reports it, so that
+run knows whether another one can have changed the host since the host began to answer. A shell that was killed leaves
+no such line; on a host that is not ours any more, the file is removed.
 """
 
 from __future__ import annotations
