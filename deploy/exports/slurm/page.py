@@ -60,8 +60,8 @@ start on another node of its file. `scancel` without a signal leaves a job only 
 
 ## The same as on a host
 
-Image (by digest once it is pinned), words, ports, devices, limits, the release and its id, weights at the same paths, the questions of the
-proof and of the watchdog, the agent and page that balancers ask, the drain.
+Image (by digest once it is pinned), words, ports, devices, limits, the release and its id, weights at the same paths.
+The questions of the proof and of the watchdog, the agent and page that balancers ask, the drain.
 
 ## Different from a host
 
