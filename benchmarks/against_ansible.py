@@ -45,7 +45,7 @@ class Timed:
 
 
 def compared(count: int, rounds: int, peer: str) -> dict[str, Any]:
-    """Both ways on `count` machines: medians of `rounds` runs in turn. Raises where one is not silent."""
+    """Both ways on `count` machines: medians of `rounds` runs in turn. Raises if one is not silent."""
     names = [machine.name for machine in bare_machines(count)]
     ours, theirs = ("ours", ""), ("ansible", "linear")
     run(*theirs, names[::2], peer, is_silent=False)
@@ -72,7 +72,7 @@ def bare_machines(count: int) -> list[Machine]:
 
 
 def run(way: str, strategy: str, names: Sequence[str], peer: str, is_silent: bool = True) -> Timed:
-    """Seconds, CPU and output of a run. Raises: RehearsalRefused where it failed, or was to be silent and was not."""
+    """Seconds, CPU and output of a run. Raises: RehearsalRefused if it failed, or was to be silent and was not."""
     if way == "ours":
         done = timed([sys.executable, "-m", "pyinfra", INVENTORY, OURS, "-y"], {"CONVERGE_MACHINES": " ".join(names)})
         total = TOTAL.search(done.output)

@@ -151,7 +151,7 @@ def _quoted(word: str) -> str:
 
 
 def measured(names: int) -> dict[str, Any]:
-    """Seconds, CPU and what went to each host, of a run with `names` names. Raises where it changed anything."""
+    """Seconds, CPU and what went to each host, of a run with `names` names. Raises if it changed anything."""
     argv = [sys.executable, "-m", "benchmarks.pyinfra_counters", INVENTORY, "deploy.py", "-y"]
     environment = {**os.environ, "CONVERGE_NAMES": str(names)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an operator's second run finds all modules compiled

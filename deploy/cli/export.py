@@ -10,6 +10,8 @@ from deploy.cli.knobs import knobs
 from deploy.exports.slurm.cluster import RUNTIMES, Cluster
 from deploy.io.inventory import load_plan
 from deploy.io.printing import refusals_shown, say
+from deploy.planning.groups import planned_only
+from deploy.refusals.errors import refuse_all
 
 EXAMPLE = (
     "enginehouse export cloud-init inventories/h100.py h100-01.example.internal "
@@ -50,6 +52,7 @@ def cloud_init(
     with refusals_shown(inventory, False):
         confirm_place(hosts, into)
         plan = load_plan(inventory, (), (), knobs())
+        refuse_all(planned_only(plan.slices))
         texts = rendered(plan, hosts, inventory, Archive(source=source, sha256=sha256), secrets)
         if into is None:
             say(texts[0].text, nl=False)
@@ -91,6 +94,7 @@ def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str,
     with refusals_shown(inventory, False):
         confirm_folder(folder)
         plan = load_plan(inventory, (), (), knobs())
+        refuse_all(planned_only(plan.slices))
         rendered = served(plan, inventory, host_data(inventory), programs())
         storage = Storage(storage_class=storage_class, access_mode=access_mode)
         paths = list(written(files(rendered, namespace, storage), folder))

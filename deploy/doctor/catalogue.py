@@ -558,7 +558,6 @@ KINDS = {row.id: row for row in _ROWS}
 
 
 def finding_from(record: Mapping[str, Any]) -> Finding:
-    """The finding of a record that `Finding.to_json` made."""
     return Finding(KINDS[record["id"]], record["subject"], record["evidence"], record["try"])
 
 

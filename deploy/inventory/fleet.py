@@ -129,7 +129,6 @@ def read_host(
 
 
 def _port_of_ssh(data: Mapping[str, Any], host: Host) -> list[Refusal]:
-    """A refusal for each port of a server at which SSH answers."""
     return [
         refuse(
             "port-twice",
@@ -208,7 +207,7 @@ def _data_of(source: Any) -> dict[str, Any]:
 
 
 def _release(value: Any) -> Any:
-    """`--data release=25.10` reaches us as the number 25.1: pyinfra reads command-line values as JSON."""
+    """The release as text: pyinfra reads `--data release=25.10` as JSON, so it arrives as the number 25.1."""
     return f"{value:05.2f}" if isinstance(value, float) else value
 
 

@@ -1,4 +1,4 @@
-"""Alerts on what breaks. Where the doctor knows the fault, its words are used: the same meaning, the same remedy.
+"""Alerts on what breaks. If the doctor knows the fault, its words are used: the same meaning, the same remedy.
 
 `DCGM_FI_DEV_XID_ERRORS` is in no rule: it keeps the number of the last Xid, and a rule on it would never be silent
 again. Xids come from the host's own textfile, which forgets them once an operator says that the GPU was mended.
@@ -45,7 +45,6 @@ def finding(
 
 
 def fleet_end(kind: str, days: int) -> str:
-    """The expression for certificates of the fleet that end within so many days."""
     return f'enginehouse_certificate_end_timestamp_seconds{{kind="{kind}"}} - time() < {days} * {DAY_SECONDS}'
 
 

@@ -26,8 +26,9 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
-    if not plain["machine"]["notices"]:
-        del plain["machine"]["notices"]
+    for name in ("notices", "fabric"):
+        if not plain["machine"][name]:
+            del plain["machine"][name]
     if not plain["bundle"]:
         del plain["bundle"]
     if plain["mirrors"]["system"] is None:
@@ -45,6 +46,9 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
         for name in ("drafts_with", "replay", "runtime"):
             if model[name] is None:
                 del model[name]
+        for name in ("environment", "group"):
+            if "runtime" in model and not model["runtime"][name]:
+                del model["runtime"][name]
     for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):
         if not engine["unjudged"]:
             del engine["unjudged"]

@@ -42,7 +42,7 @@ PROGRAMS = {
 
 
 def main() -> int:
-    """The program's exit status; 64 where there is no such program."""
+    """The program's exit status; 64 if there is no such program."""
     name, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
     if name not in PROGRAMS:
         print(f"{name or 'no program'}: the programs are {', '.join(PROGRAMS)}", file=sys.stderr)

@@ -18,5 +18,4 @@ def server(name: str) -> Path:
 
 
 def release(release_id: str) -> Path:
-    """Directory of a published release."""
     return ROOT / "releases" / release_id

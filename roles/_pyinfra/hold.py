@@ -5,7 +5,7 @@ ends (a killed control process, a cut line, a reboot), and after SILENT_SECONDS 
 that sleeps or a network that drops everything. It needs bash and flock, which every Debian and Ubuntu has.
 
 The run says every RENEW_SECONDS that it is there, and the shell answers. Before a further command of a run whose last
-answer is old, it is asked; where it has ended, the lock is taken again, unless another run had it meanwhile.
+answer is old, it is asked; if it has ended, the lock is taken again, unless another run had it meanwhile.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Hold:
             line.close()
 
     def confirm(self) -> None:
-        """The host is ours now, as far as its answers say. Raises: ConnectionError where it is not."""
+        """The host is ours now, as far as its answers say. Raises: ConnectionError if it is not."""
         if self._is_fresh():
             return
         reply = f"nothing within {ANSWER_SECONDS} s"
@@ -117,7 +117,7 @@ class Hold:
         return self._line is None or (self._line.is_open and now() - self._answered < FRESH_SECONDS)
 
     def _say(self, line: Line) -> bool:
-        """True where the host's shell has answered; it ends where it has not heard of us in time."""
+        """True if the host's shell has answered; it ends if it has not heard of us in time."""
         asked_at, answer = now(), ""
         with contextlib.suppress(*NO_LINE):
             line.say()
@@ -128,7 +128,6 @@ class Hold:
         return bool(answer)
 
     def _renew(self, line: Line) -> None:
-        """Until the line ends: says that the run is there."""
         while line.is_open and line is self._line:
             gevent.sleep(RENEW_SECONDS)
             with self._turn:
@@ -164,11 +163,9 @@ class Line:
         self.heard.flush()
 
     def answer(self) -> str:
-        """Its next line; empty once it has ended."""
         return _text(self.reply.readline())
 
     def problem(self) -> str:
-        """Error output of the shell before it ended."""
         return _text(self.complaints.read())
 
     def close(self) -> None:
@@ -183,7 +180,7 @@ def _text(output: str | bytes) -> str:
 
 
 def opened(held: Host, command: StringCommand, as_user: Mapping[str, Any]) -> Line | None:
-    """The command begun over the connection that the host has; None where its connector keeps none open."""
+    """The command begun over the connection that the host has; None if its connector keeps none open."""
     shell = make_unix_command_for_host(held.state, held, command, **as_user).get_raw_value()
     client = getattr(held.connector, "client", None)
     if client is not None:

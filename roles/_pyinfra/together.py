@@ -41,7 +41,7 @@ class FactCall:
         return f"{fact.shell_executable or 'sh'} -c {quote(str(fact.command(**self.arguments)))}"
 
     def read(self, lines: list[str]) -> Any:
-        """The answer in the lines that the host printed; the fact's default where it printed none."""
+        """The answer in the lines that the host printed; the fact's default if it printed none."""
         fact = self.fact()
         return fact.process(lines) if lines else fact.default()
 
@@ -82,7 +82,6 @@ class Together(FactBase[dict[int, list[str]]]):
     shell_executable = "bash"  # the lock wants it too, and every Debian and Ubuntu has it
 
     def command(self, batch: Batch) -> Script:
-        """All of them, each in a shell of its own."""
         return Script(batch.calls, batch.prefix)
 
     def process(self, output: list[str]) -> dict[int, list[str]]:
@@ -129,7 +128,6 @@ class FactCache:
             return self._ask([first, *more], load, prefix).get(0, first.read([]))
 
     def answer(self, call: FactCall, executing: bool, load: Callable[..., Any]) -> Any:
-        """The host's answer. `load` asks a fact over the connection."""
         with self._turn:
             self._begin(executing)
             together = self.wants_nothing or not executing
@@ -144,7 +142,6 @@ class FactCache:
             return answer
 
     def _begin(self, executing: bool) -> None:
-        """Answers of another phase, or old ones, are forgotten."""
         if executing != self._executing or time.monotonic() - self._since > FRESH_SECONDS:
             self._answers.clear()
             self._tried.clear()
@@ -182,23 +179,22 @@ class FactCache:
 
 
 def of(host: Host) -> FactCache:
-    """The cache of a host; `host` may be pyinfra's own name for whichever host is being worked on."""
+    """The cache of a host; `host` may also be pyinfra's proxy of the current host."""
     return _caches.setdefault(host.state.inventory.get_host(host.name), FactCache())
 
 
 def note(fact: Any, **arguments: Any) -> None:
-    """The host that is being prepared will be asked this."""
+    """Notes a fact that the host in preparation will be asked."""
     if ctx_host.isset() and not ctx_host.get().state.is_executing:
         of(ctx_host.get()).note(fact, arguments)
 
 
 def early(fact: Any) -> None:
-    """Every host that may serve will be asked this fact, without arguments, before its steps can be named."""
+    """Registers a fact, without arguments, that hosts with servers are asked before their steps can be named."""
     _early.append(fact)
 
 
 def early_calls() -> list[FactCall]:
-    """Facts that are needed before the steps of a host can be named."""
     return [FactCall(fact, {}) for fact in _early]
 
 

@@ -139,12 +139,10 @@ class About:
 
 
 def names_of(about: About) -> tuple[str, ...]:
-    """The names of the questions that the host is asked."""
     return tuple(questions(about.mine))
 
 
 def script(about: About) -> str:
-    """The command that asks everything and always succeeds."""
     return asking(questions(about.mine))
 
 

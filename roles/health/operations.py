@@ -22,7 +22,6 @@ _WATCH = ("watch_seconds", "answer_seconds", "misses", "restarts", "restart_hour
 
 
 def watch_timer(server: str) -> str:
-    """The timer of a server's watchdog."""
     return f"enginehouse-watch@{server}.timer"
 
 

@@ -1,7 +1,7 @@
 """For each alert: series under which it fires, and series near them under which it does not.
 
 A series is written as promtool takes it: `0+6x60` are 61 samples a minute apart, each 6 more. `at` is when both are
-judged. `fires` says the labels of the alert; `value` is what its text says where that holds a number.
+judged. `fires` says the labels of the alert; `value` is what its text says if that holds a number.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def burns(good: str, bad: str, every: int, few: int, at: str, value: str, of: st
 
 
 def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, value: str) -> Case:
-    """A histogram of which most observations lie above the edge, against one where few do."""
+    """A histogram of which most observations lie above the edge, against one if few do."""
     total, under = f"{metric}_count{{{GATEWAY},{labels}}}", f'{metric}_bucket{{{GATEWAY},{labels},le="{edge}"}}'
     return Case(
         at,

@@ -73,7 +73,7 @@ class StartLine:
     user: str
     published: dict[int, int]
     mounts: dict[str, bool]
-    """True where it is read-only, by the path inside."""
+    """True if it is read-only, by the path inside."""
     environment: dict[str, str]
     tmpfs_mib: int
     shm_mib: int

@@ -27,7 +27,7 @@ HELD_SECONDS = 300.0
 class InFlight:
     """The balancers' view of this host: `is_heard` if all of them have taken it out, and their requests here.
 
-    `requests` is None where no balancer sends to the host, or none answers: then nobody counts.
+    `requests` is None if no balancer sends to the host, or none answers: then nobody counts.
     """
 
     is_heard: bool
@@ -35,7 +35,7 @@ class InFlight:
 
 
 def hold(servers: list[str], until: float, why: str, now: float) -> None:
-    """No balancer is to send these servers anything until then; an operator's longer drain stays as it is."""
+    """Keeps balancers from sending to these servers until `until`; an operator's longer drain stays as it is."""
     for server in servers:
         present = hold_of(server)
         if present and present.until >= until:
@@ -50,7 +50,6 @@ def hold(servers: list[str], until: float, why: str, now: float) -> None:
 
 
 def release(servers: list[str]) -> None:
-    """The holds that this program made are gone."""
     for server in servers:
         try:
             is_ours = json.loads(hold_file(server).read_text()).get("cloud") == 1
@@ -75,7 +74,7 @@ def in_flight(traffic: dict[str, Any]) -> InFlight:
 
 
 def _scraped(wait: Wait) -> tuple[set[str], int] | None:
-    """A balancer that does not answer is passed over: the host goes whether or not it does."""
+    """The balancers' state; None if it cannot be read, since the host goes away in any case."""
     try:
         return wait.scraped()
     except (OSError, HTTPException, ValueError, LookupError):
@@ -103,7 +102,7 @@ def start_again(traffic: dict[str, Any]) -> None:
 
 
 def record(entry: dict[str, Any]) -> str:
-    """A line of the host's history; what went wrong, else empty."""
+    """Appends a line to the host's history; the result is the problem, or empty."""
     return history.record({"when": history.now(), "who": "this host's cloud"} | entry)
 
 

@@ -37,7 +37,7 @@ WRITE_SECONDS = 60.0
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 where it does not understand."""
+    """Never ends by itself; 64 if it does not understand."""
     if arguments != ["serve"]:
         print("host notices serve", file=sys.stderr)
         return 64
@@ -78,17 +78,14 @@ class Watch:
 
     @property
     def file(self) -> Any:
-        """The state file."""
         return places.ROOT / "notices" / "state.json"
 
     @property
     def servers(self) -> list[str]:
-        """The names of the host's servers."""
         return list(self.traffic["servers"])
 
     @property
     def pause_seconds(self) -> float:
-        """Seconds to the next look."""
         return TICK_SECONDS if self.kept["active"] else POLL_SECONDS[self.settings["cloud"]]
 
     def look(self, now: float) -> None:
@@ -109,7 +106,7 @@ class Watch:
         return not is_near and now - self.read_at >= POLL_SECONDS[self.settings["cloud"]]
 
     def read(self, now: float) -> None:
-        """The cloud's notices; those of the last answer where this one is none."""
+        """The cloud's notices; those of the last answer if this one is none."""
         self.read_at = now
         try:
             self.notices = CLOUDS[self.settings["cloud"]](self.metadata)
@@ -134,11 +131,10 @@ class Watch:
         return [Notice(active["id"], active["kind"], ends=active["ends"])] if active else []
 
     def end_of(self, notice: Notice) -> float:
-        """The end of the host, in seconds of the epoch."""
         return float(notice.ends or self.kept["seen"][notice.id]["at"] + notice.within)
 
     def is_to_drain(self, notice: Notice) -> bool:
-        """False for a notice of the boot before: that interruption is over, though the cloud still names it."""
+        """False for a notice of an earlier boot: its interruption is over, though the cloud still reports it."""
         return notice.drains and bool((self.kept["seen"].get(notice.id) or {}).get("boot") == self.boot)
 
     def drain(self, ends: float, notice: Notice, now: float) -> None:

@@ -85,7 +85,7 @@ class Wait:
         return f"<4>{self.name} {what} after {self.drain_seconds} s"
 
     def scraped(self) -> tuple[set[str], int]:
-        """The states of this server's lines at the balancer, and its requests there. Raises where one is missing."""
+        """The states of this server's lines at the balancer, and its requests there. Raises if one is missing."""
         plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are no proxy's to reach
         with plain.open(self.address, timeout=self.heard_seconds) as answer:
             text = answer.read().decode()
