@@ -23,6 +23,7 @@ PROGRAMS = {
     "fetch": "host.fetch",
     "fetch-apt-key": "host.fetch_apt_key",
     "gpu-state": "host.gpu_state",
+    "job": "host.job",
     "metrics": "host.metrics",
     "mig": "host.mig",
     "notices": "host.notices.main",
