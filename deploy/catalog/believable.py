@@ -99,6 +99,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "max_input_len": Believable("tokens", 1, TEN_MILLION, "no longer than max_seq_len", unset=(0,)),
         "max_beam_width": Believable("beams", 1, 16, "each beam has a cache of its own"),
     },
+    "Fabric": {"gbit": Believable("Gbit/s", 1, 6400, "eight adapters of 800 Gbit/s in one host")},
     "Firewall": {"confirm_seconds": Believable("seconds", 10, 600, "a new login takes no longer")},
     "Gateway": {
         "ports": _LISTEN,
@@ -156,7 +157,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "scrape_seconds": Believable("seconds", 5, 60, "nothing is called lost between two scrapes"),
     },
     "Opening": {"port": _PORT},
-    "Parallel": {"tensor": _WAYS, "pipeline": _WAYS, "expert": _WAYS},
+    "Parallel": {"tensor": _WAYS, "pipeline": _WAYS, "expert": _WAYS, "port": _LISTEN},
     "Price": dict.fromkeys(
         ("prompt", "completion", "cached"), Believable("for a million tokens", 0, 1_000_000, "of any currency")
     ),

@@ -59,6 +59,7 @@ _VLLM = """
 --override-generation-config --enable-sleep-mode --model-impl --load-format --download-dir
 --safetensors-load-strategy --attention-backend --reasoning-parser --distributed-executor-backend
 --pipeline-parallel-size --tensor-parallel-size --data-parallel-size --enable-expert-parallel
+--nnodes --node-rank --master-addr --master-port --headless
 --disable-custom-all-reduce --block-size --gpu-memory-utilization --kv-cache-memory-bytes --kv-cache-dtype
 --num-gpu-blocks-override --enable-prefix-caching --prefix-caching-hash-algo --cpu-offload-gb --enable-lora --max-loras
 --max-lora-rank --lora-dtype --max-cpu-loras --max-num-batched-tokens --max-num-seqs --scheduling-policy

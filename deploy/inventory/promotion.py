@@ -77,7 +77,7 @@ def _with(host: Host, promotion: Promotion) -> Host:
 
 
 def _problem(promotion: Promotion, llms: list[LLM]) -> Refusal | None:
-    """The refusal of a promotion of another kind of model, to the current program, or in an image with unknown flags."""
+    """The refusal of a promotion of no LLM, to the current program, or in an image with unknown flags."""
     mine = [model for model in llms if model.name == promotion.model]
     if not mine:
         known = sorted({model.name for model in llms})

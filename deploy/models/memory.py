@@ -145,14 +145,19 @@ def llm_weights_mib(
     tensor_parallel: int = 1,
     pipeline_parallel: int = 1,
 ) -> int:
-    """MiB of an LLM's weights on the fullest of its GPUs; without a `precision` they are held as they are stored.
+    """MiB of an LLM's weights on the fullest of its GPUs; without a `precision` they are held as they are stored."""
+    size = llm_weights_bytes(shape, precision=precision, stored_bytes=stored_bytes)
+    return mib(split_bytes(shape, size, tensor_parallel, pipeline_parallel))
+
+
+def llm_weights_bytes(shape: Checkpoint, *, precision: str = "", stored_bytes: int = 0) -> int:
+    """Bytes of all of an LLM's weights; without a `precision` as they are stored.
 
     As stored, in order of trust: what the inventory states (`weights_mib`), what the headers of a local checkpoint add
     up to (`stored_bytes`), and the architecture.
     """
     size = (shape.weights_mib * MIB or stored_bytes) if precision in ("", STORED[shape.quantisation]) else 0
-    size = size or weights_bytes(shape, precision or STORED[shape.quantisation])
-    return mib(split_bytes(shape, size, tensor_parallel, pipeline_parallel))
+    return size or weights_bytes(shape, precision or STORED[shape.quantisation])
 
 
 def encoder_weights_mib(shape: Checkpoint, dtype: DType, *, parameters: int = 0) -> int:

@@ -85,13 +85,15 @@ class Layout:
 
 
 def layout_of(server: Server, model: Model) -> Layout:
-    """The model's split over the GPUs of its server; an encoder is not split."""
+    """The model's split over the GPUs of its server, on every host of its group; an encoder is not split."""
     if not isinstance(model, LLM):
         return Layout(tensor=1)
     declared = model.parallel
     pipeline = max(declared.pipeline, 1)
     return Layout(
-        tensor=declared.tensor or max(len(server.gpus) // pipeline, 1), pipeline=pipeline, expert=declared.expert
+        tensor=declared.tensor or max(len(server.gpus) * max(len(declared.hosts), 1) // pipeline, 1),
+        pipeline=pipeline,
+        expert=declared.expert,
     )
 
 

@@ -177,6 +177,7 @@ def _vllm(
         *("--served-model-name", model.name, "--host", "0.0.0.0", "--port", str(model.port)),
         *("--tensor-parallel-size", str(layout.tensor)),
         *(("--pipeline-parallel-size", str(layout.pipeline)) if layout.pipeline > 1 else ()),
+        *(("--enable-expert-parallel",) if layout.expert > 1 else ()),
         *_vllm_precision(model),
         *("--max-model-len", str(model.max_seq_len), "--max-num-seqs", str(model.max_batch_size)),
         *("--max-num-batched-tokens", str(model.max_num_tokens)),

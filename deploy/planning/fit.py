@@ -25,6 +25,8 @@ from deploy.spec import (
     Checkpoint,
     Embedder,
     EngineTrust,
+    Fabric,
+    Firewall,
     Gateway,
     Host,
     Machine,
@@ -62,6 +64,8 @@ class Wish:
     """The settings an LLM is to be fitted with; empty and 0 leave the default. `gpus` splits it over as many."""
 
     gpus: int = 1
+    hosts: int = 1
+    """Hosts with so many GPUs each, and a stage of the LLM's pipeline on each."""
     expert: int = 0
     """GPUs among which whole experts are split, as in `Parallel`."""
     path: str = ""
@@ -94,8 +98,9 @@ def wished(model: Model, wish: Wish) -> Model:
     if wish.runtime and wish.runtime != TRITON:
         image = image_for(wish.runtime, architecture) if architecture else rows_of(wish.runtime)[0].image
         changes |= {"runtime": wish.runtime, "image": image, "replay": None}
-    if wish.expert:
-        changes["parallel"] = replace(model.parallel, expert=wish.expert)
+    if wish.expert or wish.hosts > 1:
+        names = names_of_fit(wish.hosts) if wish.hosts > 1 else ()
+        changes["parallel"] = replace(model.parallel, expert=wish.expert, pipeline=wish.hosts, hosts=names)
     if wish.path:
         changes["path"] = wish.path
     if wish.precision:
@@ -106,6 +111,11 @@ def wished(model: Model, wish: Wish) -> Model:
     if wish.path == "engine" and wish.precision in PRECISIONS and PRECISIONS[wish.precision].calibrated:
         changes["calibration"] = Calibration(directory="calibration")
     return replace(model, **changes)
+
+
+def names_of_fit(hosts: int) -> tuple[str, ...]:
+    """The names of the hosts of a fit."""
+    return tuple(f"host-{number}" for number in range(1, hosts + 1))
 
 
 def near_card(word: str) -> tuple[str, str]:
@@ -141,7 +151,7 @@ def fit_of(
         engine_trust=EngineTrust(key="keys/engines"),
         gateway=Gateway() if server.beside else None,
     )
-    plan = make_plan(Fleet((host,)), surroundings)
+    plan = make_plan(Fleet(_hosts_of_fit(host, wish.hosts)), surroundings)
     served = [known for known in (serve(model, surroundings) for model in server.models) if known]
     llm = next((known for known in served if isinstance(known.model, LLM)), None)
     if llm is None:
@@ -152,6 +162,18 @@ def fit_of(
     users = {length: _tokens_left(server, served, gpu, length, trtllm) // length for length in lengths}
     cache_tokens = _tokens_left(server, served, gpu, 0, trtllm)
     return Fit(plan=plan, llm=llm.model.name, cache_tokens=cache_tokens, users=users)
+
+
+def _hosts_of_fit(host: Host, count: int) -> tuple[Host, ...]:
+    """The host; or so many, joined by InfiniBand, that serve the LLM together."""
+    if count == 1:
+        return (host,)
+    machine = replace(host.machine, fabric=Fabric(kind="infiniband", gbit=400, interface="ib0"))
+    closed = replace(host, machine=machine, firewall=Firewall(rest="closed"))
+    return tuple(
+        replace(closed, name=name, peer_address=f"10.0.0.{number}")
+        for number, name in enumerate(names_of_fit(count), start=1)
+    )
 
 
 def _without_judging(model: Model) -> Model:

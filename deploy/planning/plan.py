@@ -17,6 +17,7 @@ from deploy.models.files import all_weights_of, disk_needed_mib
 from deploy.models.resolve import image_of, release_row
 from deploy.planning.bundled import with_bundles
 from deploy.planning.digest import digest
+from deploy.planning.groups import with_groups
 from deploy.planning.serving import served_by, server_slice
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.refuse import model_at, refuse, together
@@ -27,10 +28,12 @@ from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import balancer_slice, firewall_of, traffic_slice
 from deploy.topology.gateway import gateway_slice, sharing
+from deploy.topology.groups import pools_of_hosts
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
+from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
-from deploy.topology.waves import Pool, pools_of, waves
+from deploy.topology.waves import Pool, waves
 from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.every import judge, notices
 from deploy.validation.replay import undeclared
@@ -115,11 +118,7 @@ class Plan:
 
 
 def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
-    """The plan of a fleet.
-
-    Refuses: everything `deploy.validation` finds, all of it in one report; then everything that only the finished
-    plan shows.
-    """
+    """The plan of a fleet. Refuses: all that `deploy.validation` finds, then all that only the finished plan shows."""
     refuse_all(judge(fleet, surroundings))
     fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
@@ -132,9 +131,9 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
-    """The slices of all GPU hosts, completed with engines, gateways, mutual TLS and peers that depend on other
-    hosts."""
-    alone = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    """The slices of all GPU hosts, completed with what depends on other hosts: groups, engines, gateways, peers."""
+    slices = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    alone = with_groups(with_repairs(slices, fleet), fleet.hosts, surroundings)
     return with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
 
 
@@ -146,7 +145,7 @@ def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
 
 def with_order(plan: Plan, fleet: Fleet) -> Plan:
     """The plan with its digest, its pools, and its waves; a run for gateways alone (`fleet.only`) has no waves."""
-    pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)
+    pools = pools_of_hosts(fleet.hosts, fleet.rollout)
     build_hosts = (host.name for host in fleet.hosts if host.farm)
     return replace(
         plan,

@@ -220,6 +220,14 @@ def images_beside(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RepairSlice:
+    """The most that a host does by itself for its GPUs, "reset" or "reboot"; not while its pool has as many out."""
+
+    allowed: str
+    max_unavailable: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Slice:
     """The wanted state of one host."""
 
@@ -261,6 +269,8 @@ class Slice:
     """Directory of the control machine that has every part of a host without a network; empty for a connected host."""
     sharing: SharingSlice | None = None
     """None: this host shares no files with peers."""
+    repair: RepairSlice | None = None
+    """None: ill GPUs are left to a person."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.slices.group import GroupSlice
 from deploy.slices.image import ImageSlice
 
 
@@ -25,3 +26,7 @@ class RuntimeSlice:
     answers_metric: str
     """The counter of finished answers, by which the watchdog distinguishes a busy engine from a hanging one."""
     tokens_metric: str
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of the container besides those of every program."""
+    group: GroupSlice | None = None
+    """None: the host serves the model alone."""

@@ -57,6 +57,11 @@ class Parallel:
     tensor: int = 0
     pipeline: int = 1
     expert: int = 0
+    hosts: tuple[str, ...] = ()
+    """Names of the hosts that serve the model together, each with a server of this name and as many GPUs; the first
+    one leads and answers. Empty: the host serves it alone."""
+    port: int = 29_500
+    """The first of three ports of a group of hosts: its members' own, the leader's answers, and the ranks' store."""
 
 
 @dataclass(frozen=True, kw_only=True)

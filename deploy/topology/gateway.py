@@ -111,7 +111,8 @@ def _answering(model: ModelSlice) -> dict[str, object]:
     if model.runtime is None:
         del values["runtime"]
     else:
-        values["runtime"] = asdict(model.runtime) | {"port": 0, "arguments": ()}
+        beside = asdict(model.runtime) | {"port": 0, "arguments": ()}
+        values["runtime"] = {name: value for name, value in beside.items() if name not in ("environment", "group")}
     return values
 
 

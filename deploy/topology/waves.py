@@ -1,6 +1,6 @@
 """The order in which hosts are updated: canaries of every pool first, then shares of the rest.
 
-Capacity counts by pool, in units: hosts that go out together (today one host each). Pure, and a function of the whole
+Capacity counts by pool, in units: hosts that go out together, a group or one host. Pure, and a function of the whole
 fleet: under `--limit` the waves and what may be out stay the fleet's (`Plan.only`).
 """
 
@@ -36,12 +36,16 @@ class Pool:
         return {"name": self.name, "hosts": list(self.hosts), "max_unavailable": self.allowed}
 
 
-def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout) -> tuple[Pool, ...]:
-    """The pools of (host, name of its pool), by name; hosts without a pool are the pool without a name."""
-    hosts: dict[str, list[str]] = {}
+def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout, groups: Iterable[Unit] = ()) -> tuple[Pool, ...]:
+    """The pools of (host, name of its pool), by name; hosts without a pool are the pool without a name.
+
+    Hosts of one of the `groups` are a unit of the pool of the first one; every other host is a unit by itself.
+    """
+    unit_of = {host: unit for unit in groups for host in unit}
+    hosts: dict[str, dict[Unit, None]] = {}
     for host, pool in sorted(set(members)):
-        hosts.setdefault(pool, []).append(host)
-    pools = [(name, tuple((host,) for host in hosts[name])) for name in sorted(hosts)]
+        hosts.setdefault(pool, {})[tuple(sorted(unit_of.get(host, (host,))))] = None
+    pools = [(name, tuple(hosts[name])) for name in sorted(hosts)]
     return tuple(
         Pool(name, units, allowed(name, len(units), rollout), _in_a_wave(name, len(units), rollout))
         for name, units in pools

@@ -9,6 +9,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
 from deploy.spec import BalancerHost, Firewall, Host, Opening, Server
 from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
+from deploy.topology.groups import group_of
 
 CONFIRM_SECONDS = (10, 600)
 MOST_ADDRESSES, MOST_ADDRESSES_OF_IPV6 = 2**25, 2**112
@@ -31,8 +32,8 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
     if https:
         served[https.port] = "HTTPS of the gateway"
     if host.firewall is not None and wanted is not None:
-        # Behind HTTPS on the host itself, no client reaches a server: there may be nobody to allow.
-        is_alone = https is not None and wanted.rest == "closed"
+        # No client reaches a server behind HTTPS on the host itself, or closed for a group: allow may be empty.
+        is_alone = bool(group_of(host)) or (https is not None and wanted.rest == "closed")
         needs_clients = not is_alone or not all(is_loopback(server.address) for server in host.servers)
         yield from declared_problems(wanted, served, needs_clients)
 

@@ -15,6 +15,7 @@ from pyinfra import host, logger, state
 from pyinfra.api import FactBase, FunctionCommand, Host, State, operation
 
 from deploy.refusals.errors import Refusal, Refusals
+from roles._pyinfra import together
 from roles._pyinfra.hold import FILE, SILENT_SECONDS, Hold
 from roles._pyinfra.runs import this_run
 from roles._pyinfra.steps import Refuse, ask
@@ -82,9 +83,11 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
         record = json.dumps({"run": run.id, "who": run.who, "since": run.since, "plan": plan})
         _holds[held] = Hold(held, record, partial(_lost, held))
         word, text = parted(_holds[held].take())
-        if word == "held":
+        if word == "mine":
+            together.of(held).stand(_holds[held].last_ended)
+        elif word == "held":
             _others.setdefault(host.state, {})[host.name] = Holder.of(text)
-        elif word != "mine":
+        else:
             yield Refuse(not_taken(text, UNTOUCHED))
             return
     host.noop("held by this run, or told below")

@@ -5,8 +5,10 @@ pyinfra pays 1.2 ms of CPU for an operation on a host, whatever it does, and a f
 change anything, the host keeps what is no step (preflight, lock, gates) and the operations that `recheck` laid between
 them. If any would, the host keeps all its steps and no recheck.
 
-A recheck asks again, once the run holds the host. Should a step want something by then, because another run or a person
-was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
+A recheck reads the facts again, once the run holds the host. Should a step want something by then, because another run
+or a person was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
+Answers of less than FRESH_SECONDS ago count, if the lock proves that no other run held the host since (together.py). A
+person who changes it within those seconds is noticed by the next run.
 """
 
 from __future__ import annotations

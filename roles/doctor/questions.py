@@ -246,6 +246,7 @@ def _of_servers(mine: Slice) -> dict[str, str]:
         "causes": f"{_LOGGED} 2>/dev/null | grep -avE {quote(WITHOUT_CUDA)} | grep -aoE {quote(PATTERN)}"
         " | sort | uniq -c | head -n 50",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
+        "repair": f"grep -h ^enginehouse_repair {ROOT}/metrics/repair.prom 2>/dev/null",
         "notices": f"grep -h ^enginehouse_notice {ROOT}/metrics/notices.prom 2>/dev/null",
         "metrics": f"exec 2>/dev/null; {_METRICS}; " + "; ".join([*counted, "true"]),
         "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*pieces, "true"]),

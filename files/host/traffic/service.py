@@ -162,10 +162,10 @@ async def conversation(writer: asyncio.StreamWriter) -> Any:
     writer.close()
 
 
-async def serve(wanted: dict[str, Any]) -> int:
+async def serve(wanted: dict[str, Any], kind: type[Service] = Service) -> int:
     """Never ends by itself. Its unit is active once both ports answer."""
     beside = frozenset(name for name, server in wanted["servers"].items() if server.get("llm"))
-    service = Service({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
+    service = kind({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
     await service.look()
     service.holds |= {name: hold_of(name) for name in service.models}
     sockets = [listening(wanted["address"], wanted[f"{kind}_port"]) for kind in ("agent", "ready")]
