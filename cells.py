@@ -84,7 +84,7 @@ def runs_with(digest: str) -> list[Run]:
 
 
 def end_runs(name: str, selected: FlowRunFilter, cell: str, state: State) -> None:
-    """Runs of a flow that nobody works on any more have ended; those of `cell` alone, where it is named."""
+    """Ends the runs of a flow that no worker holds any more; only those of `cell`, if it is named."""
     with get_client(sync_client=True) as client:
         for run in client.read_flow_runs(flow_filter=FlowFilter(name={"any_": [name]}), flow_run_filter=selected):
             if not cell or run.parameters.get("cell") == cell:

@@ -80,7 +80,7 @@ class Client:
         await self.streams.close()
 
     async def ask(self, way: str, question: Question, first_piece: Callable[[], None] = lambda: None) -> Answer:
-        """The answer: vectors `[texts, dimensions]`, or the text of a stream. Raises `Fault` where there is none.
+        """The answer: vectors `[texts, dimensions]`, or the text of a stream. Raises `Fault` if there is none.
 
         `first_piece` is called once, when the answer or the first piece of it is there.
         """

@@ -122,7 +122,7 @@ class Used:
 
 
 def measured(names: int, rounds: int, used: Used, idle: float) -> dict[str, Any]:
-    """Medians of so many rounds with `names` names. Raises: RehearsalRefused where one did not answer."""
+    """Medians of so many rounds with `names` names. Raises: RehearsalRefused if one did not answer."""
     doctors, peers, answer = list[tuple[float, float, Any]](), list[tuple[float, float, Any]](), {}
     for number in range(rounds + 1):
         pair = used.by(lambda: doctor(names), idle), used.by(lambda: logins(names), idle)

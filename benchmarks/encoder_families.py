@@ -155,7 +155,7 @@ def through_stages(scene: Scene, ours: Any) -> None:
 
 
 def peers(scene: Scene) -> dict[str, Run]:
-    """A side for each batch size of sentence-transformers, or of transformers where that does not score the family."""
+    """A side for each batch size of sentence-transformers, or of transformers if that does not score the family."""
     by_batch = _sorted_logits(scene) if scene.case.kind == "Qwen3ForCausalLM" else _sentence_transformers(scene)
     return {f"peer, {size} a batch": (lambda size=size: by_batch(size)) for size in PEER_BATCHES}
 

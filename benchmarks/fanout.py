@@ -10,7 +10,7 @@ one another: direct, naive, fan-out, fan-out with two machines killed after a th
 
 Prints one JSON line last. `ratio` is seconds of the fan-out over seconds of a direct copy, `killed_ratio` that of the
 machines that were left. `cpu_percent` says how busy this machine was, all of its cores together: near 100 the figures
-are those of its cores and not of the links. Exits 1 above 1.8 or 2.2, or where a file is not what the source has.
+are those of its cores and not of the links. Exits 1 above 1.8 or 2.2, or if a file is not what the source has.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measured(count: int, rate: str = "") -> dict[str, Any]:
-    """A first deploy to so many bare machines. Raises where one does not serve after it."""
+    """A first deploy to so many bare machines. Raises if one does not serve after it."""
     machines.down()
     bare = machines.up([f"h{number}" for number in range(1, count + 1)], DEBIAN)
     services.prepare()
@@ -88,7 +88,7 @@ def spans_of(machine: Machine) -> dict[str, float]:
 
 
 def span(lines: Iterable[str]) -> float:
-    """Seconds between the first and the last line of a journal; 0.0 where it has none."""
+    """Seconds between the first and the last line of a journal; 0.0 if it has none."""
     times = [float(line.partition(" ")[0]) for line in lines if line[:1].isdigit()]
     return times[-1] - times[0] if times else 0.0
 

@@ -29,7 +29,7 @@ DEBIAN = "12"
 def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[tuple[list[Machine], list[Machine]]]:
     """So many hosts serve behind so many balancers with Debian `debian`; afterwards all are gone unless kept.
 
-    Raises `RehearsalRefused` where something is missing or the deploy ends with an error.
+    Raises `RehearsalRefused` if something is missing or the deploy ends with an error.
     """
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         raise RehearsalRefused(requirements.explain(lacking))

@@ -3,7 +3,7 @@
     python -m benchmarks.instant [GAP_MS]      prints its port
 
 `llama` streams as many tokens as the request allows, an event each, and the counts: all at once, or one every GAP_MS.
-Any other model gives a vector of 768 numbers to each text, or a score where the texts are passages.
+Any other model gives a vector of 768 numbers to each text, or a score if the texts are passages.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 Real Triton, the LLM's slot over the rehearsal's stand-in of TensorRT-LLM, a gateway on a socket of its own. Each client
 hangs up after one token of 4,000. The time counts from there until the slot's own count of running requests is zero.
-The limit of that time is what an answer lasts to whose end a client stays. Prints one JSON line last; exits 1 where the
+The limit of that time is what an answer lasts to whose end a client stays. Prints one JSON line last; exits 1 if the
 count was not zero within a second.
 """
 
@@ -38,7 +38,7 @@ TOKEN = b'"content":"'
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 where nothing ran a second after any client had left."""
+    """0 if nothing ran a second after any client had left."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.leavers", description=(__doc__ or "").split("\n")[0])
     made.add_argument("--clients", type=int, default=1000)
     options = made.parse_args(words)
@@ -85,7 +85,7 @@ async def left(scene: real.Scene, port: int) -> float:
 
 
 def seen(scene: real.Scene, count: int) -> None:
-    """The slot's count of running requests is this. Raises `TimeoutError` where it never gets so."""
+    """The slot's count of running requests is this. Raises `TimeoutError` if it never gets so."""
     end = time.monotonic() + PATIENCE_SECONDS
     while real.running_requests(scene) != count:
         if time.monotonic() > end:

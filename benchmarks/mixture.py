@@ -59,7 +59,7 @@ Doubt = list[tuple[int, np.ndarray]]
 
 
 def settled(doubt: Doubt, ties: dict[int, np.ndarray], dtype: str) -> str:
-    """The fault of a doubtful answer; "" where each vector is the float32 one with its ties fallen some other way.
+    """The fault of a doubtful answer; "" if each vector is the float32 one with its ties fallen some other way.
 
     `ties`: such vectors of each text, [draws, width].
     """

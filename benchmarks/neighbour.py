@@ -17,7 +17,7 @@ MIB = 2**20
 
 @contextmanager
 def filling(device: str, leave_mib: int) -> Iterator[int]:
-    """MiB that a neighbour process holds for as long as this lasts; 0 where there is no GPU to fill."""
+    """MiB that a neighbour process holds for as long as this lasts; 0 if there is no GPU to fill."""
     if device == "cpu":
         yield 0
         return

@@ -85,7 +85,7 @@ class Running:
 def running(load: Load, processes: int = 1) -> Iterator[Running]:
     """The load is being sent by that many processes; each has asked every question once before.
 
-    Raises `AssertionError` where one of those first questions had no answer.
+    Raises `AssertionError` if one of those first questions had no answer.
     """
     context = multiprocessing.get_context("spawn")  # gRPC does not survive a fork
     counts = context.RawArray("q", 3 * processes)

@@ -125,7 +125,7 @@ class Embedder(Network):
         return torch.cat(halves, dim=-1).flatten(1).to(x.dtype)
 
     def experts(self, at: str, x: Tensor) -> Tensor:
-        """Every expert on every token, weighted by the softmax over all where it is among the best two, else by 0."""
+        """Every expert on every token, weighted by the softmax over all if it is among the best two, else by 0."""
         logits = F.linear(x, self.w[f"{at}.router.layer.weight"])
         logits = logits + torch.randn_like(logits) * logits.std(1, keepdim=True) * self.tie_share
         likely = logits.softmax(dim=-1)

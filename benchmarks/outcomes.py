@@ -36,7 +36,7 @@ Phases = dict[str, list[Outcome]]
 def figures(phases: Phases) -> dict[str, Any]:
     """Counts and latencies in milliseconds.
 
-    `p50_…` and `p99_…` are of the right answers of all ways, of a stream to its first piece; None where there is none.
+    `p50_…` and `p99_…` are of the right answers of all ways, of a stream to its first piece; None if there is none.
     """
     outcomes = [outcome for members in phases.values() for outcome in members]
     verdicts = Counter(outcome.verdict for outcome in outcomes)

@@ -54,7 +54,7 @@ class Writer:
         self._words = _words_by_tokens(str(tokenizer_json))
 
     def text(self, tokens: int) -> str:
-        """Words that come to `tokens` tokens; one word in five falls into several pieces where there is room."""
+        """Words that come to `tokens` tokens; one word in five falls into several pieces if there is room."""
         words = []
         while tokens > 0:
             size = min(tokens, self._rng.choice((1, 1, 1, 1, 2, 2, 3)) if self._rng.random() < 0.5 else 1)

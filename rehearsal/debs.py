@@ -1,6 +1,6 @@
 """Debian packages out of the folders under packages/: text with @HOLES@ in, a .deb out.
 
-A source folder holds `control` and, where needed, maintainer scripts, `files/` (the tree as installed) and `build` (a
+A source folder holds `control` and, if needed, maintainer scripts, `files/` (the tree as installed) and `build` (a
 program that adds compiled things to the tree). What the packages stand in for is written in the folders themselves.
 """
 

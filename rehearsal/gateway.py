@@ -53,7 +53,7 @@ def has_one(machine: Machine) -> bool:
 def opened(machine: Machine) -> Gateway:
     """The machine's gateway can be reached from this computer, and knows the key of this rehearsal.
 
-    Raises: RehearsalRefused where the machine has none, or does not answer.
+    Raises: RehearsalRefused if the machine has none, or does not answer.
     """
     if not has_one(machine):
         raise RehearsalRefused(
@@ -70,7 +70,7 @@ def opened(machine: Machine) -> Gateway:
 def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
     """The gateway at `url` that stands before the machines' own gateways, all of which know the key of this rehearsal.
 
-    Raises: RehearsalRefused where nobody answers there, or none of the machines.
+    Raises: RehearsalRefused if nobody answers there, or none of the machines.
     """
     keys = {_key(machine) for machine in machines}
     gateway = Gateway(url, keys.pop(), ca)
@@ -104,7 +104,7 @@ def spoken(gateway: Gateway, model: str, text: str) -> Iterator[str]:
 
 
 def connection(gateway: Gateway, seconds: float = ANSWER_SECONDS) -> http.client.HTTPConnection:
-    """A connection that leads to the gateway once something is sent; with TLS where the gateway has an authority."""
+    """A connection that leads to the gateway once something is sent; with TLS if the gateway has an authority."""
     place = urlsplit(gateway.url)
     if gateway.ca is None:
         return http.client.HTTPConnection(str(place.hostname), place.port, timeout=seconds)
@@ -121,7 +121,7 @@ def shut(places: Places) -> None:
 
 
 def _forwarded(machine: Machine, far: str) -> str:
-    """The address here that leads to `far` on the machine; the one of before where that still does."""
+    """The address here that leads to `far` on the machine; the one of before if that still does."""
     places = machine.places
     control = places.root / f"gateway-{machine.name}.ssh"
     noted = control.with_suffix(".port")

@@ -4,7 +4,7 @@ They keep the paths, headers, status codes and bodies of the clouds' own pages (
 was asked for by PUT, Google and Azure want their header, and EC2 answers 404 until there is a notice.
 
     with metadata("aws") as cloud:
-        cloud.notice(seconds=120)       a notice that takes the host so many seconds from now, where its cloud says when
+        cloud.notice(seconds=120)       a notice that takes the host so many seconds from now, if its cloud says when
         cloud.withdraw()
         cloud.mood = "garbage"          or "silent", "slow", "refuses"; "well" again
 """

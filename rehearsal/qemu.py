@@ -1,6 +1,6 @@
 """A machine as QEMU starts it: its own kernel, a disk that loses what was not synced, and a plug that can be pulled.
 
-Hardware acceleration is used where a trial boot gets as far as the kernel's first words with it (on some machines
+Hardware acceleration is used if a trial boot gets as far as the kernel's first words with it (on some machines
 /dev/kvm exists and hangs), software emulation else; which one it is is written beside the machine and shown.
 Deciding which machines there are is `machine.py`'s.
 """
@@ -132,7 +132,7 @@ def _is_over(number: int) -> bool:
 
 
 def best_accelerator(base: disk.BaseDisk) -> str:
-    """`kvm` where a kernel starts with it here, else `tcg`; tried once per boot of the outer machine and remembered."""
+    """`kvm` if a kernel starts with it here, else `tcg`; tried once per boot of the outer machine and remembered."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     verdict = cache() / f"accelerator-{boot}"
     with cache_locked("accelerator"):

@@ -145,7 +145,7 @@ def explain(lacking: list[Missing]) -> str:
 
 
 def install(lacking: list[Missing]) -> None:
-    """The packages among what is missing are installed, where the outer machine is of Debian's family."""
+    """The packages among what is missing are installed, if the outer machine is of Debian's family."""
     wanted = sorted({requirement.package for requirement in lacking if requirement.package})
     if wanted and shutil.which("apt-get"):
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}

@@ -95,7 +95,7 @@ def make_tree(
     finish: str = FINISH,
     files: Mapping[str, Path] | None = None,
 ) -> None:
-    """`root` holds a bare Debian; with further packages, files laid over it, and another last script where given.
+    """`root` holds a bare Debian; with further packages, files laid over it, and another last script if given.
 
     `log`: what was said meanwhile. Two trees of one Debian may be made side by side, as for machines of both kinds.
     """

@@ -1,6 +1,6 @@
 """Processes of this computer by number: since when they run, who listens on an address, and how they end.
 
-A service of a rehearsal outlives the command that started it, and its pid file lies in its checkout. Where a checkout
+A service of a rehearsal outlives the command that started it, and its pid file lies in its checkout. If a checkout
 was removed before `down`, nobody can stop its services there any more, and they keep the addresses of their number.
 """
 
@@ -46,7 +46,7 @@ class Running:
 
 
 def started_at(pid: int) -> str:
-    """Clock ticks since boot at which the process began, "" where there is none (or only its corpse)."""
+    """Clock ticks since boot at which the process began, "" if there is none (or only its corpse)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
@@ -55,7 +55,7 @@ def started_at(pid: int) -> str:
 
 
 def end(pid: int) -> None:
-    """The process has ended, at once where it does not in order."""
+    """The process has ended, at once if it does not in order."""
     began = started_at(pid)
     if not began:
         return

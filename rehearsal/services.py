@@ -69,7 +69,7 @@ class Services:
 
 
 def services_up(address: str | None = None, served: Artefacts | None = None) -> Services:
-    """Every service answers; what runs already is left alone. They serve `served` where that was made elsewhere."""
+    """Every service answers; what runs already is left alone. They serve `served` if that was made elsewhere."""
     if served is None:
         _refuse_missing_programs()
     places = Places.here()
@@ -215,7 +215,7 @@ def _folder(places: Places) -> Path:
 
 
 def _address(places: Places) -> str:
-    """The bridge's address where this machine has it, else loopback."""
+    """The bridge's address if this machine has it, else loopback."""
     bridge = Network(places.number).bridge_address
     with socket.socket() as trial:
         try:

@@ -5,7 +5,7 @@
     3. the default build with the CUDA libraries it imports              2.7 GB, told before the download
 
 `python -m rehearsal.torch_wheel` installs torch into the environment it runs in; `wheels` is what the image takes. The
-image has Python 3.11: where the environment has another version, the image gets a wheel of its own.
+image has Python 3.11: if the environment has another version, the image gets a wheel of its own.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Names:
                     self.values[prefix + ast.unparse(target)] = self.value(_default(statement.value))
 
     def value(self, node: ast.expr) -> Any:
-        """The constant that an expression names; of a dictionary its keys count. Raises Unread where it is computed."""
+        """The constant that an expression names; of a dictionary its keys count. Raises Unread if it is computed."""
         match node:
             case ast.Constant():
                 return node.value

@@ -54,7 +54,7 @@ def need(mine: Slice, data: Mapping[str, Any], kernel: str = "") -> Need:
 
 
 def wanted_words(mine: Slice, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The packages of a host as a bundle's list names them; headers are a question of its running kernel."""
+    """The packages of a host as a bundle's list names them; headers depend on the running kernel."""
     return tuple(sorted(f"{name}={version}" if version else name for name, version in packages(mine, data).items()))
 
 
@@ -83,7 +83,7 @@ def packages(mine: Slice, data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def headers(mine: Slice, kernel: str) -> dict[str, str]:
-    """The headers that the driver's module is built with; none where it comes built, or is somebody else's."""
+    """The headers that the driver's module is built with; none if it comes built, or is somebody else's."""
     if not (mine.driver.manage and mine.driver.source == "nvidia"):
         return {}
     newest = "amd64" if SYSTEMS[mine.machine.os].distribution == "debian" else mine.machine.kernel_flavour

@@ -1,4 +1,4 @@
-"""Partitions of a host's GPUs, asked of nvidia-smi; and the refusals where somebody else looks after them. Pure.
+"""Partitions of a host's GPUs, asked of nvidia-smi; and the refusals if somebody else looks after them. Pure.
 
 `Driver(manage=False)` says that a card's settings belong to somebody else, its MIG mode and instances among them.
 Preflight refuses such a card before the first change; the role `mig` judges it again once the driver was verified.
@@ -81,12 +81,11 @@ def is_cut(facts: HostFacts, mine: Slice) -> bool:
 
 
 def planned_cut(mine: Slice) -> str:
-    """The planned instances, in words for a refusal."""
     return " + ".join(mine.mig) or "whole GPUs, MIG off"
 
 
 def not_ours_to_cut(facts: HostFacts, mine: Slice, state: str) -> Iterator[Refusal]:
-    """Refusals where nobody here may cut: GPUs that are not as declared, and a boot unit of ours that would cut them.
+    """Refusals if nobody here may cut: GPUs that are not as declared, and a boot unit of ours that would cut them.
 
     Only for `Driver(manage=False)`. What they offer to type is for the inventory, or for the owner of the GPUs.
     """
@@ -125,7 +124,7 @@ def _other_cut(present: tuple[GpuState, ...], mine: Slice, state: str) -> Refusa
 
 
 def _declared(present: tuple[GpuState, ...], mine: Slice) -> Iterator[str]:
-    """The declaration of what is there, where every GPU is cut alike into profiles that the catalog knows."""
+    """The declaration of what is there, if every GPU is cut alike into profiles that the catalog knows."""
     cuts = {gpu.instances if gpu.is_cut(gpu.instances) else None for gpu in present}
     (cut, *others) = cuts
     if cut is not None and not others and all((mine.machine.gpu, name) in PROFILES for name in cut):

@@ -28,7 +28,7 @@ class Serving(FactBase[list[str]]):
     default = list
 
     def command(self) -> str:
-        """Empty where systemd knows none."""
+        """Empty if systemd knows none."""
         return (
             "states=active,reloading; systemctl is-active --quiet docker.service && states=$states,activating; "
             "systemctl list-units --plain --no-legend --state=$states 'triton@*.service' 'llm@*.service' 2>/dev/null "
@@ -43,7 +43,7 @@ together.early(Serving)
 
 
 def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
-    """The host has driver, Docker and toolkit. Returns the steps, none where the other call acts.
+    """The host has driver, Docker and toolkit. Returns the steps, none if the other call acts.
 
     Without `drained` it acts only where nothing serves, with it only where something does.
     """

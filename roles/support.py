@@ -20,7 +20,6 @@ def apply(mine: BalancerSlice | MonitorSlice) -> None:
 
 
 def send_keys(mine: BalancerSlice | MonitorSlice) -> None:
-    """A balancer that asks for keys knows those of this machine."""
     if isinstance(mine, BalancerSlice):
         balancer.send_keys(mine)
 
@@ -35,6 +34,6 @@ def settle(mine: BalancerSlice | MonitorSlice) -> None:
 
 
 def relax(mine: BalancerSlice | MonitorSlice) -> None:
-    """No host is asked for a model that the release of before may not have."""
+    """Stops the check of models that the previous release may not have."""
     if isinstance(mine, BalancerSlice):
         balancer.relax(mine)

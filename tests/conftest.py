@@ -130,7 +130,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @functools.cache
 def group_of(module: Path) -> str:
-    """The xdist_group of a test module; empty where it names none. Refuses one that has to be computed."""
+    """The xdist_group of a test module; empty if it names none. Refuses one that has to be computed."""
     match = re.search(r'xdist_group\((?:"([^"]+)"\))?', module.read_text("utf-8"))
     if match and not match[1]:
         raise pytest.UsageError(f"{module}: write xdist_group's name as plain text; lanes are chosen by reading it")

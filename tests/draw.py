@@ -83,9 +83,9 @@ MODULES: dict[str, Whole | Dealt] = {
 
 
 def commit() -> str:
-    """The hash that ENGINEHOUSE_FAULTS_DRAW names, or that of the revision it names; empty where it is not set.
+    """The hash that ENGINEHOUSE_FAULTS_DRAW names, or that of the revision it names; empty if it is not set.
 
-    NO_COMMIT where HEAD is named and there is none, as in an unpacked archive. Raises ValueError where it is neither.
+    NO_COMMIT if HEAD is named and there is none, as in an unpacked archive. Raises ValueError if it is neither.
     """
     named = os.environ.get(VARIABLE, "")
     if not named or re.fullmatch(f"[0-9a-f]{{{DIGITS},40}}", named):

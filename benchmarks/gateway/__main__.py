@@ -4,7 +4,7 @@
     python -m benchmarks.gateway --parts loads --peer DIR:DIR     where `pip install --target` put litellm[proxy]
     python -m benchmarks.gateway --parts hold --hold-seconds 60
 
-Where there are cores enough, each process has one of its own. Servers that send a token every `--gap-ms` show the time
+If there are cores enough, each process has one of its own. Servers that send a token every `--gap-ms` show the time
 that the gateway adds to gRPC itself, from the same clients. Servers that send all at once show how much one process of
 the gateway carries. LiteLLM, the peer, cannot speak these tensors; it gets the gateway as its OpenAI server, and only
 its own process is counted. Prints one JSON line last.

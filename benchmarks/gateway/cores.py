@@ -12,7 +12,7 @@ TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
 def shares(cores: Sequence[int], wanted: Mapping[str, int] = WANTED) -> dict[str, list[int]]:
-    """The cores of each kind of process, one each; nothing where there are too few, and all processes share them."""
+    """The cores of each kind of process, one each; nothing if there are too few, and all processes share them."""
     if len(cores) < sum(wanted.values()):
         return {}
     left = iter(cores)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.gateway.held 8080 256 6000      port, streams, tokens of each
 
-One of the streams is read by OpenAI's own library, where it is installed. Says "ready" once each has had a token.
+One of the streams is read by OpenAI's own library, if it is installed. Says "ready" once each has had a token.
 """
 
 from __future__ import annotations

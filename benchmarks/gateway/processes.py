@@ -66,7 +66,7 @@ def begun(
 def heard(process: Process) -> str:
     """The process's next line.
 
-    Raises: RuntimeError where it has ended.
+    Raises: RuntimeError if it has ended.
     """
     assert process.stdout
     if line := process.stdout.readline().strip():
@@ -145,7 +145,7 @@ def litellm(work: Path, behind: int, port: int) -> list[str]:
 def listens(port: int, process: Process) -> None:
     """The process answers there.
 
-    Raises: TimeoutError where it does not in time, or has ended.
+    Raises: TimeoutError if it does not in time, or has ended.
     """
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until and process.poll() is None:

@@ -4,7 +4,7 @@ Kept as such guides write them, so that the comparison is with what people run: 
 config.pbtxt), `padding=True`, one blocking copy per request, no warm-up, the embedder without prefix, mask or norm
 (its vectors are therefore wrong for all but the longest text of a request; only its speed is read here).
 
-Where there was a choice the faster one was taken: today's transformers with fused attention instead of the guides'
+If there was a choice the faster one was taken: today's transformers with fused attention instead of the guides'
 4.44 with eager attention, and fused attention in the embedder too. nomic's own remote code cannot be had offline, so
 `embedder/network.py` is written after what is published about it, with its loop over experts through Python lists.
 """

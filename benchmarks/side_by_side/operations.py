@@ -1,4 +1,4 @@
-"""The 29 operations as steps of this project: what is looked at, what it says where nothing is to do, what brings it.
+"""The 29 operations as steps of this project: what is looked at, what it says if nothing is to do, what brings it.
 
 `site.yml` has them under the same names, in the same order, with the same files.
 """
@@ -22,7 +22,7 @@ RELOAD = "systemctl daemon-reload"
 
 @dataclass(frozen=True)
 class Operation:
-    """A thing of the host: the shell that looks at it, what that prints where it is right, and what makes it so."""
+    """A thing of the host: the shell that looks at it, what that prints if it is right, and what makes it so."""
 
     name: str
     look: str
@@ -30,7 +30,7 @@ class Operation:
     commands: tuple[Command, ...]
 
     def decide(self, seen: str) -> Iterator[Command]:
-        """The commands, where `seen`, the lines that `look` printed, is not as wanted."""
+        """The commands, if `seen`, the lines that `look` printed, is not as wanted."""
         if seen != self.wanted:
             yield from self.commands
 
@@ -129,7 +129,7 @@ def link(name: str, path: str, target: str) -> Operation:
 
 
 def line(name: str, path: str, wanted: str) -> Operation:
-    """The file has the line; it comes last where it was not there."""
+    """The file has the line; it comes last if it was not there."""
     at = quote(path)
     look = f"grep -xF {quote(wanted)} {at} 2>/dev/null | head -n 1"
     return Operation(name, look, wanted, (f"printf '%s\\n' {quote(wanted)} >>{at}",))

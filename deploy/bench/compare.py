@@ -1,6 +1,6 @@
 """Finds the figures of a bench result that are worse than another's, beyond the spread among runs.
 
-A figure is worse where two things hold. Its runs rank worse than the other result's (Mann-Whitney, one-sided, exact),
+A figure is worse if two things hold. Its runs rank worse than the other result's (Mann-Whitney, one-sided, exact),
 with all figures judged together at 5 % by Holm's method. And its median is worse by `least` percent or more: a machine
 that is a little slower an hour later is no finding. A figure that this many runs could not tell apart however far they
 lie from each other is "too few runs", never "no slower".
@@ -58,7 +58,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """2 where something is worse, 1 where the runs are too few or nothing was measured twice, else 0."""
+        """2 if something is worse, 1 if the runs are too few or nothing was measured twice, else 0."""
         if any(figure.is_worse for figure in self.figures):
             return 2
         return 0 if self.figures and all(figure.is_tellable for figure in self.figures) else 1

@@ -57,7 +57,6 @@ class Load:
         return f"{ask} {self.piece} tokens, {self.passages} a request, {how}"
 
     def items(self, ask: str) -> int:
-        """Documents of a request."""
         return {"chat": 0, "embed": self.texts}.get(ask, self.passages)
 
 

@@ -40,7 +40,7 @@ def figures_of(report: Mapping[str, Any], load: Load, ask: str) -> Figures:
 def case_of(
     ask: str, model: str, load: Load, runs: Sequence[Figures], *, gpus: int, replica_gpus: int, products: str
 ) -> dict[str, Any]:
-    """A load of a model as the result file has it; `gpus` are those of all servers with the model."""
+    """A load's entry in the result file; `gpus` counts the GPUs of all servers with the model."""
     return {
         "name": load.name(ask),
         "ask": ask,

@@ -42,7 +42,7 @@ class Contents:
 
     parts: tuple[Part, ...]
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By OS: names (`name=version` where the plan says a version) that were asked for, with everything they need."""
+    """By OS: names (`name=version` if the plan says a version) that were asked for, with everything they need."""
     architecture: str = ARCHITECTURE
     made: str = ""
     base: str = ""
@@ -50,25 +50,20 @@ class Contents:
 
     @cached_property
     def by_path(self) -> dict[str, Part]:
-        """Each part, by its path."""
         return {part.path: part for part in self.parts}
 
     @cached_property
     def objects(self) -> dict[str, int]:
-        """Size of each object, by its digest."""
         return {part.sha256: part.size for part in self.parts}
 
     @property
     def size(self) -> int:
-        """Bytes of all objects."""
         return sum(self.objects.values())
 
     def below(self, folder: str) -> list[Part]:
-        """The parts whose path begins with a folder, in the order of their paths."""
         return sorted((part for part in self.parts if part.path.startswith(f"{folder}/")), key=lambda part: part.path)
 
     def size_of(self, folder: str) -> int:
-        """Bytes of the objects below a folder."""
         return sum({part.sha256: part.size for part in self.below(folder)}.values())
 
     def kernels(self, os: str) -> list[str]:

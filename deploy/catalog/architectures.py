@@ -69,7 +69,7 @@ Kind = Literal["llm", "embedder", "reranker", "multi-modal", "encoder-decoder", 
 class Architecture:
     """A class string.
 
-    `pytorch_since` is empty where the PyTorch backend has none; `python` where our encoders have it.
+    `pytorch_since` is empty if the PyTorch backend has none; `python` if our encoders have it.
     """
 
     name: str
@@ -77,11 +77,11 @@ class Architecture:
     pytorch_since: str = ""
     engine: bool = False
     engine_since: str = ""
-    """The first TensorRT-LLM with its engine, where not every one that is served here has it."""
+    """The first TensorRT-LLM with its engine, if not every one that is served here has it."""
     python: bool = False
     files: tuple[str, ...] = LLM_FILES
     tasks: tuple[str, ...] = ()
-    """Prefixes the family was trained with; empty where it was trained without."""
+    """Prefixes the family was trained with; empty if it was trained without."""
     block_reuse: bool = True
     chunked_prefill: bool = True
     reserved_positions: int = 0
@@ -252,5 +252,4 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture_as(name: str, kind: str) -> Architecture | None:
-    """The row of an architecture for a model declared as this kind; None for an unknown name."""
     return ALSO_ENCODERS.get((name, kind)) or ARCHITECTURES.get(name)

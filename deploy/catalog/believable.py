@@ -22,7 +22,7 @@ class Believable:
     zero: str = "for not declared"
 
     def takes(self, value: float) -> bool:
-        """True if the number is in the range, or says that nothing is declared; NaN is neither."""
+        """True if the number is in the range or means "not declared"; false for NaN."""
         return value in self.unset or self.least <= value <= self.most
 
     @property
@@ -32,7 +32,7 @@ class Believable:
         return f"{self.number(self.least)} to {self.number(self.most)}{f' {self.unit}' if self.unit else ''}{unset}"
 
     def number(self, value: float) -> str:
-        """A number of this field for a person; ports and ids, which count nothing, without commas."""
+        """The number as text for a person; without commas for ports and ids, which count nothing."""
         return shown(value) if self.unit else shown(value).replace(",", "")
 
 
@@ -105,6 +105,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "max_input_len": Believable("tokens", 1, TEN_MILLION, "no longer than max_seq_len", unset=(0,)),
         "max_beam_width": Believable("beams", 1, 16, "each beam has a cache of its own"),
     },
+    "Fabric": {"gbit": Believable("Gbit/s", 1, 6400, "eight adapters of 800 Gbit/s in one host")},
     "Firewall": {"confirm_seconds": Believable("seconds", 10, 600, "a new login takes no longer")},
     "Gateway": {
         "ports": _LISTEN,
@@ -162,7 +163,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "scrape_seconds": Believable("seconds", 5, 60, "nothing is called lost between two scrapes"),
     },
     "Opening": {"port": _PORT},
-    "Parallel": {"tensor": _WAYS, "pipeline": _WAYS, "expert": _WAYS},
+    "Parallel": {"tensor": _WAYS, "pipeline": _WAYS, "expert": _WAYS, "port": _LISTEN},
     "Price": dict.fromkeys(
         ("prompt", "completion", "cached"),
         Believable("for a million tokens", 0.0001, 1_000_000, "of any currency", (0,), "for free"),

@@ -164,5 +164,4 @@ CHECKPOINTS: dict[str, KnownCheckpoint] = {row.name: row for row in _ROWS}
 
 
 def kind_of(known: KnownCheckpoint) -> str:
-    """The kind of a row: llm, embedder or reranker."""
     return known.kind or ARCHITECTURES[known.shape.architecture].kind

@@ -53,7 +53,7 @@ OUT_OF_STEP = (
     *("_ignore_errors", "_continue_on_error", "_if", "_run_once", "_serial", "_parallel", "_stdin"),
     *("_success_exit_codes", "_retry_until"),
 )
-"""Arguments of a single operation, which do harm where they hold for all."""
+"""Arguments of a single operation, which do harm if they hold for all."""
 PASSWORDS = {
     "ssh_password": 'ssh-copy-id USER@HOST, then "ssh_key": "~/.ssh/id_ed25519" in its place',
     "ssh_key_password": "ssh-add KEY, which asks for it once; leave ssh_key_password out",

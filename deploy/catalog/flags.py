@@ -38,7 +38,7 @@ _POSITIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Flag:
-    """A flag; a `type` of `flag` is a switch without value, `values` is `+` or `?` where argparse takes several."""
+    """A flag; a `type` of `flag` is a switch without value, `values` is `+` or `?` if argparse takes several."""
 
     name: str
     type: str
@@ -52,7 +52,6 @@ class Flag:
 
     @property
     def is_switch(self) -> bool:
-        """True if the flag stands alone, without a value."""
         return self.type == SWITCH
 
 
@@ -81,7 +80,6 @@ class FlagTable:
 
     @property
     def is_unread(self) -> bool:
-        """True if nobody has read the flags of this version."""
         return not self.row
 
     @property
@@ -94,13 +92,11 @@ class FlagTable:
         return self.names().get(word)
 
     def names(self) -> dict[str, Flag]:
-        """Every name and alias that may be typed."""
         return {name: flag for flag in self.flags.values() for name in _words(flag)}
 
 
 @lru_cache(64)
 def build_flags(trtllm: str) -> FlagTable:
-    """The flags that `trtllm-build` of this TensorRT-LLM version takes."""
     return _table(BUILD, trtllm, _data())
 
 
@@ -112,7 +108,6 @@ def convert_flags(trtllm: str, family: str) -> FlagTable:
 
 @lru_cache(64)
 def quantize_flags(trtllm: str) -> FlagTable:
-    """The flags that `examples/quantization/quantize.py` takes."""
     return _table(QUANTIZE, trtllm, _data()["_quantize.py"])
 
 
@@ -125,7 +120,6 @@ def convert_script(trtllm: str, family: str) -> tuple[str, ...]:
 
 
 def engines_are_built_by(trtllm: str) -> bool:
-    """True if this version can build engines at all."""
     return version(trtllm)[:2] < ENGINES_END
 
 
@@ -147,7 +141,6 @@ def rows_with(program: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def is_before(row: str, trtllm: str) -> bool:
-    """True if a row of the data stands before this TensorRT-LLM version."""
     return _POSITIONS[row] < (*_three_numbers(trtllm), 0)
 
 
@@ -209,7 +202,7 @@ def _uncertain_kinds(confidence: str, *, row_is_missing: bool) -> tuple[str, ...
 
 
 def _sides(known: dict[str, dict[str, Flag]], trtllm: str, used: str) -> list[dict[str, Flag]]:
-    """The rows next below and next above a version; one of them where nothing was read beyond."""
+    """The rows next below and next above a version; one of them if nothing was read beyond."""
     place = (*_three_numbers(trtllm), 0)
     # the 0.16.0 row carries plugin and script flags that were read later, so it is no witness for itself
     names = [name for name in known if not (used == name == "0.16.0")]

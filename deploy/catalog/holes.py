@@ -65,7 +65,7 @@ class Hole:
     component: Component
     fixed: tuple[str, ...]
     """The first version without it, of each branch that has one, oldest first; of Triton the container release.
-    Empty where nobody read it."""
+    Empty if nobody read it."""
     reach: Reach
     """Access that an attacker needs."""
     effect: Effect
@@ -96,12 +96,11 @@ class Hole:
         return self.component != "driver" and not at_least(number, self.fixed[0])
 
     def is_in_package(self, os: str, number: str) -> bool:
-        """True if the distribution's package of this version has the hole; False where nobody wrote a fix down."""
+        """True if the distribution's package of this version has the hole; false if no fix is recorded."""
         return os in self.packages and not debian_at_least(number, self.packages[os])
 
     @property
     def opens_to_strangers(self) -> bool:
-        """True if whoever reaches a port can run code."""
         return self.reach == "port" and self.effect == "code"
 
 
@@ -408,7 +407,7 @@ def holes_in_package(component: Component, os: str, number: str) -> tuple[Hole, 
 def release_of_core(core: str, otherwise: str = "") -> str:
     """The container release that a Triton core version is judged as.
 
-    `otherwise`, where it has this very core (25.06 and 25.07 share one); else the oldest release with the newest core
+    `otherwise`, if it has this very core (25.06 and 25.07 share one); else the oldest release with the newest core
     that is not newer. A core older than the catalog is its oldest release; what is no version is none.
     """
     if otherwise in RELEASES and RELEASES[otherwise].triton_core == core:

@@ -23,13 +23,13 @@ class KnownCheckpoint:
     published_bytes: int
     dimensions: int = 0
     least_dimensions: int = 0
-    """Values that a shortened vector keeps at least (Matryoshka): all where a model was not trained for less, and 0
-    where that is not known."""
+    """Values that a shortened vector keeps at least (Matryoshka): all if a model was not trained for less, and 0
+    if that is not known."""
     max_tokens: int = 0
     prefixes: Mapping[str, str] = field(default_factory=dict)
-    """The words an embedder was trained to see before the texts of a task, where its architecture does not say."""
+    """The words an embedder was trained to see before the texts of a task, if its architecture does not say."""
     kind: str = ""
-    """embedder or reranker, where the architecture is that of LLMs too."""
+    """embedder or reranker, if the architecture is that of LLMs too."""
     gated: bool = False
     tool_parser: str = ""
     reasoning_parser: str = ""

@@ -42,7 +42,6 @@ class MigProfile:
 
     @property
     def usable_mib(self) -> int:
-        """MiB that are planned with."""
         return self.total_mib - self.reserved_mib
 
 
@@ -164,14 +163,13 @@ PROFILES: dict[tuple[str, str], MigProfile] = {
 
 
 def profiles_of(gpu: str) -> tuple[MigProfile, ...]:
-    """The MIG profiles of a card, largest first; none for a card without MIG."""
     return tuple(row for (card, _), row in PROFILES.items() if card == gpu)
 
 
 def places(profiles: Sequence[MigProfile]) -> tuple[int, ...] | None:
-    """The memory slice each profile starts at, in the order given; None where they do not fit on one card together.
+    """The memory slice each profile starts at, in the order given; None if they do not fit on one card together.
 
-    The larger ones get their place first, and give it up again where the smaller then find none.
+    The larger ones get their place first, and give it up again if the smaller then find none.
     """
     if sum(profile.compute_slices for profile in profiles) > COMPUTE_SLICES or _too_many(profiles):
         return None

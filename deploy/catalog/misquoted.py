@@ -1,6 +1,6 @@
 """Flags and values that guides write and TensorRT-LLM does not take, with what was meant.
 
-A name is misquoted only where the table of the release lacks it: 0.11 still took some of these.
+A name is misquoted only if the table of the release lacks it: 0.11 still took some of these.
 Sources: NVIDIA/TensorRT-LLM tensorrt_llm/commands/build.py at v0.11.0, v0.16.0 and 65f1d1536e, examples/, and the notes
 in `data/trtllm-flags.json`; read 2026-11-20.
 """

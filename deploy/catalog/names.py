@@ -17,7 +17,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def slip_of(word: str, known: Iterable[str]) -> str:
-    """The name `word` is a slip of the pen for; empty where it is known itself, or may mean something else.
+    """The name `word` is a slip of the pen for; empty if it is known itself, or may mean something else.
 
     Dashes and underscores count as the same. Otherwise each part of the name has to be the part meant, but for two
     letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, `--use_custom_all_reduce` is none for
@@ -51,7 +51,7 @@ def _is_slip(typed: list[str], meant: list[str]) -> bool:
 
 
 def _allowed(part: str) -> int:
-    """Letters of a part that may differ: none in a short one, where a letter is another meaning (`tp`, `fp8`)."""
+    """Letters of a part that may differ: none in a short one, where a letter changes the meaning (`tp`, `fp8`)."""
     return 0 if len(part) < 4 or any(letter.isdigit() for letter in part) else 1 if len(part) < 6 else 2
 
 
@@ -70,7 +70,7 @@ def _letters_apart(typed: str, meant: str) -> int:
 
 
 def offer(word: str, known: Iterable[str]) -> str:
-    """The advice to type instead of `word`: the nearest name, and all names where they are few or none is near."""
+    """The advice to type instead of `word`: the nearest name, and all names if they are few or none is near."""
     names = sorted(known)
     close = nearest(word, names)
     every = f"known: {', '.join(names)}"

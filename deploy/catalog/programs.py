@@ -134,7 +134,6 @@ CURL = _options(
 
 
 def server_options(release: str) -> dict[str, bool]:
-    """Options of `tritonserver` in a container release, all of them where the release is not known."""
     return {
         name: wants
         for name, wants in TRITONSERVER.items()
@@ -143,5 +142,4 @@ def server_options(release: str) -> dict[str, bool]:
 
 
 def since(option: str) -> str:
-    """The container release an option of `tritonserver` came with, empty where it was always there."""
     return _SERVER_SINCE.get(option, "")

@@ -19,5 +19,4 @@ LEAST: dict[str, int] = dict.fromkeys(_FROM_ONE.split(), 1) | dict.fromkeys(_FRO
 
 
 def least(flag: str) -> int | None:
-    """The least number `flag` takes; None where any number does."""
     return LEAST.get(flag)

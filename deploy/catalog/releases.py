@@ -40,7 +40,7 @@ OPENAI_TOO_OLD = Defect(
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRow:
-    """A release of `nvcr.io/nvidia/tritonserver`; `trtllm` is empty where no image with TensorRT-LLM exists."""
+    """A release of `nvcr.io/nvidia/tritonserver`; `trtllm` is empty if no image with TensorRT-LLM exists."""
 
     name: str
     triton_core: str
@@ -61,7 +61,6 @@ class ReleaseRow:
 
     @property
     def image(self) -> str:
-        """The public reference, by tag."""
         return f"nvcr.io/nvidia/tritonserver:{self.name}-trtllm-python-py3"
 
     @property
@@ -154,5 +153,4 @@ LAST_WITH_CUDA_12 = max(name for name in OFFERED if RELEASES[name].floor == FLOO
 
 
 def first_offered(trtllm: str) -> str:
-    """The oldest release on offer with this TensorRT-LLM or a later one; the default where none is that new."""
     return next((name for name in OFFERED if at_least(RELEASES[name].trtllm, trtllm)), DEFAULT_RELEASE)

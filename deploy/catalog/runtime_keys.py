@@ -25,9 +25,9 @@ class RuntimeKey:
     mandatory_from: str = ""
     """The first TensorRT-LLM whose backend does not load without the key; empty when it may be left out."""
     fill: str = ""
-    """What to write where the key must be there and there is nothing to say."""
+    """What to write if the key must be there and there is nothing to say."""
     since: str = ""
-    """The first TensorRT-LLM whose template has the key; empty where the oldest offered one has it."""
+    """The first TensorRT-LLM whose template has the key; empty if the oldest offered one has it."""
 
 
 _POLICIES = ("guaranteed_no_evict", "max_utilization")
@@ -99,7 +99,6 @@ NEVER_KEYS = {
 
 
 def mandatory_keys(trtllm: str) -> tuple[RuntimeKey, ...]:
-    """The keys without which the backend of this version does not load."""
     return tuple(key for key in RUNTIME_KEYS.values() if key.mandatory_from and at_least(trtllm, key.mandatory_from))
 
 

@@ -45,12 +45,10 @@ class RuntimeRow:
     """Flags that also stand as `--no-FLAG`."""
 
     def knows(self, flag: str) -> bool:
-        """True if this release's option table has the flag."""
         return flag in self.flags or (flag.startswith("--no-") and f"--{flag[5:]}" in self.switches)
 
     @property
     def repository(self) -> str:
-        """The public image without its tag."""
         return self.image.rsplit(":", 1)[0]
 
 
@@ -61,6 +59,7 @@ _VLLM = """
 --override-generation-config --enable-sleep-mode --model-impl --load-format --download-dir
 --safetensors-load-strategy --attention-backend --reasoning-parser --distributed-executor-backend
 --pipeline-parallel-size --tensor-parallel-size --data-parallel-size --enable-expert-parallel
+--nnodes --node-rank --master-addr --master-port --headless
 --disable-custom-all-reduce --block-size --gpu-memory-utilization --kv-cache-memory-bytes --kv-cache-dtype
 --num-gpu-blocks-override --enable-prefix-caching --prefix-caching-hash-algo --cpu-offload-gb --enable-lora --max-loras
 --max-lora-rank --lora-dtype --max-cpu-loras --max-num-batched-tokens --max-num-seqs --scheduling-policy
@@ -156,7 +155,6 @@ READ_BY_IDS = frozenset(["GptOssForCausalLM"])
 
 
 def rows_of(runtime: str) -> tuple[RuntimeRow, ...]:
-    """The releases of a runtime, its default first."""
     return tuple(row for row in _ROWS if row.runtime == runtime)
 
 

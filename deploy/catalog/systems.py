@@ -45,7 +45,6 @@ class System:
 
     @property
     def distribution(self) -> str:
-        """`debian` or `ubuntu`."""
         return self.name.partition("-")[0]
 
     @property
@@ -58,12 +57,10 @@ class System:
 
     @property
     def components(self) -> str:
-        """Components of the archive that the packages of a host come from."""
         return "main contrib" if self.distribution == "debian" else "main restricted universe"
 
     @property
     def archive_keyring(self) -> str:
-        """Keyring of the distribution's archive, where its package of keys puts it."""
         return f"/usr/share/keyrings/{self.distribution}-archive-keyring.gpg"
 
 

@@ -111,7 +111,6 @@ def _short(row: str) -> str:
 
 
 def _usual(flag: Flag) -> str:
-    """The default as it is typed; empty, so that the flag is left out, where there is none."""
     return "" if flag.required or flag.default in (None, "unset") else str(flag.default)
 
 

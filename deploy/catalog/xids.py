@@ -67,7 +67,7 @@ class Xid:
         return _REMEDIES[self.action]
 
     def stops(self, gpus: int) -> bool:
-        """True if nothing new is started on a GPU that had this Xid, on a host of `gpus` GPUs."""
+        """True if nothing new is started on a GPU after this Xid; NVLink errors of a host's only GPU do not count."""
         return self.remedy in STOPS and (gpus > 1 or not self.is_nvlink)
 
 

@@ -128,7 +128,7 @@ def _percent(word: str) -> float:
 
 
 def _tokenizer(word: str) -> str:
-    """A directory by its whole path: aiperf runs elsewhere."""
+    """A directory as an absolute path, because aiperf runs in another directory."""
     return str(Path(word).resolve()) if word and Path(word).is_dir() else word
 
 
@@ -150,7 +150,7 @@ def _tokenizer(word: str) -> str:
 def compare(before: Path, after: Path, least: float, as_json: bool) -> None:
     """Say what got worse from the result BEFORE to the result AFTER, beyond what runs differ by among themselves.
 
-    Ends with 0 where nothing is worse, with 2 where something is, and with 1 where the runs are too few to tell.
+    Ends with 0 if nothing is worse, with 2 if something is, and with 1 if the runs are too few to tell.
     """
     from deploy.bench.compare import compared
     from deploy.cost.measured import bench_of

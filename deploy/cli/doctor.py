@@ -25,8 +25,8 @@ def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[st
 
     `--data report=FILE` writes what was read, without secrets, as an archive for a colleague or a vendor.
 
-    Ends with 0 where all are healthy, with 2 where something is broken, with 3 where there are warnings only, and with
-    1 where a host could not be asked.
+    Ends with 0 if all are healthy, with 2 if something is broken, with 3 if there are warnings only, and with
+    1 if a host could not be asked.
     """
     from deploy.io.doctor import examined
 

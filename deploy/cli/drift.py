@@ -23,7 +23,7 @@ from deploy.io.printing import refusals_shown, say
 def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Look at the hosts of INVENTORY, and only look: what would deploy.py change?
 
-    Ends with 0 where nothing differs, with 2 where something does, and with 1 where a host could not be asked.
+    Ends with 0 if nothing differs, with 2 if something does, and with 1 if a host could not be asked.
     Known holes of versions on the hosts are warnings, and do not change how it ends.
     """
     from deploy.io.doctor import drift_with_holes

@@ -25,6 +25,7 @@ CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 @click.argument("models", nargs=-1, required=True)
 @click.option("--release", default=DEFAULT_RELEASE, show_default=True)
 @click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
+@click.option("--hosts", type=GPUS, default=1, show_default=True, help="Hosts it is split over, a stage each.")
 @click.option("--ep", type=GPUS, default=None, help="GPUs its experts are split over, whole (expert parallelism).")
 @click.option("--runtime", type=click.Choice([TRITON, SERVE, VLLM]), default=None, help="The program of the LLM.")
 @click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
@@ -39,6 +40,7 @@ def fit(
     models: tuple[str, ...],
     release: str,
     tp: int,
+    hosts: int,
     ep: int | None,
     runtime: str | None,
     path: str | None,
@@ -62,6 +64,7 @@ def fit(
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
         wish = Wish(
             gpus=tp,
+            hosts=hosts,
             expert=ep or 0,
             path=path or "",
             runtime=runtime or "",

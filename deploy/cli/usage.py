@@ -38,7 +38,7 @@ def usage(
     """Add up requests, tokens, errors, cost and times that the gateways of INVENTORY counted. Changes nothing.
 
     Each host keeps its own counters; the cost is by the `prices` of its Gateway at the time of a request. Ends with 3
-    where a host did not answer: its numbers are missing then.
+    if a host did not answer: its numbers are missing then.
     """
     from deploy.cost.usage import as_csv, groups_of, missing_sentences, table
     from deploy.io.usage import usage_of

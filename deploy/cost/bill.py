@@ -19,7 +19,7 @@ TENANT_UNKNOWN = "(no audit line)"
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """Dollars for a million tokens in, out and together, and for a thousand documents; None where there were none."""
+    """Dollars for a million tokens in, out and together, and for a thousand documents; None if there were none."""
 
     input_million: float | None = None
     output_million: float | None = None
@@ -103,7 +103,6 @@ class Month:
 
     @property
     def dollars(self) -> float:
-        """Dollars of a month."""
         return self.gpus * self.per_hour * HOURS_A_MONTH
 
 

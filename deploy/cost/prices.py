@@ -23,7 +23,7 @@ class Prices:
     source: str = "typed"
 
     def of(self, card: str) -> float:
-        """Dollars for one such GPU and hour. Raises: a Refusal where nobody said."""
+        """Dollars for one such GPU and hour. Raises: a Refusal if nobody said."""
         price = self.by_card.get(card, self.rest)
         if price is None:
             raise refuse(

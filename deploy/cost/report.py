@@ -40,7 +40,6 @@ class Cost:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists, figures not rounded."""
         return asdict(self) | {"months": [asdict(month) | {"dollars": month.dollars} for month in self.months]}
 
 

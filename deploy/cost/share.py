@@ -29,7 +29,6 @@ class Counted:
     device_seconds: float = 0.0
 
     def weighted(self, output_weight: float) -> float:
-        """Tokens, an output token as so many input tokens."""
         return self.prompt_tokens + output_weight * self.completion_tokens
 
 
@@ -38,7 +37,7 @@ NOTHING = Counted()
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Counters of `seconds`: by (host, model), and the seconds that each GPU (host, number) worked, where known."""
+    """Counters of `seconds`: by (host, model), and the seconds that each GPU (host, number) worked, if known."""
 
     seconds: float
     counted: Mapping[tuple[str, str], Counted] = field(default_factory=dict)
@@ -64,12 +63,11 @@ class Share:
 
 
 def shares(plan: Plan, window: Window, output_weight: float) -> tuple[Share, ...]:
-    """Every second of every GPU of the plan, given to a model or to nobody."""
+    """Every second of every GPU of the plan, assigned to a model or to nobody."""
     return tuple(share for slice_ in plan.slices for share in _of_host(slice_, window, output_weight))
 
 
 def engine_of(model: ModelSlice) -> str:
-    """The engine that runs the model: its name, or the path."""
     return model.engines[0].name if model.engines else f"{model.path}, {model.precision}"
 
 

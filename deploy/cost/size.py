@@ -1,6 +1,6 @@
 """Cards for a number of users: by the memory of their sequences, and by a bench's measurements.
 
-Neither is guessed from the other. Where no bench covers a model on a card, its speed is "not measured", and the number
+Neither is guessed from the other. If no bench covers a model on a card, its speed is "not measured", and the number
 of cards is the least that memory allows.
 """
 
@@ -22,7 +22,7 @@ from deploy.spec.surroundings import Surroundings
 SPLITS = (1, 2, 4, 8)
 """GPUs of one replica that are tried."""
 SAVES = 0.75
-"""A larger replica is taken where it saves a quarter of the cards: its GPUs wait for each other."""
+"""A larger replica is taken if it saves a quarter of the cards: its GPUs wait for each other."""
 LONGEST = 2.0
 """A load covers requests down to half its lengths: it is at least as hard, and not so hard that it says nothing."""
 PIECES = {"reranker": "passages", "embedder": "texts"}
@@ -44,7 +44,6 @@ class Demand:
 
     @property
     def at_once(self) -> int:
-        """Users whose question is under way."""
         return math.ceil(self.users * self.at_once_percent / 100)
 
     def documents_a_second(self, kind: str) -> float:
@@ -55,7 +54,7 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """Replicas that one model takes by a bench, not rounded; None where none covers it. `why` says from what."""
+    """Replicas that one model takes by a bench, not rounded; None if none covers it. `why` says from what."""
 
     model: str
     replicas: float | None
@@ -64,7 +63,7 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """Cards of one kind. `gpus`: of a replica; `cards`: the least that memory and a bench allow, 0 where none fits."""
+    """Cards of one kind. `gpus`: of a replica; `cards`: the least that memory and a bench allow, 0 if none fits."""
 
     card: str
     gpus: int = 0
@@ -86,7 +85,6 @@ def sizes(
     demand: Demand,
     loads: Sequence[Load],
 ) -> tuple[Size, ...]:
-    """A size for each card, in the order given."""
     return tuple(_size(card, models, release, surroundings, demand, loads) for card in cards)
 
 
@@ -203,7 +201,6 @@ def assumptions(demand: Demand) -> tuple[str, ...]:
 
 
 def to_json(sizes: Sequence[Size], demand: Demand) -> dict[str, Any]:
-    """Plain dictionaries and lists."""
     return {
         "demand": asdict(demand),
         "assumptions": list(assumptions(demand)),

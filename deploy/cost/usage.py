@@ -45,7 +45,6 @@ class Line:
 
     @property
     def cost_text(self) -> str:
-        """Cost in every currency: `1.25 USD`; "" where no price was set."""
         return " + ".join(f"{pico / PICO:.4f} {currency}" for currency, pico in sorted(self.cost.items()))
 
     def quantile(self, share: float) -> float:
@@ -106,7 +105,6 @@ def added_up(hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[
 
 
 def rows_of(text: str | None) -> list[dict[str, Any]] | None:
-    """The rows that a host printed; None where it printed something else."""
     try:
         return [_row(row) for row in json.loads(text or "")["rows"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -138,7 +136,6 @@ def table(report: UsageReport) -> RenderableType:
 
 
 def missing_sentences(report: UsageReport) -> list[str]:
-    """A sentence for each host whose numbers are missing."""
     return [f"{host} did not answer: its numbers are missing here, and safe on the host" for host in report.missing]
 
 

@@ -69,6 +69,7 @@ FORMS: Mapping[str, str] = {
     "first-boot": (
         r'\{"state": "[a-z]{1,9}", "step": "[A-Za-z ]{1,40}", "exit": (?:null|\d{1,3}), "since": "[\dTZ:-]{1,20}"\}'
     ),
+    "repair": r'enginehouse_repairs?_[a-z_]{1,40}(?:\{remedy="[a-z]{1,6}",result="[a-z]{1,8}"\})? \d{1,12}',
     "notices": r'enginehouse_notices?_[a-z_]{1,40}(?:\{kind="[A-Za-z ]{1,40}"\})? \d{1,12}',
     "holds": rf"{_NAME} \{{.*\}}",
     "causes": rf"{_COUNT} (?:{PATTERN})",

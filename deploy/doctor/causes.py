@@ -28,11 +28,11 @@ _FOLLOWS = {
     "cause-program": {"cause-module", "cause-files"},
     "cause-crash": set(PHRASES) - {"cause-crash", "cause-port"},
 }
-"""Causes that a log also names where the fault is another one: not reported beside it."""
+"""Causes that a log also names if the fault is another one: not reported beside it."""
 
 
 def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Finding]:
-    """The causes in the logs of servers and builds, from lines `COUNT PHRASE`; notes where nothing of `others` suffers.
+    """The causes in the logs of servers and builds, from lines `COUNT PHRASE`; notes if nothing of `others` suffers.
 
     A server that runs out of memory while it answers others is in trouble by that alone. Phrases of a cause share a
     finding, because a program and the library below it log the same fault.
@@ -52,5 +52,4 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
 
 
 def cause_of(text: str) -> str:
-    """The finding of the first phrase in the text; empty if it holds none."""
     return next((kind for kind, phrases in _KINDS.items() if phrases.search(text)), "")

@@ -21,7 +21,7 @@ class Kind:
     means: str
     attempt: str
     ours: bool = False
-    """True where a verb of this project mends it."""
+    """True if a verb of this project mends it."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,13 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """The id of its kind."""
         return self.kind.id
 
     @property
     def severity(self) -> Severity:
-        """The severity of its kind."""
         return self.kind.severity
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, under the names that `--json` prints."""
         return {
             "id": self.id,
             "severity": self.severity,

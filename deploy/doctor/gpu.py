@@ -44,15 +44,12 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """The GPU's name in findings."""
         return f"GPU {self.index}"
 
     def value(self, path: str) -> str:
-        """The value at `Section/Label`; empty where the driver has no such line."""
         return self.values.get(path, "")
 
     def last(self, label: str) -> str:
-        """The value of the only line with this label, wherever it stands."""
         return next((value for path, value in self.values.items() if path.rpartition("/")[2] == label), "")
 
 
@@ -90,7 +87,7 @@ def gpu_findings(gpu: Gpu, wanted: Wanted) -> Iterator[Finding]:
 
 
 def recovery_finding(action: str, gpu: object, subject: str, evidence: str) -> Finding | None:
-    """The finding of a recovery action in nvidia-smi's words; None for none, or where the driver names none."""
+    """The finding of a recovery action in nvidia-smi's words; None for none, or if the driver names none."""
     word = action.strip().lower()
     if word in ("", "n/a", "[n/a]"):
         return None

@@ -39,7 +39,7 @@ _OF_UPSTREAM: dict[str, Component] = {"docker-ce": "docker", "containerd.io": "c
 
 
 def hole_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """A finding for each component with known holes; one about the table where it is old.
+    """A finding for each component with known holes; one about the table if it is old.
 
     Holes of an image that no release on offer mends are left to the plan's notes: nothing could be typed.
     """

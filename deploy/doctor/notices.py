@@ -1,4 +1,4 @@
-"""Findings about notices of interruption, from the metrics that files/host/notices writes where a cloud is declared."""
+"""Findings about notices of interruption, from the metrics that files/host/notices writes if a cloud is declared."""
 
 from __future__ import annotations
 
@@ -39,5 +39,4 @@ def notice_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def moment(seconds: int) -> str:
-    """A time since the epoch, for a person."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

@@ -149,7 +149,7 @@ def lease_findings(readings: Readings) -> Iterator[Finding]:
         name, _, rest = line.partition(" ")
         record = fields(rest)
         until = seconds(record.get("until"))
-        if now and until > now and not record.get("cloud"):  # deploy/doctor/notices.py tells of the cloud's
+        if now and until > now and not (record.get("cloud") or record.get("repair")):  # see notices.py and repair.py
             ends = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(min(until, 2**37)))
             yield finding_of("hold", f"server {name} gets no requests until {ends}", name, server=name)
     for line in readings.lines("undo"):

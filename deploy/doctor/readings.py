@@ -40,32 +40,26 @@ class Readings:
         return cls({name: "\n".join(answer).strip("\n") for name, answer in texts.items()}, ended)
 
     def expecting(self, names: Iterable[str]) -> Readings:
-        """These answers, with `gone` for each question of `asked` that has no end."""
         return Readings(self.texts, {**dict.fromkeys(names, GONE), **self.ended})
 
     def text(self, name: str) -> str:
-        """The answer; empty where there is none."""
         return self.texts.get(name, "")
 
     def lines(self, name: str) -> list[str]:
-        """The lines of an answer that are not blank."""
         return [line for line in self.text(name).splitlines() if line.strip()]
 
     def rows(self, name: str) -> list[list[str]]:
-        """The words of each line of an answer."""
         return [line.split() for line in self.lines(name)]
 
     def is_whole(self, name: str) -> bool:
-        """True if the question was answered to its end, well or badly."""
         return self.ended.get(name, GONE) not in (LATE, CUT, GONE)
 
     def has(self, name: str) -> bool:
-        """True if the question was answered with some text."""
         return bool(self.text(name).strip())
 
 
 def number(text: object) -> int:
-    """The first whole number in a text; 0 where there is none."""
+    """The first whole number in a text; 0 if there is none."""
     match = _DIGITS.search(str(text))
     return int(match[0]) if match else 0
 

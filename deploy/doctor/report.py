@@ -40,7 +40,6 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The exit code in words."""
         return _WORDS[self.exit_code]
 
     def groups(self) -> list[tuple[Finding, dict[str, list[str]]]]:
@@ -74,7 +73,6 @@ class Report:
         yield f"verdict: {self.verdict}, {len(self.findings)} of {len(self.findings) + len(self.unasked)} hosts asked"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries and lists."""
         return {
             "verdict": self.verdict,
             "exit_code": self.exit_code,
@@ -85,7 +83,6 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """`to_json` as text."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False)
 
 

@@ -58,14 +58,12 @@ def unit_findings(readings: Readings, wanted: Wanted, placed: frozenset[str]) ->
 
 
 def error_findings(readings: Readings) -> Iterator[Finding]:
-    """The units of ours that wrote errors since boot, and how many."""
     for row in readings.rows("errors"):
         if len(row) == 2:
             yield finding_of("errors-logged", f"{row[1]}: {number(row[0])} lines", row[1], unit=row[1])
 
 
 def is_active(readings: Readings, unit: str) -> bool:
-    """True if systemd has the unit as active."""
     return parse_units(readings.text("units")).get(unit, {}).get("ActiveState") == "active"
 
 

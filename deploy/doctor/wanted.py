@@ -17,7 +17,7 @@ class WantedServer:
 
     name: str
     release: str
-    """Id of the release that the plan gives it; empty where nobody computed it."""
+    """Id of the release that the plan gives it; empty if nobody computed it."""
     address: str = "127.0.0.1"
     http_port: int = 8000
     other_ports: tuple[int, ...] = ()
@@ -29,7 +29,6 @@ class WantedServer:
 
     @property
     def is_local(self) -> bool:
-        """True if the plan keeps its ports on loopback."""
         return self.address.startswith("127.") or self.address in ("::1", "localhost")
 
 

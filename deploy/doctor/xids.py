@@ -88,7 +88,7 @@ def xid_findings(
 
 
 def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> Iterator[Finding]:
-    """The finding of the boot before this one, where it had a message that asks for more than a new application."""
+    """The finding of the boot before this one, if it had a message that asks for more than a new application."""
     new = [message for message in messages if not message.when or message.when > mended]
     grave = [message for message in new if _kind(message.number, gpus) in _GRAVE]
     if grave:
@@ -102,7 +102,6 @@ def _beside(number: int, place: str, alike: Mapping[tuple[str, int], list[Messag
 
 
 def _meaning(number: int) -> str:
-    """The meaning of a number in NVIDIA's table, in brackets; empty for a number without a row."""
     return f" [{XIDS[number].means}]" if number in XIDS else ""
 
 

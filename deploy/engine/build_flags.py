@@ -26,7 +26,6 @@ NOT_IN_ENGINE = ("--workers",)
 
 
 def shapes_of(recipe: Recipe) -> dict[str, int]:
-    """The largest batch and lengths the engine takes, by the names of `trtllm-build`."""
     return {
         "max_batch_size": recipe.max_batch_size,
         "max_input_len": recipe.max_input_len,
@@ -63,7 +62,7 @@ def _plugins(recipe: Recipe) -> Iterator[Pair]:
 
 
 def _gemm(recipe: Recipe) -> str:
-    """The type of `--gemm_plugin`: FP8 and NVFP4 by name where the flag offers it, else `auto`, as the checkpoint."""
+    """The type of `--gemm_plugin`: FP8 and NVFP4 by name if the flag offers it, else `auto`, as the checkpoint."""
     flag = build_flags(recipe.trtllm).certain.get("--gemm_plugin")
     named = recipe.precision in ("fp8", "nvfp4") and flag is not None and recipe.precision in flag.choices
     return recipe.precision if named else "auto"

@@ -23,7 +23,7 @@ Pairs = tuple[tuple[str, str], ...]
 """(exact name, value); an empty value is a switch."""
 
 QFORMATS = {"float16": "full_prec", "bfloat16": "full_prec", "fp8_rowwise": "fp8_pc_pt"}
-"""What quantize.py calls a precision, where it is not its own name."""
+"""What quantize.py calls a precision, if it is not its own name."""
 
 WEIGHT_ONLY = {"int8_wo": "int8", "int4_wo": "int4", "int4_gptq": "int4_gptq"}
 EAGLE_LAYERS = 4
@@ -156,7 +156,6 @@ def _depth(eagle: Eagle) -> int:
 
 
 def _heads_dtype(recipe: Recipe) -> str:
-    """The number format of the heads, which is the model's."""
     return "bfloat16" if recipe.dtype == "auto" else recipe.dtype
 
 

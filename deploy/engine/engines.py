@@ -81,7 +81,6 @@ def engine_slice(
 
 
 def _calibration_texts(recipe: Recipe) -> str:
-    """Directory of the texts the engine is calibrated with; empty where none are read."""
     return recipe.calibration.directory if recipe.calibration and is_calibrated(recipe) else ""
 
 

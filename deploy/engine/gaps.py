@@ -108,7 +108,7 @@ def _heads(recipe: Recipe) -> Iterator[Gap]:
 
 
 def _precisions_with(heads: str, trtllm: str) -> tuple[str, ...]:
-    """The precisions that heads of this kind can be put on; empty where all precisions do."""
+    """The precisions that heads of this kind can be put on; empty if all precisions do."""
     plain = ("float16", "bfloat16")
     if heads == "medusa":
         return (*plain, "int8_wo", "int4_wo", "fp8")  # fp8 through quantize.py --medusa_model_dir

@@ -23,7 +23,7 @@ ADAPTERS_ARE = "float16"
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """`beside` are the files of a draft or of heads; `kv_dtype` is bfloat16 where the cache holds 16 bit."""
+    """`beside` are the files of a draft or of heads; `kv_dtype` is bfloat16 if the cache holds 16 bit."""
 
     model: str
     role: str
@@ -52,12 +52,10 @@ class Recipe:
 
     @property
     def family(self) -> str:
-        """The family whose convert script reads the model; empty where only quantize.py does."""
         return family_of(self.architecture)
 
     @property
     def is_plain(self) -> bool:
-        """True if the weights stay in 16 bit."""
         return self.precision in PLAIN
 
     @property
@@ -77,7 +75,7 @@ class Recipe:
 
 
 def recipes_of(served: Served, server: Server, trtllm: str) -> tuple[Recipe, ...]:
-    """The target's recipe, then the draft's where a draft model speculates."""
+    """The target's recipe, then the draft's if a draft model speculates."""
     model = served.model
     assert isinstance(model, LLM), "an encoder has no engine"
     target = _target(served, model, layout_of(server, model), trtllm)

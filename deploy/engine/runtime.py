@@ -37,7 +37,7 @@ def runtime_settings(
 ) -> dict[str, object]:
     """Parameters of each model of the repository by the model's role; `queue` is Triton's own limits.
 
-    `tensorrt_llm_draft` is there only where a draft model is.
+    `tensorrt_llm_draft` is there only if a draft model is.
     """
     model = served.model
     assert isinstance(model, LLM), "an encoder has no engine"
@@ -120,7 +120,7 @@ def _shared(served: Served, model: LLM, share: Share, engine: EngineSlice, trtll
 
 
 def _speculation(model: LLM) -> Parameters:
-    """Run-time parameters of the engine's speculation; none where a draft model speculates."""
+    """Run-time parameters of the engine's speculation; none if a draft model speculates."""
     speculative = model.speculative
     if isinstance(speculative, Medusa):
         return {"decoding_mode": "medusa"} | _tree("medusa_choices", speculative.choices)
@@ -179,7 +179,6 @@ def tokenizer_info_path(model: str) -> str:
 
 
 def _flag(engine: EngineSlice, name: str) -> str:
-    """The value an engine is built with, empty where the flag is not given."""
     return next((value for flag, value in engine.flags if flag.lstrip("-") == name), "")
 
 
@@ -188,7 +187,7 @@ def _truth(claim: bool) -> str:
 
 
 def _fill(parameters: Mapping[str, str], trtllm: str) -> Parameters:
-    """`parameters` with every mandatory key, empty where no value is given, without keys younger than the release."""
+    """`parameters` with every mandatory key, empty if no value is given, without keys younger than the release."""
     mandatory = {key.name: key.fill for key in mandatory_keys(trtllm)}
     too_young = {key.name for key in RUNTIME_KEYS.values() if key.since and not at_least(trtllm, key.since)}
     return {name: value for name, value in {**mandatory, **parameters}.items() if name not in too_young}

@@ -51,12 +51,10 @@ _HEADS: dict[type, str] = {Eagle: "eagle", Medusa: "medusa", ReDrafter: "redraft
 
 
 def family_of(architecture: str) -> str:
-    """The family whose convert script reads this architecture; empty where no script was read."""
     return FAMILIES.get(architecture, "")
 
 
 def convert_path(trtllm: str, family: str) -> str:
-    """The path of a family's convert script in the image; the new path where a release may have two."""
     return f"{APP}/{convert_script(trtllm, family)[-1]}"
 
 
@@ -66,7 +64,6 @@ def heads_of(speculative: Speculative | None) -> str:
 
 
 def heads_path(heads: str) -> str:
-    """The path of that script in the image, the same in every release."""
     return f"{APP}/examples/{heads}/convert_checkpoint.py"
 
 

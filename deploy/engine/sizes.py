@@ -33,7 +33,7 @@ def shape_of(recipe: Recipe, served: Served) -> Checkpoint:
 
 
 def heads_mib(recipe: Recipe, served: Served) -> int:
-    """MiB of EAGLE, Medusa or ReDrafter heads, which lie in the target's engine; a draft model does not."""
+    """MiB of EAGLE, Medusa or ReDrafter heads, which are part of the target's engine; 0 for a draft model."""
     return memory.mib(speculation_bytes(served)) if recipe.beside and not served.draft else 0
 
 
@@ -47,7 +47,7 @@ def engine_mib(recipe: Recipe, served: Served) -> int:
 
 
 def scratch_mib(recipe: Recipe, served: Served) -> int:
-    """MiB of the checkpoint that is written before the build and deleted after it; twice where heads follow."""
+    """MiB of the checkpoint that is written before the build and deleted after it; twice if heads follow."""
     if recipe.is_finished:
         return 0
     twice = type(recipe.speculative).__name__ == "ReDrafter"

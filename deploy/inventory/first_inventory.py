@@ -59,7 +59,6 @@ class Kind:
 
     @property
     def gpu(self) -> str:
-        """The catalog's name of the card; empty where it has none."""
         return next((gpu.name for gpu in GPUS.values() if gpu.pci_id == self.pci_id), "")
 
 

@@ -130,7 +130,6 @@ def read_host(
 
 
 def _port_of_ssh(data: Mapping[str, Any], host: Host) -> list[Refusal]:
-    """A refusal for each port of a server at which SSH answers."""
     return [
         refuse(
             "port-twice",

@@ -80,7 +80,6 @@ class KeyFile:
 
     @property
     def budgeted_tenants(self) -> frozenset[str]:
-        """Tenants with a budget of a day or a month."""
         return frozenset(line.tenant for line in self.tenants if line.has_budget)
 
     def with_tenant(self, line: TenantLimits) -> KeyFile:
@@ -164,7 +163,7 @@ def expiry(word: str, now: datetime) -> int:
 def file_in(text: str, file: str) -> KeyFile:
     """The content of the file's text; files of before have no tenants.
 
-    Raises: Refusal where the text is no file of keys, whole: a line that is not understood is not lost in writing.
+    Raises: Refusal if the text is no file of keys, whole: a line that is not understood is not lost in writing.
     """
     try:
         content = json.loads(text)
@@ -208,7 +207,7 @@ def _listed(lines: Iterable[dict[str, Any]]) -> str:
 def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple[GatewayKey, ...], GatewayKey]:
     """The keys but one, and that one: its prefix is this, or begins so and no other's does.
 
-    Raises: Refusal where none or several begin so, or the whole key was typed.
+    Raises: Refusal if none or several begin so, or the whole key was typed.
     """
     if len(prefix) > len(START) + SHOWN:
         facts = {"file": file, "wanted": f"the first {len(START) + SHOWN} characters"}

@@ -1,7 +1,7 @@
 """The environment variables of public guides for this stack, each translated into the typed setting it meant.
 
 The guides bake eleven variables into an image; an operator who arrives with them puts them among the data of a host.
-Numbers are carried over where the setting is the same thing; a share of the card becomes the tokens it would have held.
+Numbers are carried over if the setting is the same thing; a share of the card becomes the tokens it would have held.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LLM_SHARES = ("GPT_GPU_FRACTION", "KV_CACHE_FRACTION")
 ENCODER_SHARES = {"RERANKER_GPU_FRACTION": "Reranker", "EMBED_GPU_FRACTION": "Embedder"}
 NAMES = (*SETTINGS, *LLM_SHARES, *ENCODER_SHARES)
 USUAL_SHARES = {"GPT_GPU_FRACTION": 0.80, "KV_CACHE_FRACTION": 0.90}
-"""What the guides set where the inventory says nothing."""
+"""What the guides set if the inventory says nothing."""
 
 
 def translate(data: Mapping[str, Any], host: Host | None) -> Iterator[Refusal]:
@@ -105,7 +105,7 @@ def _unknown(name: str) -> Refusal:
 
 
 def _tokens_meant(data: Mapping[str, Any], host: Host | None) -> int:
-    """The tokens the guides' two shares would have given the first LLM of the host; 0 where that cannot be said.
+    """The tokens the guides' two shares would have given the first LLM of the host; 0 if that cannot be said.
 
     Shape: (total x GPT_GPU_FRACTION - weights - contexts - workspace) x KV_CACHE_FRACTION / bytes per token.
     """

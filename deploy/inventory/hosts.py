@@ -32,7 +32,7 @@ TRANSLATED = {
     "ansible_ssh_private_key_file": "ssh_key",
     "peer_address": "peer_address",
 }
-"""Where two variables name one setting, the one that Ansible's ssh plugin prefers stands last."""
+"""If two variables name one setting, the one that Ansible's ssh plugin prefers stands last."""
 
 ANSIBLE_VARIABLES = (*TRANSLATED, *ARGUMENTS, "ansible_connection")
 SSH_CONNECTIONS = ("ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh")
@@ -85,7 +85,6 @@ def hosts_of_terraform(document: object, output: str, file: str) -> Hosts:
 
 
 def not_terraform(file: str, seen: str) -> Refusal:
-    """The refusal of a file that does not hold what `terraform output -json` prints."""
     return refuse(
         "not-terraform-output",
         f"{file} is not what `terraform output -json` prints",
@@ -113,7 +112,6 @@ def _seen_instead(document: object) -> str:
 
 
 def _entries(value: object, place: str, problems: list[Refusal]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The hosts of an output's value; what is none goes to `problems`."""
     if isinstance(value, str):
         yield value, {}
     elif isinstance(value, list):

@@ -51,11 +51,9 @@ class TenantLimits:
 
     @property
     def has_budget(self) -> bool:
-        """True if a day or a month has a budget."""
         return any(getattr(self, name) for name in PERIODS)
 
     def to_json(self) -> dict[str, Any]:
-        """The line without the limits that there are none of."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
@@ -128,7 +126,6 @@ def most_of(name: str) -> int:
 
 
 def amount(name: str, limit: int) -> str:
-    """A limit as an operator types it."""
     return money_text(limit) if name.startswith("cost") else str(limit)
 
 
@@ -148,7 +145,6 @@ def limits_text(line: Limited) -> str:
 
 
 def rights_refusal(problem: str, seen: str, wanted: str) -> Refusal:
-    """The refusal of a right that no key can have."""
     return Refusal(
         problem,
         facts={"seen": seen or "nothing", "wanted": wanted},

@@ -32,11 +32,9 @@ class Range:
 
     @property
     def words(self) -> str:
-        """The range for a person."""
         return f"{self.least:,} to {self.most:,}"
 
     def takes(self, value: Any) -> bool:
-        """True if the whole number is in the range."""
         return bool(self.least <= value <= self.most)
 
 
@@ -48,7 +46,6 @@ class Text:
     words: str
 
     def takes(self, value: Any) -> bool:
-        """True if all of the text matches."""
         return re.fullmatch(self.pattern, value) is not None
 
 
@@ -59,7 +56,6 @@ ATTEMPTS = Range(1, 100)
 
 
 def settings_problems(data: Mapping[str, Any], table: Table) -> Iterator[Refusal]:
-    """A refusal for each setting of a role in a host's data that the role does not take."""
     for role, defaults in table.items():
         if (key := f"{role}{SUFFIX}") in data:
             yield from role_problems(key, data[key], defaults)

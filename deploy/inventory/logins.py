@@ -50,7 +50,7 @@ def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
 
 
 def _secret_name(name: str) -> Iterator[Refusal]:
-    """A refusal for a token where a host's name belongs: names are in every plan and every line of a run."""
+    """A refusal for a token in place of a host's name: names are in every plan and every line of a run."""
     for _where, kind in typed_out(name, "name"):
         yield refuse(
             "literal-secret",
@@ -185,7 +185,6 @@ def _numbers(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each text and each dictionary of pyinfra's that is none."""
     for key, kind in {**dict.fromkeys(TEXTS, str), **dict.fromkeys(DICTIONARIES, dict)}.items():
         value = data.get(key)
         is_text = kind is str and isinstance(value, str) and value.isprintable()
@@ -201,7 +200,7 @@ def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _out_of_step(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each argument that would take hosts out of step or let a step that failed pass."""
+    """A refusal for each argument that would take hosts out of step, or let a run go on after a failed step."""
     for key in OUT_OF_STEP:
         if data.get(key) not in (None, False):
             yield refuse(
@@ -215,7 +214,6 @@ def _out_of_step(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each key in the form of pyinfra's that pyinfra does not read: a slip of the pen, mostly."""
     for key in data:
         if key.startswith(("ssh_", "_")) and key not in READ:
             yield refuse(
@@ -237,7 +235,6 @@ def _instead(key: str) -> str:
 
 
 def _is_near(key: str) -> bool:
-    """True if the key is written much as one of pyinfra's is."""
     return bool(difflib.get_close_matches(key, READ, n=1, cutoff=0.75))
 
 

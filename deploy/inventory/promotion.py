@@ -32,12 +32,10 @@ class Promotion:
 
     @classmethod
     def to(cls, model: str, runtime: str, image: str = "") -> Promotion:
-        """A promotion to one of RUNTIMES."""
         return cls(model, cast(Runtime, runtime), image)
 
     @property
     def word(self) -> str:
-        """The promotion as the command line has it."""
         return ":".join(part for part in (self.model, self.runtime, self.image) if part)
 
     def of(self, model: LLM) -> LLM:
@@ -122,7 +120,6 @@ def _problem(promotion: Promotion, llms: list[LLM]) -> Refusal | None:
 
 
 def _unjudged(promotion: Promotion, host: Host) -> Iterator[Refusal]:
-    """A refusal for each LLM of the promotion that has no replay and no reason for none."""
     for server in host.servers:
         for model in server.models:
             if isinstance(model, LLM) and model.name == promotion.model and model.replay is None:

@@ -11,7 +11,6 @@ LONGEST_NAME, LONGEST_LABEL = 253, 63
 
 
 def is_name(text: str) -> bool:
-    """True if the text may be the name of a host, in DNS or in an ssh_config."""
     return (
         NAME.fullmatch(text) is not None
         and len(text) <= LONGEST_NAME

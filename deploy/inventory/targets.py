@@ -24,7 +24,7 @@ class Target:
     def of(cls, text: str) -> Target:
         """The target somebody typed. Raises: a Refusal for what names no host or no port.
 
-        An IPv6 address stands in brackets where a port follows it.
+        An IPv6 address stands in brackets if a port follows it.
         """
         parts = TARGET.fullmatch(text)
         if not parts or not 0 < int(parts[5] or SSH_PORT) < 65_536:
@@ -40,7 +40,6 @@ class Target:
 
     @property
     def login(self) -> str:
-        """`user@host`, as ssh takes it."""
         return f"{self.user}@{self.host}" if self.user else self.host
 
     def __str__(self) -> str:

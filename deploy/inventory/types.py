@@ -101,7 +101,7 @@ def _choice(value: Any, allowed: tuple[Any, ...], where: str) -> Iterator[Refusa
 
 
 def _dictionary(value: dict[Any, Any], hints: tuple[Any, ...], where: str) -> Iterator[Refusal]:
-    """A refusal for each key that is no text; where the hint says `Any`, for each value that is no plain JSON."""
+    """A refusal for each key that is no text; if the hint says `Any`, for each value that is no plain JSON."""
     inside = hints[1] if len(hints) == 2 else Any
     for key, item in value.items():
         if not isinstance(key, str):
@@ -115,7 +115,7 @@ def _dictionary(value: dict[Any, Any], hints: tuple[Any, ...], where: str) -> It
 
 
 def _numbers(value: Any, where: str) -> Iterator[Refusal]:
-    """A refusal for each number inside that nothing can hold; `deploy.validation` judges the rest of the value."""
+    """A refusal for each number too large for any field; `deploy.validation` judges the rest of the value."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) >= MOST:
         yield _endless_number(value, where)
     elif isinstance(value, Mapping):
@@ -130,7 +130,6 @@ def _numbers(value: Any, where: str) -> Iterator[Refusal]:
 
 
 def _plain(value: Any, where: str) -> Iterator[Refusal]:
-    """A refusal for everything in a value that JSON cannot write."""
     if isinstance(value, dict):
         yield from _dictionary(value, (), where)
     elif isinstance(value, (list, tuple)):

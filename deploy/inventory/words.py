@@ -22,7 +22,6 @@ WORDS = {
 
 
 def word_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each of these keys that holds an object, a list, or a number with a fraction."""
     for key, example in WORDS.items():
         value = data.get(key)
         if value is not None and not isinstance(value, (str, int)):

@@ -30,7 +30,7 @@ REPORT = "profile_export_aiperf.json"
 def environment(place: Path = PLACE, lock: Path = LOCK) -> Path:
     """The aiperf program, installed as the lock says; 1.2 GB and a few minutes the first time.
 
-    Raises: a Refusal where no Python fits, or pip does not install it.
+    Raises: a Refusal if no Python fits, or pip does not install it.
     """
     mark, digest = place / ".ready", hashlib.sha256(lock.read_bytes()).hexdigest()
     program = place / "bin/aiperf"
@@ -60,7 +60,7 @@ def _python() -> str:
 def together(program: Path, configs: Sequence[Mapping[str, Any]], key: str, seconds: float) -> list[dict[str, Any]]:
     """The reports of simultaneous runs, each of which is a process of its own.
 
-    The key is in the processes' environment alone. Raises: a Refusal with aiperf's last words where one ends badly.
+    The key is in the processes' environment alone. Raises: a Refusal with aiperf's last words if one ends badly.
     """
     with tempfile.TemporaryDirectory(prefix="enginehouse-bench-") as folder:
         running = [_started(program, Path(folder), place, config, key) for place, config in enumerate(configs)]

@@ -45,7 +45,6 @@ def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[
     unanswered: list[Refusal] = []
 
     def answer(target: Target) -> Answered | None:
-        """The machine; None where it does not answer, which is kept."""
         try:
             return Answered.of(target, ask(target))
         except Refusal as refusal:
@@ -61,7 +60,7 @@ def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[
 
 
 def ask(target: Target) -> str:
-    """The machine's answers, one `name=value` a line. Raises: a Refusal where it does not answer."""
+    """The machine's answers, one `name=value` a line. Raises: a Refusal if it does not answer."""
     port = ["-p", str(target.port)] if target.port != SSH_PORT else []  # else ssh's own configuration may name another
     argv = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *port, "--", target.login, "sh", "-s"]
     try:
@@ -76,7 +75,7 @@ def ask(target: Target) -> str:
 
 
 def write_inventory(directory: Path, targets: Sequence[Target], text: str) -> Path:
-    """The new file, named for the first machine. Raises: a Refusal where a file of that name exists."""
+    """The new file, named for the first machine. Raises: a Refusal if a file of that name exists."""
     target = targets[0]
     words = target.host if target.port == SSH_PORT else f"{target.host} {target.port}"
     more = f" and {len(targets) - 1} more" if len(targets) > 1 else ""

@@ -1,6 +1,6 @@
 """Asks the models of a plan one question each, by running the very line it prints. Changes nothing on a host.
 
-Where a host has a gateway and somebody gave a key for it, the gateway is asked, and else Triton.
+If a host has a gateway and somebody gave a key for it, the gateway is asked, and else Triton.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def requests(
 
 
 def opens(gateway: GatewaySlice, key: GivenKey | None) -> bool:
-    """True if the gateway can be asked: somebody gave a key, or it wants none."""
+    """True if the gateway can be asked: there is a key, or it needs none."""
     return key is not None or not gateway.keys
 
 
@@ -86,7 +86,6 @@ def unopened(plan: Plan, key: GivenKey | None) -> str:
 
 
 def beside_triton(plan: Plan) -> list[str]:
-    """Names of LLMs beside Triton, which the gateway alone reaches."""
     return [server.beside[0].name for slice_ in plan.slices for server in slice_.servers if server.beside]
 
 

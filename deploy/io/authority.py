@@ -47,14 +47,13 @@ class Authority:
 
     @property
     def pem(self) -> str:
-        """The trusted certificates, as hosts read them."""
         return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in self.trusted)
 
 
 def known(folder: Path) -> Authority | None:
-    """The authority in a folder; None where there is none.
+    """The authority in a folder; None if there is none.
 
-    Raises: ValueError where its files do not belong together or are no such files, OSError.
+    Raises: ValueError if its files do not belong together or are no such files, OSError.
     """
     key_file, file = folder / KEY, folder / CERTIFICATES
     if not key_file.exists():
@@ -67,7 +66,7 @@ def known(folder: Path) -> Authority | None:
 
 
 def made(folder: Path, now: datetime) -> Authority:
-    """The authority of a folder, made where there is none.
+    """The authority of a folder, made if there is none.
 
     Raises: ValueError, OSError.
     """
@@ -88,7 +87,7 @@ def made(folder: Path, now: datetime) -> Authority:
 def signed(authority: Authority, request: str, use: Use, name: str, address: str, now: datetime) -> str:
     """A certificate in PEM for the public key of a request, and for nothing else that the request says.
 
-    Raises: ValueError where it is none, or the authority has ended.
+    Raises: ValueError if it is none, or the authority has ended.
     """
     signing_request = x509.load_pem_x509_csr(request.encode())
     if not signing_request.is_signature_valid:
@@ -115,7 +114,7 @@ def signed(authority: Authority, request: str, use: Use, name: str, address: str
 def why_anew(pem: str, trusted: Iterable[x509.Certificate], use: Use, name: str, address: str, now: datetime) -> str:
     """The reason why a host needs another certificate than the one in `pem`; empty if it needs none.
 
-    Raises: LookupError where nobody in `trusted` signed it.
+    Raises: LookupError if nobody in `trusted` signed it.
     """
     try:
         certificate = x509.load_pem_x509_certificate(pem.encode())
@@ -191,5 +190,4 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def now() -> datetime:
-    """The time that certificates are judged by."""
     return datetime.now(UTC)

@@ -37,7 +37,7 @@ def bench_of(
 ) -> dict[str, Any]:
     """The result of `runs` runs of each load. Loads go on at the same time, or `apart`, one after the other.
 
-    Raises: a Refusal where the inventory has no such model or gateway, or aiperf no answer.
+    Raises: a Refusal if the inventory has no such model or gateway, or aiperf no answer.
     """
     chosen = [(ask, _model(plan, ask, models)) for ask in asks]
     url = url or _gateway(plan)

@@ -94,7 +94,7 @@ class Apt:
         return [(row["uri"], urllib.parse.unquote(row["name"]), int(row["size"])) for row in rows if row]
 
     def fetch(self) -> None:
-        """Every package is in the cache, verified by apt; what is there already is not fetched again."""
+        """Downloads every package into the cache, verified by apt; those already there are not fetched again."""
         self._apt("-q", "-y", "--download-only", *self._install())
 
     def files(self) -> Iterator[Fetched]:
@@ -104,7 +104,6 @@ class Apt:
         yield from self._indexes()
 
     def archive_of(self, name: str) -> Path:
-        """The path at which apt keeps a package."""
         return self.work / "cache/archives" / name.replace(":", "%3a")
 
     def path_of(self, uri: str) -> str:

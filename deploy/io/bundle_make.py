@@ -170,7 +170,7 @@ def known_parts(order: Order, base: Contents) -> dict[str, Part]:
 
 
 def seed(apt: Apt, known: Mapping[str, Part], stores: Iterable[Store]) -> None:
-    """apt's cache has the packages that this bundle or its base has; apt verifies them as if it had fetched them."""
+    """Fills apt's cache with the packages of this bundle or its base; apt verifies them like fetched ones."""
     for uri, name, size in apt.packages():
         part, target = known.get(apt.path_of(uri)), apt.archive_of(name)
         store = next((store for store in stores if part and store.has(part.sha256, size)), None)
@@ -184,7 +184,6 @@ def folder_of(path: str) -> str:
 
 
 def below(parts: Mapping[str, Part], folder: str) -> list[Part]:
-    """The parts of a folder; of an image, all its blobs."""
     return [part for path, part in parts.items() if path.startswith(f"{folder}/")]
 
 
@@ -265,6 +264,5 @@ def confirm_room(order: Order, sizes: Mapping[str, int]) -> None:
 
 
 def totals(contents: Contents, names: Sequence[str] = ("apt", "images", "weights", "control")) -> Iterator[str]:
-    """A line with the size of each kind of parts."""
     for name in names:
         yield f"  {contents.size_of(name) / MIB:>12,.1f} MiB  {name}: {len(contents.below(name))} files"

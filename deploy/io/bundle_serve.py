@@ -40,11 +40,9 @@ class Handler(BaseHTTPRequestHandler):
     blobs: dict[str, int]
 
     def do_GET(self) -> None:
-        """An answer with its body."""
         self._answer(is_head=False)
 
     def do_HEAD(self) -> None:
-        """An answer without its body."""
         self._answer(is_head=True)
 
     def log_message(self, format: str, *arguments: Any) -> None:
@@ -142,7 +140,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _first(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """The first `most` bytes."""
     for chunk in chunks:
         if most <= 0:
             return

@@ -32,7 +32,6 @@ class Store:
     directory: Path
 
     def place(self, sha256: str) -> Path:
-        """The path of an object that is not split."""
         return self.directory / "objects" / sha256[:2] / sha256
 
     def files(self, sha256: str) -> list[Path]:
@@ -46,7 +45,6 @@ class Store:
         return bool(files) and sum(file.stat().st_size for file in files) == size
 
     def read(self, sha256: str, start: int = 0) -> Iterator[bytes]:
-        """The bytes of an object from `start` on."""
         for file in self.files(sha256):
             size = file.stat().st_size
             if start >= size:
@@ -59,7 +57,7 @@ class Store:
                     yield chunk
 
     def take(self, file: Path, split_mib: int = 0) -> tuple[str, int]:
-        """(digest, size) of a file that is an object from now on. A link suffices where the file system is the same."""
+        """(digest, size) of a file that is an object from now on. A link suffices if the file system is the same."""
         sha256, size = sha256_of(file), file.stat().st_size
         self.keep(file, sha256, size, split_mib)
         return sha256, size
@@ -115,7 +113,6 @@ def _copy(source: BinaryIO, target: BinaryIO, most: int) -> None:
 
 
 def sha256_of(file: Path) -> str:
-    """The digest of a file."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 

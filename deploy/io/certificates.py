@@ -49,7 +49,6 @@ def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroun
 
 
 def place(name: str, root: Path) -> Path:
-    """The path of a certificate that an inventory names."""
     return local_path(name, root)
 
 
@@ -90,7 +89,6 @@ def of_balancer(mine: BalancerSlice) -> Shown:
 
 
 def of_host(mine: Slice) -> Iterator[Shown]:
-    """The files of a host that speaks TLS with clients itself; none without `https`."""
     if https := mine.https:
         trusted = (("gateway.https.acme.authority", https.acme.authority),) if https.acme else ()
         yield Shown(

@@ -153,7 +153,6 @@ def read_json(file: Path) -> Any:
 
 
 def audit_lines(file: Path) -> Iterator[dict[str, object]]:
-    """The audit's lines in a journal's text; other lines are passed over."""
     try:
         with file.open(encoding="utf-8", errors="replace") as text:
             for line in text:

@@ -23,7 +23,7 @@ def examined(
 ) -> Report:
     """The report over the hosts of the inventory `file`, by asking them; both questions are asked side by side.
 
-    Raises: a Refusal where a process that asks them ends without an answer.
+    Raises: a Refusal if a process that asks them ends without an answer.
     """
     with ThreadPoolExecutor(2) as pool:
         drifting = pool.submit(drift_of, file, data, limit) if with_drift else None
@@ -40,7 +40,7 @@ def examined(
 def drift_with_holes(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB) -> Drift:
     """The drift of an inventory's hosts, with the known holes that the doctor finds on them as warnings.
 
-    Raises: a Refusal where a process that asks them ends without an answer.
+    Raises: a Refusal if a process that asks them ends without an answer.
     """
     with ThreadPoolExecutor(2) as pool:
         examining = pool.submit(looked, verb, file, data, limit)

@@ -20,7 +20,7 @@ VERB = ROOT / "deploy.py"
 def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB) -> Drift:
     """The changes that `verb`, a deploy, would make on the hosts of the inventory `file`; the hosts are asked.
 
-    Raises: a Refusal where the process that asks them ends without an answer.
+    Raises: a Refusal if the process that asks them ends without an answer.
     """
     record = looked(verb, file, data, limit)
     parts = ("steps", "said", "refused")
@@ -31,7 +31,7 @@ def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), ver
 def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str] = ()) -> dict[str, Any]:
     """The output of `deploy.io.dry_run` for a verb, in a process of its own.
 
-    Raises: a Refusal where that process ends without an answer.
+    Raises: a Refusal if that process ends without an answer.
     """
     words = json.dumps({"data": list(data), "limit": list(limit)})
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))

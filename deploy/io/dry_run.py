@@ -27,7 +27,7 @@ from pyinfra_cli.util import load_deploy_file
 from deploy.io.inventory import load_inventory, names_in, override_data
 
 GATE = "Gate | "
-"""A gate changes something where a host is lost only, and that is told of the host."""
+"""A gate changes something if a host is lost only, and that is told of the host."""
 TOLD = "enginehouse"
 """The logger whose records carry fields (roles/_pyinfra/events.py)."""
 OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")

@@ -20,7 +20,6 @@ from deploy.spec import EngineStore, EngineTrust
 
 
 def input_problems(slices: Iterable[Slice], root: Path) -> list[Refusal]:
-    """A refusal for each input that is missing or cannot be read, the same one of several hosts once."""
     return together((slice_.host, problem) for slice_ in slices for problem in _of_host(slice_, root))
 
 

@@ -25,7 +25,7 @@ class GivenKey:
 
 
 def given_key(file: str, environment: Mapping[str, str]) -> GivenKey | None:
-    """The key in `file`, else that of the environment; None where nobody gave one.
+    """The key in `file`, else that of the environment; None if nobody gave one.
 
     Raises: a Refusal for a file that cannot be read, and for what is no key. Neither says what it read.
     """
@@ -46,7 +46,6 @@ def _checked(text: str, where: str) -> str:
 
 
 def key_wanted(model: str) -> Refusal:
-    """The refusal to ask an LLM beside Triton without a key."""
     return Refusal(
         f"{model} is asked through the gateway alone, and no key was given",
         facts={"seen": f"{VARIABLE} is empty, and no --key-file", "wanted": "a key, as enginehouse key new printed it"},

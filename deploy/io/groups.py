@@ -16,7 +16,6 @@ EXAMPLE = '(["h100-01.example.internal"], {"machine": Machine(…), "servers": (
 
 
 def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]:
-    """A refusal for each public variable of an inventory that pyinfra would stumble over."""
     for name, value in variables.items():
         if name.startswith("_") or not isinstance(value, list | tuple):
             continue
@@ -72,7 +71,6 @@ def no_group_reason(variables: Mapping[str, Any]) -> str:
 
 
 def _is_group_with_data(value: tuple[Any, ...]) -> bool:
-    """True if `value` is (hosts, data)."""
     return len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], dict)
 
 
@@ -132,7 +130,6 @@ def repeated_hosts(variables: Mapping[str, Any], is_read: Callable[[str], bool])
 
 
 def _differ(first: Any, second: Any) -> bool:
-    """True if two values differ, or cannot be compared."""
     try:
         return first is not second and bool(first != second)
     except Exception:  # whatever an object of a class unknown here raises

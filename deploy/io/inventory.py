@@ -26,6 +26,7 @@ from deploy.io.local_weights import look_around
 from deploy.io.mistakes import connector_refusal, ended_itself, explained, no_host_in_limit
 from deploy.io.model_lock import lock_of, read_lock
 from deploy.io.named_files import missing_files
+from deploy.planning.groups import planned_only
 from deploy.planning.plan import Plan, make_plan
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.validation.rollout import no_hosts, out_of_step
@@ -46,6 +47,7 @@ def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
         plan = _plan_of(real, knobs)
+        refuse_all(planned_only(plan.slices))
         refuse_all([*input_problems(plan.slices, Path.cwd()), *key_problems(plan.balancers, Path.cwd(), plan.slices)])
         _plans[real] = plan
     limited = getattr(getattr(real, "state", None), "limit_hosts", None)
@@ -112,7 +114,7 @@ def _confirm_groups(file: str) -> None:
 def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> None:
     """Confirms that the inventory loads.
 
-    Raises: a Refusal where pyinfra would print a traceback over an inventory file, or would end well without a host.
+    Raises: a Refusal if pyinfra would print a traceback over an inventory file, or would end well without a host.
 
     What is no file (a host's name, `@local`, a module) is left to pyinfra.
     """
@@ -148,7 +150,6 @@ def load_plan(file: str, data: Iterable[str] = (), limit: Iterable[str] = (), kn
 
 
 def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
-    """The data of each host of the inventory, by name, typed objects and connector settings alike."""
     return {host.name: host.data.dict() for host in load_inventory(file, override_data(data))}
 
 

@@ -46,7 +46,7 @@ def confirm_is_python(file: str) -> None:
 
 
 def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
-    """The refusal of a file that Python cannot compile, with line and column where Python names them."""
+    """The refusal of a file that Python cannot compile, with line and column if Python names them."""
     message = getattr(error, "msg", "") or str(error)
     line, column = getattr(error, "lineno", None) or 0, getattr(error, "offset", None) or 0
     return refuse(
@@ -60,7 +60,6 @@ def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
 
 
 def missing(file: str) -> Refusal:
-    """The refusal of an inventory file that does not exist."""
     return refuse(
         "no-inventory",
         f"there is no inventory {file}",

@@ -56,9 +56,9 @@ def set_tenant(file: Path, line: TenantLimits) -> KeyFile:
 
 
 def content_of(file: Path) -> KeyFile:
-    """The content of the file; no keys where there is no file.
+    """The content of the file; no keys if there is no file.
 
-    Raises: Refusal where it cannot be read or is no file of keys.
+    Raises: Refusal if it cannot be read or is no file of keys.
     """
     try:
         return file_in(file.read_text("utf-8"), str(file))
@@ -70,7 +70,7 @@ def content_of(file: Path) -> KeyFile:
 
 @contextlib.contextmanager
 def _turn(file: Path) -> Iterator[Path]:
-    """Inside, nobody else changes files of that folder. Gives the file itself where `file` is a link."""
+    """Inside, nobody else changes files of that folder. Gives the file itself if `file` is a link."""
     path = file.resolve()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

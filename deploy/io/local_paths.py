@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def local_path(name: str | Path, root: Path = Path()) -> Path:
-    """The path that a name means, relative to `root`; the home of a user that nobody knows stays as it is typed."""
+    """The path that a name means, relative to `root`; `~user` of an unknown user stays as it is typed."""
     try:
         return root / Path(name).expanduser()
     except RuntimeError:

@@ -89,7 +89,7 @@ def _is_shape(shape: object) -> TypeGuard[list[int]]:
 
 
 def _config(directory: Path) -> dict[str, Any]:
-    """The part of config.json that the planner reads; empty where there is none that can be read."""
+    """The part of config.json that the planner reads; empty if there is none that can be read."""
     try:
         config = json.loads((directory / "config.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -29,14 +29,12 @@ class Request:
 
     @property
     def fed(self) -> str:
-        """All of standard input, the key included."""
         return self.command.stdin + (
             BEARER.replace("\\n", "\n") % self.key.text if self.command.key and self.key else ""
         )
 
     @property
     def asked_by_name(self) -> str:
-        """The machine's or model's name in messages."""
         return "gateway" if self.gateway else f"server {self.server.name}"
 
     @property
@@ -48,7 +46,6 @@ class Request:
 
     @property
     def unit(self) -> str:
-        """The unit of whoever is asked."""
         return "enginehouse-gateway@0" if self.gateway else f"triton@{self.server.name}"
 
 

@@ -35,5 +35,4 @@ def written(plan: Plan, inventory: str, folder: Path) -> Iterator[Path]:
 
 
 def jobs() -> list[str]:
-    """Prometheus scrape targets of the fleet, with their labels."""
     return [f"  {job:8} {WHO[job]}" for job in JOBS]

@@ -19,7 +19,7 @@ LINE = re.compile(r"""(["']image_digest["']\s*:\s*|\bimage_digest\s*=\s*)(["'])(
 
 
 def pinned(plan: Plan) -> str:
-    """The digest the registry has for the plan's one image; refused where hosts run different ones."""
+    """The digest the registry has for the plan's one image; refused if hosts run different ones."""
     images = {slice_.image.reference: slice_ for slice_ in plan.slices}
     if len(images) > 1:
         raise _several_images(sorted(images))
@@ -34,7 +34,7 @@ def pinned_runtimes(plan: Plan) -> dict[str, str]:
 
 
 def _login(slice_: Slice, reference: str) -> Login:
-    """The host's login where the image is of the registry that the login is for; else nobody's."""
+    """The host's login if the image is of the registry that the login is for; else nobody's."""
     registry = slice_.registry_of(reference)
     key = read(registry.key) if registry.key else ""
     return Login(username=registry.username, key=key, ca_file=registry.ca_file)
@@ -56,7 +56,7 @@ def write_runtimes(inventory: Path, digests: Mapping[str, str]) -> str:
 
 
 def write_digest(inventory: Path, digest: str) -> str:
-    """The change as a diff, already written; one sentence where the file has this digest already."""
+    """The change as a diff, already written; one sentence if the file has this digest already."""
     assert DIGEST.fullmatch(digest), "what goes into a file that Python runs is a digest and nothing else"
     before = inventory.read_text("utf-8")
     if len(LINE.findall(before)) != 1:

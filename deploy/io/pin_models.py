@@ -53,7 +53,6 @@ def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[
 
 
 def access_of(hub: Hub) -> Access:
-    """The access that an inventory's `Hub` declares."""
     return Access(
         endpoint=hub.endpoint,
         token=read(hub.token) if hub.token else "",
@@ -82,7 +81,6 @@ def _sources(fleet: Fleet) -> dict[str, tuple[Hub, bool]]:
 
 
 def _sources_of(model: Model) -> Iterator[tuple[str, bool]]:
-    """The source of a named model; the repository that typed numbers are to be compared with."""
     if is_named(model):
         if HUB_NAME.fullmatch(model.source) and not catalogued(model.source):
             yield model.source, False

@@ -72,7 +72,7 @@ def _host(labels: dict[str, str]) -> str:
 
 
 def asker(url: str) -> Ask:
-    """A function that asks the Prometheus at `url` one query; it raises a Refusal where there is no answer."""
+    """A function that asks the Prometheus at `url` one query; it raises a Refusal if there is no answer."""
 
     def ask(query: str) -> list[Row]:
         """Labels and value of each series that the query finds; those without a number are left out."""

@@ -1,4 +1,4 @@
-"""The way of a client to a server: straight to its address, or through SSH where it listens on the host's loopback."""
+"""The way of a client to a server: straight to its address, or through SSH if it listens on the host's loopback."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def reach(server: ServerSlice, ssh: Sequence[str]) -> Iterator[Endpoint]:
 
 
 def address_of(server: ServerSlice, ssh: Sequence[str]) -> str:
-    """The address a client dials: the server's own; the host's, as ssh knows it, where it listens on every address."""
+    """The address a client dials: the server's own; the host's, as ssh knows it, if it listens on every address."""
     if not ip_address(server.address).is_unspecified:
         return server.address
     shown = subprocess.run([ssh[0], "-G", *ssh[1:]], capture_output=True, text=True, check=True)

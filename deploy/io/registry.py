@@ -133,12 +133,12 @@ def _may_have(host: str, realm: str, login: Login) -> bool:
 
 
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, and takes the login out where one leads to another host or out of TLS."""
+    """Follows redirects, and takes the login out if one leads to another host or out of TLS."""
 
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
     ) -> urllib.request.Request | None:
-        """The request that follows; None where the answer is no redirect."""
+        """The request that follows; None if the answer is no redirect."""
         following = super().redirect_request(request, file, code, message, headers, url)
         if following and _origin(url) != _origin(request.full_url):
             following.remove_header("Authorization")

@@ -28,7 +28,6 @@ def sign(text: bytes, trust: EngineTrust) -> bytes:
 
 
 def is_signed(text: bytes, signature: Path, trust: EngineTrust) -> bool:
-    """True if a key of this inventory made the signature over `text`."""
     with tempfile.NamedTemporaryFile("w", prefix="enginehouse-signers-") as believed:
         words = [key.split() for key in (public_key(trust), *trust.signers) if key.strip()]
         lines = [f'{PRINCIPAL} namespaces="{NAMESPACE}" {" ".join(parts[:2])}\n' for parts in words]

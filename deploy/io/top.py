@@ -77,12 +77,10 @@ def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
 
 
 def planned(slice_: Slice) -> HostRow:
-    """A host of which nothing is known yet, with its servers."""
     return HostRow(servers={server.name: ServerRow() for server in slice_.servers})
 
 
 def _of_servers(hosts: Mapping[str, HostRow], rows: list[Row]) -> Iterator[tuple[ServerRow, dict[str, str], float]]:
-    """The rows whose instance is HOST/SERVER or HOST/SERVER/MODEL of a planned server."""
     for labels, value in rows:
         host, _, rest = labels.get("instance", "").partition("/")
         server = hosts[host].servers.get(rest.split("/")[0]) if host in hosts else None
@@ -176,7 +174,7 @@ def reading(slice_: Slice) -> str:
 
 
 def pages_of(text: str | None) -> Pages | None:
-    """The pages of what the shell printed; None where it printed nothing of the kind."""
+    """The pages of what the shell printed; None if it printed nothing of the kind."""
     if text is None or f"{MARK}2\n" not in text:
         return None
     first, _, second = text.partition(f"{MARK}2\n")

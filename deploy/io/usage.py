@@ -27,7 +27,7 @@ def usage_of(plan: Plan, data: Mapping[str, Mapping[str, Any]], by: tuple[str, .
 
 
 def printed(ssh: list[str], since: str) -> str | None:
-    """Output of the host's program, which root alone may run; None where it could not be run."""
+    """Output of the host's program, which root alone may run; None if it could not be run."""
     command = f'if [ "$(id -u)" = 0 ]; then {PROGRAM} {since}; else sudo -n {PROGRAM} {since}; fi'
     try:
         done = output_of([*ssh, command], seconds=SECONDS, most_bytes=MOST_BYTES)

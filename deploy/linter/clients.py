@@ -34,7 +34,7 @@ SERVICES = {"triton": "kserve", "openai": "chat", "tensorrtllm_engine": "tensorr
 
 
 def judge_curl(call: Call, _target: Target) -> Judged:
-    """Findings about `curl … URL` where the URL is one of Triton's; none for any other URL."""
+    """Findings about `curl … URL` if the URL is one of Triton's; none for any other URL."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     options, words = mixed_options(call.args, CURL)
     for word in words:

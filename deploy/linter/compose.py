@@ -253,7 +253,6 @@ def _port_text(row: object) -> str:
 
 
 def _published_before(container: Container) -> Iterator[tuple[str, str]]:
-    """Ports of the host that earlier services of the file publish, with the service."""
     for name, service in fields_of(container.owner, "services").items():
         if service is container.settings:
             return
@@ -266,12 +265,11 @@ def _published_before(container: Container) -> Iterator[tuple[str, str]]:
 
 
 def _key(match: re.Match[str]) -> str:
-    """The address, port and protocol that a published port takes on the host."""
     return f"{match['address'] or ''}:{match['outside']}/{match['inside'].partition('/')[2] or 'tcp'}"
 
 
 def _elsewhere(judged: Judged, text: str, taken: dict[str, str]) -> str:
-    """The port to publish in the place of one that is taken; empty where it is free."""
+    """The port to publish in the place of one that is taken; empty if it is free."""
     match = OUTSIDE.fullmatch(text)
     if not match:
         return ""

@@ -83,7 +83,6 @@ def _steps(text: str) -> Iterator[Instruction]:
 
 
 def _filled(image: str, defaults: dict[str, str]) -> str:
-    """The image with the defaults of ARG in the place of variables; a variable without one stays."""
     return VARIABLE.sub(
         lambda match: defaults.get(match[1] or match[3], "") or match[2] or match[0],
         image,

@@ -122,7 +122,7 @@ def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) ->
 
 
 def _script(judged: Judged, call: Call, target: Target, places: tuple[str, ...]) -> str:
-    """The script's path in this release and image, as it should be typed; empty where the image lacks the script."""
+    """The script's path in this release and image, as it should be typed; empty if the image lacks the script."""
     inside = EXAMPLES.search(call.script)
     if not inside:
         return call.script

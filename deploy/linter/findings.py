@@ -19,12 +19,12 @@ SECRET_VALUE = re.compile(r"\b(hf_(?=[A-Za-z0-9]{8})|nvapi-|ghp_|sk-(?=\w{16}))[
 SECRET_PAIR = re.compile(r"\b((?:\w*_)?(?:token|secret|password|passwd|api_?key)=)(?!\$)[^\s\"'…$]+", re.IGNORECASE)
 HIDDEN = "…"
 NEW_LINE = "\n"
-"""Among right words: what follows begins a line of its own where the command takes several."""
+"""Among right words: what follows begins a line of its own if the command takes several."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A finding about a command; `is_wrong` is False where the command works and the finding is a note."""
+    """A finding about a command; `is_wrong` is False if the command works and the finding is a note."""
 
     kind: str
     problem: str
@@ -42,7 +42,6 @@ class Judged:
     right: list[str] = field(default_factory=list)
 
     def add(self, kind: str, problem: str, *, seen: str, wanted: str, attempt: str, is_wrong: bool = True) -> None:
-        """Adds a finding, secrets masked."""
         self.findings.append(
             Finding(
                 kind=kind,
@@ -89,15 +88,12 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """`text` as one shell word."""
     return shlex.quote(text)
 
 
 def raws(words: Sequence[Word]) -> list[str]:
-    """The words as they were typed."""
     return [word.raw for word in words]
 
 
 def several(names: Sequence[str]) -> str:
-    """The names as a list in a sentence."""
     return ", ".join(names)

@@ -80,7 +80,7 @@ def judge_hidden(judged: Judged, name: str, value: str, need: tuple[str, str], *
 
 
 def judge_count(judged: Judged, gpus: int | None, call: Call | None, *, seen: str, attempt: str) -> None:
-    """Adds that fewer GPUs are given than ranks are started, where both numbers are written out."""
+    """Adds that fewer GPUs are given than ranks are started, if both numbers are written out."""
     ranks = ranks_in(call) if call else 0
     if gpus is not None and 0 < gpus < ranks:
         judged.add(
@@ -93,7 +93,6 @@ def judge_count(judged: Judged, gpus: int | None, call: Call | None, *, seen: st
 
 
 def ranks_in(call: Call) -> int:
-    """The most ranks that a command, or one inside it, starts; 0 where no number is written out."""
     return max((ranks_of(inner) for inner in calls_in(call)), default=0)
 
 
@@ -123,7 +122,7 @@ def is_shown(name: str, value: str) -> bool:
 
 
 def docker_count(options: Sequence[Option]) -> int | None:
-    """The number of GPUs that options of `docker run` give, where it is written out."""
+    """The number of GPUs that options of `docker run` give, if it is written out."""
     gpus = [option for option in options if option.name in ("--gpus", "--device") and is_gpu_option(option)]
     if not gpus or any(option.varies for option in gpus):
         return None

@@ -22,7 +22,6 @@ OF_LLM = re.compile(r"engines?\b|trt-?llm|tensorrt[-_]?llm|llmapi|inflight|ensem
 
 
 def default_image() -> str:
-    """The image of the default release."""
     return RELEASES[DEFAULT_RELEASE].image
 
 
@@ -68,7 +67,6 @@ def judge_image(judged: Judged, image: Word) -> None:
 
 
 def _unread(judged: Judged, image: Word, tag: str) -> None:
-    """Adds that nobody read this release; before 23.10 no image with TensorRT-LLM came out."""
     if "-trtllm-" in tag and version(tag[:5]) < FIRST_WITH_TRTLLM:
         judged.add(
             "no-such-image",

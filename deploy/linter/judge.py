@@ -114,7 +114,7 @@ def check(text: str, release: str = "") -> Report:
 
 
 def _image(piece: Piece) -> list[Checked]:
-    """The verdict on the image a stage or a container stands on, where it is one of Triton's or TensorRT-LLM's."""
+    """The verdict on the image a stage or a container stands on, if it is one of Triton's or TensorRT-LLM's."""
     judged = Judged()
     judge_image(judged, word(piece.target.image))
     wrong = next((finding for finding in judged.findings if finding.is_wrong), None)
@@ -168,7 +168,7 @@ def _judge_line(piece: Piece, line: Pasted, *, named: bool) -> tuple[list[Checke
 
 
 def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
-    """The verdict of the judge that knows the program; None where none does."""
+    """The verdict of the judge that knows the program; None if none does."""
     if call.program in docker.PROGRAMS:
         return docker.judge_docker(call, target, lambda inner, own: _inner(inner, own, target, named=named))
     if call.program == "kubectl" and any(word.text == "--" for word in call.args):
@@ -208,7 +208,6 @@ def _of_unread_release(call: Call, target: Target) -> Judged:
 
 
 def _knows_any(call: Call) -> bool:
-    """True if a shell or `mpirun` starts a program that is known."""
     return any(inner.program in JUDGES for inner in calls_in(call))
 
 

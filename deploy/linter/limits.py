@@ -16,7 +16,7 @@ PORT = re.compile(r"(?:(?P<address>\[[^\]]*\]|[^:]*):)??(?:(?P<outside>[^:]*):)?
 
 
 def judge_ulimit(judged: Judged, text: str, *, seen: str) -> str:
-    """The right `name=soft:hard`, after its finding was added; empty where it is to be left out."""
+    """The right `name=soft:hard`, after its finding was added; empty if it is to be left out."""
     name, _, value = text.partition("=")
     numbers = value.split(":")
     if name not in ULIMITS:
@@ -85,12 +85,10 @@ def judge_port_text(judged: Judged, text: str, *, seen: str) -> bool:
 
 
 def _ends(part: str | None) -> list[str]:
-    """The numbers of a port or a range of ports."""
     return part.split("-") if part else []
 
 
 def judge_silent(judged: Judged, inside: Iterable[str], listening: frozenset[str], program: str) -> None:
-    """Adds ports of a container that are published although its program listens on none of them."""
     for port in dict.fromkeys(inside):
         if port.isdecimal() and listening and port not in listening:
             judged.know(

@@ -62,7 +62,6 @@ class Container:
         return f"{noun} {self.name}" if self.name else noun
 
     def line_of(self, key: str) -> int:
-        """The line of a setting, or of the container."""
         return self.settings.lines.get(key, self.line)
 
 
@@ -75,7 +74,6 @@ class Unreadable:
 
 
 def is_manifest(text: str) -> bool:
-    """True if text is YAML that says which image or command a container runs."""
     return any(True for _ in containers(text))
 
 

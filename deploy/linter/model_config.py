@@ -30,7 +30,6 @@ RESHAPED = ("input_lengths", "request_output_len")
 
 
 def is_model_config(text: str) -> bool:
-    """True if `text` begins like a config.pbtxt."""
     return bool(LOOKS_LIKE.match(text))
 
 

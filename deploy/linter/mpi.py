@@ -83,7 +83,7 @@ def _world_wanted(judged: Judged, call: Call, programs: list[tuple[tuple[Word, .
 
 
 def judge_ranks(call: Call) -> Judged:
-    """Findings about `mpirun -n N …` where the program says how many ranks it wants."""
+    """Findings about `mpirun -n N …` if the program says how many ranks it wants."""
     judged = Judged()
     count, world = count_of(_launcher(call)), world_of(call, SIZES)
     if not count or not world or world == count:
@@ -101,7 +101,7 @@ def judge_ranks(call: Call) -> Judged:
 
 
 def ranks_of(call: Call) -> int:
-    """The ranks that a command starts, where they are written out; 0 where they are not."""
+    """The ranks that a command starts, if they are written out; 0 if they are not."""
     if any(word.text.partition("=")[0] in SEVERAL_HOSTS for word in call.args):
         return 0
     if call.program in LAUNCHERS:
@@ -110,14 +110,14 @@ def ranks_of(call: Call) -> int:
 
 
 def count_of(words: Sequence[Word]) -> int:
-    """The number behind `-n`; 0 where none is written out."""
+    """The number behind `-n`; 0 if none is written out."""
     texts = [word.text for word in words]
     counts = [texts[place + 1] for place, text in enumerate(texts[:-1]) if text in COUNTS]
     return int(counts[0]) if counts and counts[0].isdecimal() and len(counts[0]) < 6 else 0
 
 
 def world_of(call: Call, sizes: Sequence[str]) -> int:
-    """The product of the sizes that a program is given; 0 where it is given none, or one that is no number."""
+    """The product of the sizes that a program is given; 0 if it is given none, or one that is no number."""
     values = [option.value for option in argparse_options(call.args) if option.name in sizes]
     if not values or not all(value.isdecimal() and len(value) < 6 for value in values):
         return 0

@@ -9,11 +9,11 @@ from deploy.catalog.names import slip_of
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:
-    """The name `word` was meant to be; empty where it is itself known, or may mean something else."""
+    """The name `word` was meant to be; empty if it is itself known, or may mean something else."""
     return slip_of(word, known)
 
 
 def nearest_path(path: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known name most like `path` in its letters, where names are few and all of them known."""
+    """The known name most like `path` in its letters, if names are few and all of them known."""
     close = difflib.get_close_matches(path, list(known), n=1, cutoff=cutoff)
     return close[0] if close else ""

@@ -26,7 +26,6 @@ class Option:
 
     @property
     def value(self) -> str:
-        """The first value, empty without one."""
         return self.values[0].text if self.values else ""
 
     @property

@@ -74,7 +74,7 @@ def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
 
 
 def _built_by(name: str) -> str:
-    """The program that takes a parameter of this name as a flag when an engine is made; empty where none does."""
+    """The program that takes a parameter of this name as a flag when an engine is made; empty if none does."""
     for program, tables in ENGINE_MAKERS.items():
         if any(table.find(f"--{name}") for table in tables()):
             return program
@@ -121,7 +121,7 @@ def _text(judged: Judged, parameter: Message, target: Target) -> None:
 
 
 def _wanted(key: RuntimeKey, text: str, target: Target) -> str:
-    """The values the key takes, where `text` is none of them; else empty."""
+    """The values the key takes, if `text` is none of them; else empty."""
     if key.choices and text not in choices_of(key, target.trtllm):
         return f"one of {', '.join(word for word in choices_of(key, target.trtllm) if word)}"
     if key.kind == "bool" and text not in BOOLEANS and text:

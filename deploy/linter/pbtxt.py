@@ -35,11 +35,10 @@ class Message:
         return values
 
     def messages(self, name: str) -> list[Message]:
-        """The values of a field that are messages."""
         return [value for value in self.all(name) if isinstance(value, Message)]
 
     def text(self, name: str) -> str:
-        """The first value of a field as text, without quotes; empty where it is not there."""
+        """The first value of a field as text, without quotes; empty if it is not there."""
         values = self.all(name)
         return values[0].strip("\"'") if values and isinstance(values[0], str) else ""
 
@@ -86,7 +85,6 @@ def read(text: str) -> Message:
 
 
 def write(message: Message, indent: str = "") -> str:
-    """The text of `message`, one field a line, as Triton's own files are written."""
     return "".join(_written(field, indent) for field in message.fields)
 
 

@@ -35,7 +35,7 @@ def judge_ports(judged: Judged, options: Mapping[str, Option]) -> None:
 
 
 def listening_ports(args: Sequence[Word]) -> frozenset[str]:
-    """The ports on which a `tritonserver` listens; none where a variable may say otherwise."""
+    """The ports on which a `tritonserver` listens; none if a variable may say otherwise."""
     if any(word.varies for word in args):
         return frozenset()
     options = {option.name: option for option in mixed_options(args, TRITONSERVER)[0]}
@@ -65,7 +65,6 @@ def _same_port(judged: Judged, first: str, second: str, number: str, options: Ma
 
 
 def is_port(text: str) -> bool:
-    """True if `text` is a port that can be listened on."""
     return text.isdecimal() and 0 < int(text) <= HIGHEST
 
 

@@ -29,7 +29,7 @@ class Target:
     name: str
     trtllm: str
     image: str = ""
-    """The image a command runs in, where the text names one."""
+    """The image a command runs in, if the text names one."""
     beside: tuple[Word, ...] = ()
     """What else the container is told: mounts, variables."""
     is_unread: bool = False
@@ -61,12 +61,11 @@ def target_named(name: str) -> Target:
 
 
 def target_inside(image: str, beside: Sequence[Word], target: Target) -> Target:
-    """The target of what runs inside an image; `target` where the image's name says no release."""
     return replace(target_of_image(image) or target, image=image, beside=tuple(beside))
 
 
 def target_of_image(reference: str) -> Target | None:
-    """The target an image brings along, or None where its name does not say."""
+    """The target an image brings along, or None if its name does not say."""
     triton, trtllm = TRITON_IMAGE.search(reference), TRTLLM_IMAGE.search(reference)
     if triton and triton.group(1) in RELEASES:
         return target_named(triton.group(1))

@@ -27,7 +27,7 @@ class Checked:
 
     @property
     def right_text(self) -> str:
-        """The right text as it can be pasted; empty where nothing of the kind does what was meant."""
+        """The right text as it can be pasted; empty if nothing of the kind does what was meant."""
         if self.is_file:
             return "\n".join(self.right)
         on_one_line = " ".join(word for word in self.right if word != NEW_LINE)
@@ -44,7 +44,6 @@ class Report:
 
     @property
     def is_fine(self) -> bool:
-        """True if nothing is wrong."""
         return not any(finding.is_wrong for checked in self.checked for finding in checked.findings)
 
     @property
@@ -78,7 +77,6 @@ class Report:
         return f"{count}; judged for {' and '.join(places)}"
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain data, for programs."""
         return {
             "is_fine": self.is_fine,
             "release": self.target.name,

@@ -184,7 +184,7 @@ def _near(judged: Judged, program: str, option: Option, near: str) -> None:
 
 
 def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
-    """Adds each word without an option; all words stay where a variable may hold the option they belong to."""
+    """Adds each word without an option; all words stay if a variable may hold the option they belong to."""
     if any(word.varies for word in args):
         judged.right += raws(words)
         return
@@ -199,7 +199,6 @@ def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
 
 
 def _holds_more(args: Sequence[Word]) -> bool:
-    """True if a variable that stands alone may bring options."""
     return any(word.varies and not word.raw.startswith("-") for word in args)
 
 

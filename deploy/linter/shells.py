@@ -12,7 +12,7 @@ SHELLS = ("bash", "sh", "dash", "zsh")
 
 
 def text_place(call: Call) -> int | None:
-    """The place, among a shell's arguments, of the text it runs; None where the shell gets no text."""
+    """The place, among a shell's arguments, of the text it runs; None if the shell gets no text."""
     for place, word in enumerate(call.args[:-1]):
         if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text:
             return place + 1

@@ -85,7 +85,7 @@ def _right_values(judged: Judged, table: FlagTable, flag: Flag, option: Option) 
 
 
 def _right_value(judged: Judged, table: FlagTable, flag: Flag, name: str, value: Word) -> str:
-    """The value to type, empty where the flag is to be left out."""
+    """The value to type, empty if the flag is to be left out."""
     verdict = None if value.varies else value_verdict(table, flag, value.text)
     if verdict is None:
         return value.raw
@@ -182,7 +182,7 @@ def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
 
 
 def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
-    """The flag meant, with the values typed; nothing where there is none or it is there already."""
+    """The flag meant, with the values typed; nothing if there is none or it is there already."""
     options_by_name = {typed.name: typed for typed in options}
     if not verdict.instead or verdict.instead in options_by_name:
         return []

@@ -35,7 +35,6 @@ PROMPT = re.compile(r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\$)\s+"
 
 
 def varies(raw: str) -> bool:
-    """True if the shell puts something in the place of a part of this word."""
     return bool(EXPANDS.search(LITERAL.sub(lambda match: ESCAPED.sub("", match["quoted"] or ""), raw)))
 
 
@@ -48,7 +47,6 @@ class Word:
 
     @property
     def varies(self) -> bool:
-        """True if the value is known only when the command runs: a variable, or a hole to fill in."""
         return varies(self.raw) or "<" in self.raw or "{{" in self.raw or self.raw.startswith(("__", "…"))
 
 
@@ -65,7 +63,7 @@ class Pasted:
 
 @dataclass(frozen=True, kw_only=True)
 class HereDocument:
-    """A text between `<<EOF` and `EOF`; `is_script` where a shell runs it, now or from the file it becomes."""
+    """A text between `<<EOF` and `EOF`; `is_script` if a shell runs it, now or from the file it becomes."""
 
     line: int
     body: str

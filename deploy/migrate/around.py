@@ -58,7 +58,6 @@ SHELF = re.compile(r"(?:/root|/home/[^/]+|/data|/cache|/opt/nim)?/?\.?cache\b|hu
 
 
 def of_variables(pairs: tuple[tuple[str, str], ...]) -> Iterator[Finding]:
-    """A finding for every variable that no option says."""
     for name, value in dict(pairs).items():
         is_secret = SECRET_NAME.search(name) or SECRET_VALUE.search(value)
         written = name if is_secret or not value else f"{name}={masked(value)}"

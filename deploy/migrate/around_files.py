@@ -212,5 +212,4 @@ def _volume_text(row: object) -> str:
 
 
 def of_container(container: Container, call: Given, listening: str) -> Iterator[Finding]:
-    """A finding for everything that a file says about a container."""
     yield from (of_service if container.kind == COMPOSE else of_pod)(container, call, listening)

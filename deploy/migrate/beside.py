@@ -67,7 +67,6 @@ def _format(source: Source, known: KnownCheckpoint | None, call: Given) -> str:
 
 
 def _is_plain(source: Source, known: KnownCheckpoint | None) -> bool:
-    """True if the weights are published in 16 bits, as far as the catalog or the name says."""
     return not known.shape.quantisation if known else "fp8" not in f"{source.repository} {source.directory}".lower()
 
 
@@ -116,5 +115,4 @@ def _of_vllm(finding: Finding, call: Given) -> Finding:
 
 
 def program_finding(reason: str, call: Given) -> Finding:
-    """The finding that names the program and why it is not Triton."""
     return Finding("the program", place=f"runtime={call.model['runtime']}, image={call.model['image']}: {reason}")

@@ -35,7 +35,7 @@ class Engine:
     """True if a word without an option is the model."""
 
     def place_of(self, name: str) -> str:
-        """The name of an option in vLLM's words, by its beginning where the server takes that."""
+        """The name of an option in vLLM's words, by its beginning if the server takes that."""
         name = self.renamed.get(name, SHORT.get(name, name))
         if name in PLACES or self._reason(name) or not self.takes_beginnings or not name.startswith("--"):
             return name
@@ -53,5 +53,4 @@ class Engine:
         return self.no_place.get(name, NO_PLACE.get(name, ""))
 
     def stands_alone(self, name: str) -> bool:
-        """True if an option takes no value."""
         return name in self.flags or name in FLAGS

@@ -24,5 +24,4 @@ class Migration:
 
     @property
     def is_whole(self) -> bool:
-        """True if every word has a place."""
         return all(finding.place for finding in self.findings)

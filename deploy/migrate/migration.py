@@ -41,7 +41,7 @@ TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 def migrate(text: str) -> Migration:
     """The inventory of the first server in the text, and what it leaves out.
 
-    Raises: a Refusal where there is none, or it names no model.
+    Raises: a Refusal if there is none, or it names no model.
     """
     nameless: Server | None = None
     for server in servers_of(text):
@@ -130,7 +130,6 @@ def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
 
 
 def _of_args(server: Server, call: Given) -> Iterator[Finding]:
-    """A finding for every word of the server's own."""
     for option in argparse_options(server.args):
         name = option.name.replace("_", "-") if option.name.startswith("--") else option.name
         alone = server.engine.stands_alone(server.engine.renamed.get(name, name)) or server.engine.stands_alone(name)
@@ -144,7 +143,6 @@ def _of_args(server: Server, call: Given) -> Iterator[Finding]:
 
 
 def _of_words(server: Server, call: Given, words: tuple[Word, ...]) -> Iterator[Finding]:
-    """The model, if the server takes a word for one; words behind it belong to nothing."""
     for place, value in enumerate(words):
         if (
             place == 0
@@ -205,7 +203,7 @@ def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
 
 
 def _flag_of(server: Server, name: str) -> str:
-    """The option that a variable stands for; empty where it stands for none."""
+    """The option that a variable stands for; empty if it stands for none."""
     if name == "NIM_PASSTHROUGH_ARGS":
         return "--passthrough"
     if name in server.engine.variables:

@@ -21,7 +21,6 @@ SCHEDULING = 'the scheduler is TensorRT-LLM\'s: scheduler="guaranteed_no_evict" 
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words of a text."""
     return frozenset(text.split())
 
 

@@ -53,9 +53,9 @@ class Given:
     encoder: dict[str, str] = field(default_factory=dict)
     """Arguments that only embedders and rerankers have, as Python text."""
     host_gpus: int = 0
-    """GPUs that the container is given, where their number is written out."""
+    """GPUs that the container is given, if their number is written out."""
     devices: tuple[int, ...] = ()
-    """GPUs by number, where they are named."""
+    """GPUs by number, if they are named."""
     hosts: int = 1
     mounts: dict[str, str] = field(default_factory=dict)
     """Directories of the host, by those of the container."""
@@ -210,7 +210,7 @@ OWNERS = {
 
 
 def gateway_port(port: int) -> int:
-    """The gateway's port for a server's: some have an owner on every host, and those below 1024 are a balancer's."""
+    """The gateway's port for a server's: 8080 if every host uses that port otherwise, or a balancer (below 1024)."""
     return 8080 if port in OWNERS or port < 1024 else port
 
 

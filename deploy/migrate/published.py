@@ -22,18 +22,17 @@ STORED = {"fp8": ("fp8",), "int4_awq": ("awq",), "int4_gptq": ("gptq",)}
 
 
 def known_checkpoint(source: Source) -> KnownCheckpoint | None:
-    """The catalog's checkpoint of a repository; None where it has none."""
+    """The catalog's checkpoint of a repository; None if it has none."""
     name = source.repository.lower()
     return next((row for row in CHECKPOINTS.values() if name and row.repository.lower() == name), None)
 
 
 def kind_by_name(source: Source) -> str:
-    """The kind of a model that nobody has read, by the words in its name; a wrong guess is refused by the plan."""
+    """The kind of a model without a catalog row, by words in its name; the plan refuses a wrong guess."""
     return next((kind for kind, form in NAMED_LIKE.items() if form.search(source.repository or source.tail)), "llm")
 
 
 def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Iterator[Finding]:
-    """The place of the weights in the inventory, and what about them is the operator's to do."""
     if source.why:
         yield Finding(call.repository, why=source.why)
     elif source.directory:
@@ -61,7 +60,7 @@ def of_branch(finding: Finding, source: Source, call: Given) -> Finding:
 
 
 def of_nim(image: str, call: Given) -> Finding:
-    """The model that an image of NIM is named after, where the catalog has it."""
+    """The model that an image of NIM is named after, if the catalog has it."""
     name = image.partition("@")[0].partition(":")[0].rsplit("/", 1)[-1]
     row = next((row for row in CHECKPOINTS.values() if row.name == name), None)
     owner = image.partition("nvcr.io/nim/")[2].partition("/")[0]

@@ -29,7 +29,6 @@ class Source:
 
     @property
     def tail(self) -> str:
-        """The last part of the repository's or the directory's name."""
         return (self.repository or self.directory).rstrip("/").rsplit("/", 1)[-1]
 
 

@@ -49,22 +49,18 @@ class ServerBudget:
     shares: tuple[Share, ...]
 
     def taken_mib(self, gpu: int) -> int:
-        """MiB of this server on one GPU: its models and tritonserver itself."""
         return memory.SERVER_MIB + sum(share.memory.total_mib for share in self.shares if gpu in share.gpus)
 
     @property
     def needed_mib(self) -> int:
-        """MiB on the tightest GPU."""
         return max((self.taken_mib(gpu) for gpu in self.gpus), default=0)
 
     @property
     def plannable_mib(self) -> int:
-        """Usable MiB less the reserve."""
         return self.usable_mib - memory.RESERVE_MIB
 
     @property
     def left_mib(self) -> int:
-        """MiB to spare on the tightest GPU."""
         return self.plannable_mib - self.needed_mib
 
 
@@ -114,7 +110,6 @@ def is_compiled(served: Served, trtllm: str) -> bool:
 
 
 def is_beside(served: Served) -> bool:
-    """True if a program beside Triton serves the model."""
     return isinstance(served.model, LLM) and served.model.runtime != TRITON
 
 
@@ -200,7 +195,7 @@ def host_mib(server: Server, served: Iterable[Served]) -> int:
 
 
 def _fill(served: Served, share: Share, left_mib: int, trtllm: str) -> Share:
-    """The model's share with its key/value cache grown into `left_mib`, where it asked for what is left."""
+    """The model's share with its key/value cache grown into `left_mib`, if it asked for what is left."""
     model = served.model
     if not isinstance(model, LLM) or model.kv_cache.tokens is not None or left_mib <= 0:
         return share

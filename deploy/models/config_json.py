@@ -51,7 +51,7 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
-    """The first class string of config.json; empty where it names none."""
+    """The first class string of config.json; empty if it names none."""
     names = config.get("architectures")
     first = names[0] if isinstance(names, list | tuple) and names else ""
     return first if isinstance(first, str) else ""
@@ -60,7 +60,7 @@ def architecture_of(config: Mapping[str, Any]) -> str:
 def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names: Collection[str] = ()) -> Checkpoint:
     """The shape that config.json describes; `parameters` are those of the safetensors headers beside it.
 
-    `names` are all files of the repository, where they are known. What is not served here needs no numbers: it is
+    `names` are all files of the repository, if they are known. What is not served here needs no numbers: it is
     refused by its architecture. Raises: a Refusal for a number that is not there.
     """
     numbers = _flat(config)
@@ -113,7 +113,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(numbers: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    """The first of these keys that holds a whole number; 0 where none does."""
+    """The first of these keys that holds a whole number; 0 if none does."""
     for key in keys:
         value = numbers.get(key)
         if isinstance(value, int) and not isinstance(value, bool):

@@ -6,6 +6,6 @@ from deploy.spec import Host
 
 
 def device_name(gpu: int, host: Host) -> str:
-    """The CDI name of one of a server's GPUs, or of a MIG instance where the machine is cut into them."""
+    """The CDI name of one of a server's GPUs, or of a MIG instance if the machine is cut into them."""
     cut = len(host.machine.mig)
     return f"nvidia.com/gpu={gpu // cut}:{gpu % cut}" if cut else f"nvidia.com/gpu={gpu}"

@@ -93,12 +93,10 @@ def weights_path(weights: WeightsSlice) -> str:
 
 
 def blobs_path(digest: str) -> str:
-    """The directory of an image's blobs, as its registry has them."""
     return f"{ROOT}/blobs/{digest.removeprefix('sha256:')}"
 
 
 def calibration_path(digest: str) -> str:
-    """The directory of calibration texts on the host that builds."""
     return f"{CALIBRATION}/{digest}"
 
 
@@ -165,7 +163,7 @@ def _slice(
 def _adapter(served: Served, lora: LoRA, adapter: Adapter) -> WeightsSlice:
     """The files of one adapter.
 
-    Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more where it is wider.
+    Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more if it is wider.
     """
     size = 4 * lora.max_rank * served.shape.hidden * len(lora.target_modules) * served.shape.layers
     return _slice(

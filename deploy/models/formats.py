@@ -19,7 +19,7 @@ OF_MODELOPT = {
 
 
 def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> str:
-    """The row of catalog.FORMATS; empty for plain numbers. `names` are the files, where they are known."""
+    """The row of catalog.FORMATS; empty for plain numbers. `names` are the files, if they are known."""
     method = str(quantization.get("quant_method") or "").lower()
     if not method:
         return ""

@@ -13,7 +13,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 
 EXTRA = ("hf_quant_config.json", "quant_cfg.json")
-"""Files of ModelOpt, which the PyTorch backend reads where a repository has them."""
+"""Files of ModelOpt, which the PyTorch backend reads if a repository has them."""
 TELLING = ("*.gguf", "adapter_config.json", "*.bin", "*.pt", "modules.json", "*_*/config.json", "*.safetensors", "*.py")
 """Files beside the fetched ones that say what a repository is."""
 MOST_TELLING = 20
@@ -44,7 +44,6 @@ def telling(names: Collection[str]) -> tuple[str, ...]:
 
 
 def weights_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
-    """The safetensors files among the fetched ones."""
     return tuple(name for name in fetched(names, architecture) if name.endswith(".safetensors"))
 
 

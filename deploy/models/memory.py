@@ -64,17 +64,14 @@ ELEMENT_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "fp8
 
 
 def mib(size_bytes: int) -> int:
-    """Whole MiB that hold this many bytes."""
     return -(-size_bytes // MIB)
 
 
 def head_dim(shape: Checkpoint) -> int:
-    """Elements of one attention head: as the config says, else hidden / heads."""
     return shape.head_dim or shape.hidden // shape.heads
 
 
 def kv_heads(shape: Checkpoint) -> int:
-    """Key/value heads: as the config says, else one for each query head."""
     return shape.kv_heads or shape.heads
 
 
@@ -148,14 +145,19 @@ def llm_weights_mib(
     tensor_parallel: int = 1,
     pipeline_parallel: int = 1,
 ) -> int:
-    """MiB of an LLM's weights on the fullest of its GPUs; without a `precision` they are held as they are stored.
+    """MiB of an LLM's weights on the fullest of its GPUs; without a `precision` they are held as they are stored."""
+    size = llm_weights_bytes(shape, precision=precision, stored_bytes=stored_bytes)
+    return mib(split_bytes(shape, size, tensor_parallel, pipeline_parallel))
+
+
+def llm_weights_bytes(shape: Checkpoint, *, precision: str = "", stored_bytes: int = 0) -> int:
+    """Bytes of all of an LLM's weights; without a `precision` as they are stored.
 
     As stored, in order of trust: what the inventory states (`weights_mib`), what the headers of a local checkpoint add
     up to (`stored_bytes`), and the architecture.
     """
     size = (shape.weights_mib * MIB or stored_bytes) if precision in ("", STORED[shape.quantisation]) else 0
-    size = size or weights_bytes(shape, precision or STORED[shape.quantisation])
-    return mib(split_bytes(shape, size, tensor_parallel, pipeline_parallel))
+    return size or weights_bytes(shape, precision or STORED[shape.quantisation])
 
 
 def encoder_weights_mib(shape: Checkpoint, dtype: DType, *, parameters: int = 0) -> int:

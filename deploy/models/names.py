@@ -17,7 +17,6 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 
 
 def is_named(model: Model) -> bool:
-    """True if the model is still nothing but its source."""
     return bool(model.source) and model.checkpoint == model.source
 
 
@@ -29,7 +28,7 @@ def published(source: str, surroundings: Surroundings) -> LocalWeights | None:
 
 
 def shape_named(model: Model, surroundings: Surroundings) -> Checkpoint | None:
-    """The numbers of a named model, or None where its files are unknown.
+    """The numbers of a named model, or None if its files are unknown.
 
     Raises: a Refusal for a config.json that does not say them.
     """
@@ -49,7 +48,7 @@ def files_of(architecture: str) -> tuple[str, ...]:
 
 
 def resolved(model: Model, surroundings: Surroundings) -> Model:
-    """The model with its numbers and weights; as it is where they are unknown or its config.json is refused."""
+    """The model with its numbers and weights; as it is if they are unknown or its config.json is refused."""
     if not is_named(model):
         return model
     try:
@@ -64,7 +63,6 @@ def resolved(model: Model, surroundings: Surroundings) -> Model:
 
 
 def catalogued(source: str) -> KnownCheckpoint | None:
-    """The row of the catalog for a hub name without a revision, in any case of letters."""
     return next((row for row in CHECKPOINTS.values() if row.repository.lower() == source.lower()), None)
 
 

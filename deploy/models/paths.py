@@ -14,7 +14,7 @@ from deploy.catalog.versions import at_least
 
 @dataclass(frozen=True)
 class Choice:
-    """`path` is empty where there is none.
+    """`path` is empty if there is none.
 
     `reason` is one sentence either way; `attempt` what to type when there is none.
     """

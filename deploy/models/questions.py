@@ -25,7 +25,7 @@ SAMPLES: Mapping[str, tuple[str, ...]] = {
     "embedder": ("A man is eating food.", "A man eats something."),
     "reranker": ("What is the capital of France?", "Paris is the capital of France.", "Bananas are yellow."),
 }
-"""What is asked where nobody gave a text, by kind of model."""
+"""What is asked if nobody gave a text, by kind of model."""
 NO_CHATS = "no chat template"
 """What a gateway says of an LLM that completes texts and knows no chats."""
 BEARER = 'header = "Authorization: Bearer %s"'
@@ -43,12 +43,11 @@ class Question:
 
     @property
     def is_stream(self) -> bool:
-        """True if the reply comes as events, a piece of text in each."""
         return self.path.endswith(("/generate_stream", "/completions"))
 
     @property
     def payload(self) -> str:
-        """The body as JSON on one line; readable where it can be encoded, else with escapes."""
+        """The body as JSON on one line; readable if it can be encoded, else with escapes."""
         text = json.dumps(self.body, ensure_ascii=False)
         return text if _is_encodable(text) else json.dumps(self.body)
 
@@ -126,7 +125,7 @@ def gateway_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool
 def gateway_command(question: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
     """curl that sends the question to a gateway, all but the address by its configuration on standard input.
 
-    `key` is what a shell reads the key from; "" where the gateway asks for none.
+    `key` is what a shell reads the key from; "" if the gateway asks for none.
     """
     curl = (*CURL, *(["--no-buffer"] if question.is_stream else []), "--config", "-")
     curl = (*curl, f"http://{authority(address, port)}{question.path}")
@@ -135,12 +134,10 @@ def gateway_command(question: Question, address: str, port: int, ssh: Sequence[s
 
 
 def authority(address: str, port: int) -> str:
-    """`address:port` as a URL has it; an IPv6 address stands in brackets."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def is_loopback(address: str) -> bool:
-    """True if only programs on the host itself can connect to the address."""
     return ip_address(address).is_loopback
 
 
@@ -162,7 +159,6 @@ def _generation(model: ModelSlice, text: str) -> Question:
 
 
 def _strings(name: str, texts: Sequence[str]) -> dict[str, object]:
-    """A tensor of one row of texts."""
     return {"name": name, "shape": [1, len(texts)], "datatype": "BYTES", "data": list(texts)}
 
 

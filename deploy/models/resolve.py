@@ -36,7 +36,7 @@ class Served:
     known: KnownCheckpoint | None
     local: LocalWeights | None
     draft: Checkpoint | None = None
-    """The shape of the model that drafts, where one does."""
+    """The shape of the model that drafts, if one does."""
     speculation_local: LocalWeights | None = None
     """The headers of a draft's or a head's local directory."""
     directories: Mapping[WeightsSlice, str] = field(default_factory=dict)
@@ -44,12 +44,11 @@ class Served:
 
     @property
     def is_encoder(self) -> bool:
-        """True if this is an embedder or a reranker."""
         return isinstance(self.model, Encoder)
 
     @property
     def usable_positions(self) -> int:
-        """Tokens of the longest sequence: an encoder's training length where known, else the position table."""
+        """Tokens of the longest sequence: an encoder's training length if known, else the position table."""
         table = self.shape.positions - self.architecture.reserved_positions
         return min(table, self.known.max_tokens) if self.known and self.known.max_tokens else table
 
@@ -68,7 +67,6 @@ class Served:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks that an embedder has a prefix for."""
         return tuple(self.prefixes) or self.architecture.tasks
 
 
@@ -87,20 +85,22 @@ class Layout:
 
 
 def layout_of(server: Server, model: Model) -> Layout:
-    """The model's split over the GPUs of its server; an encoder is not split."""
+    """The model's split over the GPUs of its server, on every host of its group; an encoder is not split."""
     if not isinstance(model, LLM):
         return Layout(tensor=1)
     declared = model.parallel
     pipeline = max(declared.pipeline, 1)
     return Layout(
-        tensor=declared.tensor or max(len(server.gpus) // pipeline, 1), pipeline=pipeline, expert=declared.expert
+        tensor=declared.tensor or max(len(server.gpus) * max(len(declared.hosts), 1) // pipeline, 1),
+        pipeline=pipeline,
+        expert=declared.expert,
     )
 
 
 def gpu_of(host: Host, server: Server) -> GPU | None:
     """The card a server computes on: the declared one, or its tightest MIG instance as a card of that many MiB.
 
-    None where the card, or a profile of it, is unknown. Instances are numbered as the driver does, larger first.
+    None if the card, or a profile of it, is unknown. Instances are numbered as the driver does, larger first.
     """
     card, profiles = GPUS.get(host.machine.gpu), host.machine.mig
     if card is None or not profiles:
@@ -160,7 +160,7 @@ def shape_of(model: Model | Draft) -> Checkpoint | None:
 
 
 def draft_of(model: Model) -> Checkpoint | None:
-    """The shape of the model that drafts; None where none does, or where it is unknown."""
+    """The shape of the model that drafts; None if none does, or if it is unknown."""
     speculative = model.speculative if isinstance(model, LLM) else None
     return shape_of(speculative) if isinstance(speculative, Draft) else None
 
@@ -175,7 +175,7 @@ def published_files(weights: Weights, surroundings: Surroundings) -> LocalWeight
 
 
 def serve(model: Model, surroundings: Surroundings) -> Served | None:
-    """Everything known about a model, or None where its checkpoint or its architecture is unknown."""
+    """Everything known about a model, or None if its checkpoint or its architecture is unknown."""
     shape = shape_of(model)
     known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
     kind = (known.kind if known else "") or type(model).__name__.lower()
@@ -196,7 +196,6 @@ def serve(model: Model, surroundings: Surroundings) -> Served | None:
 
 
 def release_row(release: str | Release) -> ReleaseRow | None:
-    """The catalog row of a release, or the one a release of one's own is derived from."""
     return RELEASES.get(release.derived_from if isinstance(release, Release) else release)
 
 

@@ -63,7 +63,7 @@ def suggested(architecture: Architecture, trtllm: str) -> str:
 def runtime_instead(model: Model, architecture: Architecture, trtllm: str) -> str:
     """The program beside Triton that serves an LLM which Triton lacks; "" for none.
 
-    Nothing is offered where the inventory asks for a path: Triton may have the model on another one.
+    Nothing is offered if the inventory asks for a path: Triton may have the model on another one.
     """
     serving = (verdict.runtime for verdict in verdicts(architecture, trtllm)[1:] if verdict.serves)
     return next(serving, "") if isinstance(model, LLM) and model.path == "auto" else ""
@@ -177,6 +177,7 @@ def _vllm(
         *("--served-model-name", model.name, "--host", "0.0.0.0", "--port", str(model.port)),
         *("--tensor-parallel-size", str(layout.tensor)),
         *(("--pipeline-parallel-size", str(layout.pipeline)) if layout.pipeline > 1 else ()),
+        *(("--enable-expert-parallel",) if layout.expert > 1 else ()),
         *_vllm_precision(model),
         *("--max-model-len", str(model.max_seq_len), "--max-num-seqs", str(model.max_batch_size)),
         *("--max-num-batched-tokens", str(model.max_num_tokens)),

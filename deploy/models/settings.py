@@ -66,7 +66,7 @@ def parallel_settings(served: Served, model: LLM, share: Share) -> dict[str, obj
 
 
 def optional_settings(served: Served, model: LLM) -> dict[str, object]:
-    """Arguments that are written only where the inventory asks for them, so that a release's own defaults hold."""
+    """Arguments that are written only if the inventory asks for them, so that a release's own defaults hold."""
     settings: dict[str, object] = {}
     if model.precision in ("float16", "bfloat16"):
         settings["dtype"] = model.precision

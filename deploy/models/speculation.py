@@ -16,7 +16,6 @@ from deploy.spec import LLM, Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDraf
 
 
 def speculative_of(served: Served) -> Speculative | None:
-    """The way an LLM speculates; None for one that does not, and for an encoder."""
     return served.model.speculative if isinstance(served.model, LLM) else None
 
 

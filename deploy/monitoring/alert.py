@@ -43,5 +43,4 @@ class Recording:
     expression: str
 
     def to_yaml(self) -> dict[str, Any]:
-        """The rule, as Prometheus names its parts."""
         return {"record": self.name, "expr": self.expression}

@@ -1,4 +1,4 @@
-"""Alerts on what breaks. Where the doctor knows the fault, its words are used: the same meaning, the same remedy.
+"""Alerts on what breaks. If the doctor knows the fault, its words are used: the same meaning, the same remedy.
 
 `DCGM_FI_DEV_XID_ERRORS` is in no rule: it keeps the number of the last Xid, and a rule on it would never be silent
 again. Xids come from the host's own textfile, which forgets them once an operator says that the GPU was mended.
@@ -45,7 +45,6 @@ def finding(
 
 
 def fleet_end(kind: str, days: int) -> str:
-    """The expression for certificates of the fleet that end within so many days."""
     return f'enginehouse_certificate_end_timestamp_seconds{{kind="{kind}"}} - time() < {days} * {DAY_SECONDS}'
 
 
@@ -111,6 +110,27 @@ CAUSES = (
         0,
         "page",
         gpu="{{ $labels.gpu }}",
+    ),
+    # Repairs by the host itself
+    finding("RepairWantsPerson", "repair-person", "enginehouse_repair_person == 1", 0, "page"),
+    finding("RepairWaits", "repair-waits", "enginehouse_repair_waits == 1", 30),
+    finding("RepairSilent", "repair-silent", "time() - enginehouse_repair_looked_timestamp_seconds > 7200", 5),
+    Alert(
+        "GpuRepaired",
+        "increase(enginehouse_repairs_total[6h]) > 0.5",
+        "ticket",
+        HOST + ": the host has made a {{ $labels.remedy }} for a GPU by itself: {{ $labels.result }}",
+        "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says why; a card that needs it often is replaced",
+    ),
+    # Notices of interruption
+    finding("NoticeDrains", "notice-drains", "enginehouse_notice_active == 1"),
+    finding("NoticesUnread", "notices-unread", "time() - enginehouse_notice_answered_timestamp_seconds > 300", 10),
+    Alert(
+        "NoticeCutRequests",
+        "increase(enginehouse_notice_cut_requests_total[1h]) > 0.5",
+        "ticket",
+        HOST + ": requests were cut because the cloud took the host before they ended",
+        "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says how many; allow only shorter answers there",
     ),
     finding("GpuTooHot", "thermal-brake", 'DCGM_EXP_CLOCK_EVENTS_COUNT{clock_event=~"(hw|sw)_thermal"} > 0', 10),
     finding("GpuPowerBrake", "power-brake", 'DCGM_EXP_CLOCK_EVENTS_COUNT{clock_event="hw_power_brake"} > 0', 10),

@@ -13,7 +13,7 @@ SERVERS = 'instance=~"($instance)/.+"'
 
 
 def quantile(share: float, histogram: str, matching: str = "") -> str:
-    """The time that so large a share of the requests stayed under, by model."""
+    """The latency below which this share of the requests stayed, by model."""
     return f"histogram_quantile({share}, sum by (model, le) (rate({histogram}_bucket{{{matching}}}{PER})))"
 
 

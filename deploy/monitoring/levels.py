@@ -133,10 +133,8 @@ def alerts(level: Level) -> Iterator[Alert]:
 
 
 def ratio(level: Level, window: str) -> str:
-    """The recorded name of the share of bad requests."""
     return f"enginehouse:{level.name.lower()}_bad:ratio_rate{window}"
 
 
 def count(level: Level, window: str) -> str:
-    """The recorded name of the number of requests."""
     return f"enginehouse:{level.name.lower()}:requests{window}"

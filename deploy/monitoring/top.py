@@ -47,7 +47,7 @@ class Figure:
         return f"{self.how} by (host) ({series})"
 
     def of(self, now: Iterable[Sample], before: Iterable[Sample], seconds: float) -> float | None:
-        """The figure of one host's pages; None where it has none of the metrics."""
+        """The figure of one host's pages; None if it has none of the metrics."""
         for metric, divisor in self.metrics:
             last = [value for name, labels, value in now if name == metric and self._counts(metric, labels)]
             if last:
@@ -107,7 +107,7 @@ class HostRow:
 
 @dataclass(frozen=True)
 class Look:
-    """All hosts at one moment. `alerts` are (host, alert, severity) that fire; None where nobody judges."""
+    """All hosts at one moment. `alerts` are (host, alert, severity) that fire; None if nobody judges."""
 
     source: str
     hosts: dict[str, HostRow]
@@ -122,7 +122,6 @@ class Look:
 
 
 def samples(page: str) -> list[Sample]:
-    """The lines of a page in Prometheus' text format; what is no sample is left out."""
     return list(_samples(page.splitlines()))
 
 

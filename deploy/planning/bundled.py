@@ -41,12 +41,10 @@ def _bundled(mine: Slice, bundle: str) -> Slice:
 
 
 def mirror_url(mine: Slice, name: str) -> str:
-    """The address of a repository, as apt on the host reads it."""
     return f"http://{PLACE}/apt/{mine.machine.os}/{name}"
 
 
 def key_file(mine: Slice, bundle: str, name: str) -> str:
-    """The public key of a repository on the control machine."""
     return f"{bundle}/keys/{mine.machine.os}-{name}.asc"
 
 

@@ -25,6 +25,8 @@ from deploy.spec import (
     Checkpoint,
     Embedder,
     EngineTrust,
+    Fabric,
+    Firewall,
     Gateway,
     Host,
     Machine,
@@ -54,7 +56,6 @@ class Fit:
     users: dict[int, int]
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {"llm": self.llm, "cache_tokens": self.cache_tokens, "users": self.users, "plan": self.plan.to_json()}
 
 
@@ -63,6 +64,8 @@ class Wish:
     """The settings an LLM is to be fitted with; empty and 0 leave the default. `gpus` splits it over as many."""
 
     gpus: int = 1
+    hosts: int = 1
+    """Hosts with so many GPUs each, and a stage of the LLM's pipeline on each."""
     expert: int = 0
     """GPUs among which whole experts are split, as in `Parallel`."""
     path: str = ""
@@ -78,7 +81,7 @@ AS_IT_COMES = Wish()
 
 
 def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:
-    """Checkpoints of the catalog on one card, each with every default. Refuses what the plan would refuse."""
+    """The fit of catalogued checkpoints on one card, with every default. Refuses what the plan would refuse."""
     return fit_of(gpu, tuple(model_named(name) for name in models), release, surroundings)
 
 
@@ -95,8 +98,9 @@ def wished(model: Model, wish: Wish) -> Model:
     if wish.runtime and wish.runtime != TRITON:
         image = image_for(wish.runtime, architecture) if architecture else rows_of(wish.runtime)[0].image
         changes |= {"runtime": wish.runtime, "image": image, "replay": None}
-    if wish.expert:
-        changes["parallel"] = replace(model.parallel, expert=wish.expert)
+    if wish.expert or wish.hosts > 1:
+        names = names_of_fit(wish.hosts) if wish.hosts > 1 else ()
+        changes["parallel"] = replace(model.parallel, expert=wish.expert, pipeline=wish.hosts, hosts=names)
     if wish.path:
         changes["path"] = wish.path
     if wish.precision:
@@ -109,8 +113,13 @@ def wished(model: Model, wish: Wish) -> Model:
     return replace(model, **changes)
 
 
+def names_of_fit(hosts: int) -> tuple[str, ...]:
+    """The names of the hosts of a fit."""
+    return tuple(f"host-{number}" for number in range(1, hosts + 1))
+
+
 def near_card(word: str) -> tuple[str, str]:
-    """The row of catalog.GPUS a person means, and a sentence where a choice was made.
+    """The row of catalog.GPUS a person means, and a sentence if a choice was made.
 
     The first x86 row that begins with the word is the common board. What begins no row is left as it is: the plan
     refuses it, with the nearest name.
@@ -142,7 +151,7 @@ def fit_of(
         engine_trust=EngineTrust(key="keys/engines"),
         gateway=Gateway() if server.beside else None,
     )
-    plan = make_plan(Fleet((host,)), surroundings)
+    plan = make_plan(Fleet(_hosts_of_fit(host, wish.hosts)), surroundings)
     served = [known for known in (serve(model, surroundings) for model in server.models) if known]
     llm = next((known for known in served if isinstance(known.model, LLM)), None)
     if llm is None:
@@ -153,6 +162,18 @@ def fit_of(
     users = {length: _tokens_left(server, served, gpu, length, trtllm) // length for length in lengths}
     cache_tokens = _tokens_left(server, served, gpu, 0, trtllm)
     return Fit(plan=plan, llm=llm.model.name, cache_tokens=cache_tokens, users=users)
+
+
+def _hosts_of_fit(host: Host, count: int) -> tuple[Host, ...]:
+    """The host; or so many, joined by InfiniBand, that serve the LLM together."""
+    if count == 1:
+        return (host,)
+    machine = replace(host.machine, fabric=Fabric(kind="infiniband", gbit=400, interface="ib0"))
+    closed = replace(host, machine=machine, firewall=Firewall(rest="closed"))
+    return tuple(
+        replace(closed, name=name, peer_address=f"10.0.0.{number}")
+        for number, name in enumerate(names_of_fit(count), start=1)
+    )
 
 
 def _without_judging(model: Model) -> Model:

@@ -17,6 +17,7 @@ from deploy.models.files import all_weights_of, disk_needed_mib
 from deploy.models.resolve import image_of, release_row
 from deploy.planning.bundled import with_bundles
 from deploy.planning.digest import digest
+from deploy.planning.groups import with_groups
 from deploy.planning.serving import served_by, server_slice
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.refuse import model_at, refuse, together
@@ -27,10 +28,12 @@ from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import balancer_slice, firewall_of, traffic_slice
 from deploy.topology.gateway import gateway_slice, sharing
+from deploy.topology.groups import pools_of_hosts
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
+from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
-from deploy.topology.waves import Pool, pools_of, waves
+from deploy.topology.waves import Pool, waves
 from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.every import judge, notices
 from deploy.validation.replay import undeclared
@@ -60,7 +63,6 @@ class Plan:
         return (*gpu_hosts, *(slice_.host for slice_ in self._support))
 
     def for_host(self, name: str) -> Slice:
-        """The slice of one GPU host."""
         return next(slice_ for slice_ in self.slices if slice_.host == name)
 
     def parts(self, name: str) -> tuple[Slice | None, BalancerSlice | MonitorSlice | None]:
@@ -70,7 +72,6 @@ class Plan:
 
     @property
     def _support(self) -> tuple[BalancerSlice | MonitorSlice, ...]:
-        """The slices of hosts without servers."""
         return (*self.balancers, *self.monitors)
 
     def only(self, names: Iterable[str]) -> Plan:
@@ -85,11 +86,9 @@ class Plan:
 
     @property
     def engines(self) -> tuple[EngineSlice, ...]:
-        """Every engine of the fleet, each once."""
         return distinct_engines(engine for slice_ in self.slices for engine in slice_.engines)
 
     def engine_json(self, engine: EngineSlice) -> dict[str, object]:
-        """The engine as plain values: its name, why it is built, and the commands as a person would type them."""
         return {
             "model": engine.model,
             "fingerprint": engine.fingerprint,
@@ -105,7 +104,6 @@ class Plan:
         }
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {
             "digest": self.digest,
             "waves": [list(wave) for wave in self.waves],
@@ -119,11 +117,7 @@ class Plan:
 
 
 def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
-    """The plan of a fleet.
-
-    Refuses: everything `deploy.validation` finds, all of it in one report; then everything that only the finished
-    plan shows.
-    """
+    """The plan of a fleet. Refuses: all that `deploy.validation` finds, then all that only the finished plan shows."""
     refuse_all(judge(fleet, surroundings))
     fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
@@ -136,8 +130,9 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
-    """The slices of all GPU hosts; then what a host takes over from the fleet: engines, gateways, mutual TLS, peers."""
-    alone = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    """The slices of all GPU hosts; then their parts of what hosts do together: groups, engines, gateways, peers."""
+    slices = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    alone = with_groups(with_repairs(slices, fleet), fleet.hosts, surroundings)
     return with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
 
 
@@ -149,7 +144,7 @@ def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
 
 def with_order(plan: Plan, fleet: Fleet) -> Plan:
     """The plan with its digest, its pools, and its waves; a run for gateways alone (`fleet.only`) has no waves."""
-    pools = pools_of(((host.name, host.pool) for host in fleet.hosts if not host.farm), fleet.rollout)
+    pools = pools_of_hosts(fleet.hosts, fleet.rollout)
     build_hosts = (host.name for host in fleet.hosts if host.farm)
     return replace(
         plan,
@@ -162,7 +157,6 @@ def with_order(plan: Plan, fleet: Fleet) -> Plan:
 
 
 def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
-    """The plan with its warnings, and with the reason why each engine is built."""
     return replace(
         plan,
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in plan.engines},
@@ -171,7 +165,6 @@ def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def plan_refusals(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
-    """Refusals that only the finished plan shows: engines not judged, two contracts of mutual TLS, another digest."""
     return [
         *newly_unjudged(plan.slices, surroundings),
         *together(two_contracts(plan.slices)),
@@ -197,7 +190,6 @@ def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[
 
 
 def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
-    """A sentence for each engine whose answers are not compared with a reference."""
     for engine in engines:
         if engine.unjudged:
             yield f"{engine.model}: its engine is signed unjudged, by the inventory's choice: {engine.unjudged}"
@@ -275,12 +267,10 @@ def driver_slice(host: Host, floor: str) -> DriverSlice:
 
 
 def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
-    """Each set of files once, in order: two servers may serve the same model."""
     return tuple({(files.model, files.revision): files for files in weights}.values())
 
 
 def distinct_engines(engines: Iterable[EngineSlice]) -> tuple[EngineSlice, ...]:
-    """Each engine once, in order: two servers may serve the same model."""
     return tuple({engine.path: engine for engine in engines}.values())
 
 

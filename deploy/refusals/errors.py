@@ -48,7 +48,6 @@ class Refusal(DeployError):  # type: ignore[misc]  # pyinfra carries no types
         return visible("\n".join([self.problem, *facts]))
 
     def to_json(self) -> dict[str, object]:
-        """The refusal's parts as plain values, for programs."""
         return {
             "kind": self.kind,
             "problem": self.problem,

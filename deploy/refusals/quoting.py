@@ -21,7 +21,7 @@ def source(value: str | bool | int) -> str:
 
 
 def inside_quotes(text: str) -> str:
-    """The text between the quotes of `source`: no quote of either kind ends it, and no line does."""
+    """The text between the quotes of `source`, which no quote and no line break in it can end."""
     # With a double quote in front repr() chooses single ones, and escapes those alone.
     return repr(f'"{text}')[2:-1].replace("\\'", "'").replace('"', '\\"')
 
@@ -37,12 +37,11 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, most: int = SHORTENED) -> str:
-    """A literal of the text, or of its beginning and its length."""
     return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
 
 
 def clipped(text: str) -> str:
-    """The text with every word that is longer than any name or path cut: a message fits on a screen."""
+    """The text with words longer than any name or path cut, so that a message fits on a screen."""
     return LONG_WORD.sub(lambda word: f"{word[0][:SHORTENED]}… ({len(word[0]):,} characters)", text)
 
 
@@ -55,7 +54,7 @@ def _escape(character: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The visible text, line breaks and tabs written out as well: it can pass for no further line."""
+    """The visible text with line breaks and tabs escaped, so that it cannot pass for another line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -84,5 +83,4 @@ def described(value: object) -> str:
 
 
 def kind_of(name: str) -> str:
-    """The name of a type for a person: a text, a tuple, an AptMirror."""
     return WORDS.get(name, f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}")

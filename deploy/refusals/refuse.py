@@ -56,10 +56,8 @@ def at(*parts: str) -> str:
 
 
 def server_at(server: str, *parts: str) -> str:
-    """The place of a server, or of something in it."""
     return at("servers", f'"{server}"', *parts)
 
 
 def model_at(server: str, model: str, *parts: str) -> str:
-    """The place of a model, or of something in it."""
     return at("servers", f'"{server}"', "models", f'"{model}"', *parts)

@@ -39,7 +39,7 @@ _SECRET_NAME = re.compile(rf"{_NAMES}$", re.IGNORECASE)
 
 @lru_cache(4096)  # hosts of a fleet say much the same
 def secret_in(text: str) -> str:
-    """The kind of secret the text holds, in words; empty where it holds none."""
+    """The kind of secret the text holds, in words; empty if it holds none."""
     if any(_is_secret_user(match) for match in _USER.finditer(text)):
         return "a URL with a password or token before its @"
     return next((words for pattern, words in _KINDS if pattern.search(text)), "")

@@ -14,7 +14,6 @@ TITLES = ("pool", "HTTP", "gRPC", "if no server is ready", "servers")
 
 
 def balancers_report(balancers: Iterable[BalancerSlice]) -> Iterator[RenderableType]:
-    """Each balancer with its ports, and the servers behind each."""
     for balancer in balancers:
         yield Text(f"{balancer.host}   HAProxy {balancer.haproxy} of {balancer.os}, {balancer.address}", style="bold")
         table = Table(box=None, pad_edge=False)

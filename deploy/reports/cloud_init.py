@@ -68,7 +68,7 @@ class UserData:
 
     @property
     def gzipped(self) -> int:
-        """Bytes of the text under gzip, which cloud-init unpacks where a provider takes binary user-data."""
+        """Bytes of the text under gzip, which cloud-init unpacks if a provider takes binary user-data."""
         return len(gzip.compress(self.text.encode(), mtime=0))
 
     @property
@@ -154,7 +154,6 @@ def variables(mine: Slice) -> list[str]:
 
 
 def secrets_of(value: Any) -> Iterator[Secret]:
-    """Every secret that a slice names, wherever in it."""
     if isinstance(value, Secret):
         yield value
     elif is_dataclass(value):
@@ -206,7 +205,6 @@ def inventory_problems(inventory: str) -> Iterator[Refusal]:
 
 
 def command_problems(command: str) -> Iterator[Refusal]:
-    """A refusal for a secret typed into the command that fetches secrets, or for a command of several lines."""
     if kind := secret_in(command):
         yield _secret("--secrets", kind, "a command that the instance's role lets read them")
     elif command and not (command.isprintable() and command == command.strip()):

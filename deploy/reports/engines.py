@@ -12,7 +12,6 @@ from deploy.slices.host import BuildStep, EngineSlice, ModelSlice, ServerSlice, 
 
 
 def engines_report(slice_: Slice, changes: dict[str, str]) -> Iterator[RenderableType]:
-    """Every engine of a host: a heading, a few facts, and the commands with one flag a line."""
     for engine in slice_.engines:
         yield Text(f"engine {engine.model}  {engine.fingerprint}", style="bold")
         yield _facts(engine, changes.get(engine.fingerprint, ""))

@@ -11,7 +11,6 @@ from deploy.slices.monitor import MonitorSlice
 
 
 def monitors_report(monitors: Iterable[MonitorSlice]) -> Iterator[RenderableType]:
-    """Each monitor with the number of its targets by job, its ports, and its readers."""
     for monitor in monitors:
         yield Text(f"{monitor.host}   Prometheus and Alertmanager of {monitor.os}, {monitor.address}", style="bold")
         jobs = [target.job for target in monitor.targets]

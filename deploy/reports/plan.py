@@ -20,6 +20,7 @@ from deploy.planning.fit import Fit
 from deploy.planning.plan import Plan
 from deploy.reports.balancers import balancers_report
 from deploy.reports.engines import engines_report, llm_table
+from deploy.reports.groups import group_report
 from deploy.reports.monitors import monitors_report
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
@@ -38,7 +39,6 @@ PARTS = (
 
 
 def plan_report(plan: Plan) -> Group:
-    """All of a plan, one part after the other."""
     return Group(
         *(part for alike in same_slices(plan.slices) for part in _host(alike, dict(plan.changes))),
         *balancers_report(plan.balancers),
@@ -78,6 +78,7 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         for gpu in server.gpus:
             yield memory_bar(server, gpu, slice_)
         yield memory_table(server, slice_)
+        yield from group_report(server, GPUS[slice_.machine.gpu].usable_mib, memory.RESERVE_MIB)
         llms = llm_table(server)
         if llms:
             yield llms
@@ -260,11 +261,19 @@ def fit_report(fitted: Fit) -> Group:
         f"{fitted.llm}: the cache can hold {fitted.cache_tokens:,} tokens" if fitted.llm else "no LLM, no cache"
     )
     programs = [runtimes_table(model, server) for model in server.models if model.name == fitted.llm]
-    split = [Text(f"split over {len(server.gpus)} GPUs; the figures are for each GPU")] if len(server.gpus) > 1 else []
+    hosts = f"{len(fitted.plan.slices)} hosts of " if len(fitted.plan.slices) > 1 else ""
+    gpus = f"{len(server.gpus)} GPU{'s' if len(server.gpus) > 1 else ''}"
+    split = [Text(f"split over {hosts}{gpus}; the figures are for each GPU")] if hosts or len(server.gpus) > 1 else []
+    groups = [
+        part
+        for own in fitted.plan.slices
+        for part in group_report(own.servers[0], GPUS[own.machine.gpu].usable_mib, memory.RESERVE_MIB)
+    ]
     return Group(
         *split,
         memory_bar(server, 0, slice_),
         memory_table(server, slice_),
+        *groups,
         left,
         *([table] if fitted.llm else []),
         *programs,

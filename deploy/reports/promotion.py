@@ -42,7 +42,6 @@ def steps(then: Plan, promotion: Promotion, inventory: str) -> Iterator[tuple[st
 
 
 def moves_containers(now: Plan, then: Plan, name: str) -> bool:
-    """True if the model leaves Triton or comes to it."""
     return {bool(model.runtime) for plan in (now, then) for _, model in _served(plan, name)} == {True, False}
 
 

@@ -36,7 +36,6 @@ class Turn:
 
 
 def deploy_words(inventory: str, cell: str, digest: str) -> list[str]:
-    """The command that brings a cell over; the inventory beside that cell has to have the same plan."""
     return ["pyinfra", inventory, "deploy.py", "-y", "--limit", cell, "--data", f"expect={digest}"]
 
 
@@ -47,7 +46,7 @@ def rollouts(cells: Sequence[str], runs: Iterable[Run]) -> int:
 
 
 def next_turn(cells: Sequence[str], runs: Sequence[Run], digest: str, before: int) -> Turn | None:
-    """Whose turn it is, in the order of `cells`; None where every cell has been brought over.
+    """Whose turn it is, in the order of `cells`; None if every cell has been brought over.
 
     `runs` are those with this plan, the oldest first; `before` counts the whole rollouts before this one. A run that
     ended otherwise is tried again without a further approval: the operator typed the command again.
@@ -93,7 +92,6 @@ def cell_problems(cells: Sequence[str], groups: Mapping[str, Collection[str]], p
 
 
 def unserved(cells: Sequence[str]) -> list[Refusal]:
-    """A refusal for each cell that no control machine has ever taken over."""
     return [
         refuse(
             "nobody-serves-the-cell",

@@ -70,7 +70,6 @@ class Drift:
         yield from (f"warning: {line}: {shown(names)}" for line, names in warned.items())
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {
             "hosts": list(self.hosts),
             "differ": {step: list(names) for step, names in self.steps.items()},
@@ -82,5 +81,4 @@ class Drift:
 
 
 def shown(names: tuple[str, ...] | list[str]) -> str:
-    """Some names, and how many more there are."""
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

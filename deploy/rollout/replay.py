@@ -21,7 +21,7 @@ STATE = "the engine is built and not signed, so no server loads it; what serves 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one prompt. `kind` is prompt, or task where a regular expression judges it."""
+    """The answer to one prompt. `kind` is prompt, or task if a regular expression judges it."""
 
     prompt: str
     tokens: tuple[int, ...] = ()
@@ -38,12 +38,10 @@ class Compared:
 
     @property
     def length(self) -> int:
-        """Tokens compared: those of the longer answer."""
         return max(len(self.wanted.tokens), len(self.answer.tokens))
 
     @property
     def equal(self) -> int:
-        """Tokens that are the same at the same position."""
         return sum(token == answer for token, answer in zip(self.wanted.tokens, self.answer.tokens, strict=False))
 
     @property
@@ -65,7 +63,6 @@ class Task:
 
     @property
     def is_met(self) -> bool:
-        """True if `expected` matches anywhere in `given`."""
         return re.search(self.expected, self.answer) is not None
 
 
@@ -79,17 +76,14 @@ class Verdict:
 
     @property
     def tokens(self) -> int:
-        """Tokens compared, all prompts together."""
         return sum(pair.length for pair in self.compared)
 
     @property
     def equal_percent(self) -> float:
-        """Share of equal tokens; without any tokens everything is equal."""
         return _percent(sum(pair.equal for pair in self.compared), self.tokens)
 
     @property
     def met_percent(self) -> float:
-        """Share of tasks met."""
         return _percent(sum(task.is_met for task in self.tasks), len(self.tasks))
 
     @property
@@ -120,7 +114,7 @@ def judge(wanted: Sequence[Answer], replies: Sequence[Answer], tasks: Sequence[t
 
 
 def answers(text: str) -> list[Answer]:
-    """The answers in JSON lines. Raises ValueError, KeyError or TypeError where a line is none."""
+    """The answers in JSON lines. Raises ValueError, KeyError or TypeError if a line is none."""
     records = [json.loads(line) for line in text.splitlines() if line.strip()]
     return [
         Answer(str(record["prompt"]), tuple(int(token) for token in record["tokens"]), str(record.get("text", "")),
@@ -130,7 +124,7 @@ def answers(text: str) -> list[Answer]:
 
 
 def prompts(text: str) -> list[str]:
-    """The prompts in JSON lines. Raises ValueError, KeyError or TypeError where a line is none."""
+    """The prompts in JSON lines. Raises ValueError, KeyError or TypeError if a line is none."""
     return [str(json.loads(line)["prompt"]) for line in text.splitlines() if line.strip()]
 
 

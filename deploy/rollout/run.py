@@ -162,7 +162,6 @@ class Run:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Hosts that failed, or could not be reached, by name."""
         return tuple(sorted(self._lost))
 
     @property
@@ -173,7 +172,6 @@ class Run:
 
     @property
     def next_back(self) -> tuple[str, ...]:
-        """The hosts that go back next; none while the run goes on."""
         return next(self._groups_back(), ()) if self.is_going_back else ()
 
     def end(self) -> Stop:
@@ -191,14 +189,14 @@ class Run:
         return ()
 
     def _next_back(self) -> Decision:
-        """The next hosts to put back; the end where none is left, or no room for them."""
+        """The next hosts to put back; the end if none is left, or no room for them."""
         if any(self.states[host] == "drained" for host in self.changed):
             return Hold("hosts are on their way back")
         group = self.next_back
         return TakeBack(group) if group and self._room(group) is None else self.end()
 
     def _groups_back(self) -> Iterator[tuple[str, ...]]:
-        """Hosts that still have to go back and can be reached: one wave at a time, the last first."""
+        """Reachable hosts that still have to go back, one wave at a time, the last first."""
         for wanted in self._wanted_back():
             group = tuple(host for host in wanted if host in self.changed and self.states[host] not in ("kept", "lost"))
             if group:
@@ -212,7 +210,7 @@ class Run:
             yield from begun[: 1 if self.rollout.on_failure == "wave" else None]
 
     def _room(self, group: Collection[str]) -> Hold | None:
-        """None where all of the group may be out together, beside those that are out; else the pool without room."""
+        """None if all of the group may be out together, beside those that are out; else the pool without room."""
         going = [host for host in group if host in self._pool and host not in self._out]
         for pool in {self._pool[host].name: self._pool[host] for host in going}.values():
             out = {self._unit[host] for host in self._out if self._pool.get(host) is pool}

@@ -37,7 +37,7 @@ class GatewayModelSlice:
 class GatewayAliasSlice:
     """Another name of a model, or of LLMs of the same weights and several lengths.
 
-    `task` is the embedder's where a client names none, `adapter` the LoRA adapter that answers. `weights` are those of
+    `task` is the embedder's if a client names none, `adapter` the LoRA adapter that answers. `weights` are those of
     the `models` of a split, in their order; `fallback` answers if none of them does.
     """
 
@@ -88,7 +88,7 @@ class GatewaySlice:
     is_behind_balancer: bool = False
     """The balancer stops sending to a host that drains, so the gateway asks its servers and not the host's agent."""
     keys: str
-    """file; empty where nobody is asked for a key."""
+    """file; empty if nobody is asked for a key."""
     hosts: int = 1
     """Hosts of the inventory with a gateway: each takes on its part of a key's limits."""
     hold_seconds: int
@@ -101,7 +101,7 @@ class GatewaySlice:
     models: tuple[GatewayModelSlice, ...]
     aliases: tuple[GatewayAliasSlice, ...]
     trace_one_in: int = 0
-    """Requests of which one is traced; 0 where none is."""
+    """Requests of which one is traced; 0 if none is."""
     unknown_fields: str = "ignore"
     cors_origins: tuple[str, ...] = ()
     pages: bool = True
@@ -113,4 +113,4 @@ class GatewaySlice:
     identity: Identity | None = None
     """The header that names the person behind a request, and who may send it."""
     usage_days: int
-    """Days that counters of usage are kept; 0 where none are."""
+    """Days that counters of usage are kept; 0 if none are."""

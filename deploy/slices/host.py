@@ -57,7 +57,6 @@ class BuildStep:
 
     @property
     def line(self) -> str:
-        """The command as a person would type it."""
         return shlex.join(self.argv)
 
 
@@ -106,7 +105,7 @@ class EngineSlice:
     weights: tuple[WeightsSlice, ...]
     """Every set of files the steps read: the checkpoint, and a draft's or a head's."""
     calibration: str
-    """Directory of the control machine with calibration texts; empty where none are read."""
+    """Directory of the control machine with calibration texts; empty if none are read."""
     size_mib: int
     """About what its files take; the same again while it is converted is `scratch_mib`."""
     scratch_mib: int
@@ -124,7 +123,6 @@ class EngineSlice:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks, one engine file each."""
         return self.tensor * self.pipeline
 
 
@@ -139,7 +137,6 @@ class MemorySlice:
 
     @property
     def total_mib(self) -> int:
-        """MiB of all four together."""
         return self.weights_mib + self.context_mib + self.workspace_mib + self.kv_cache_mib
 
 
@@ -210,7 +207,6 @@ class ServerSlice:
 
     @property
     def in_triton(self) -> tuple[ModelSlice, ...]:
-        """The models that Triton itself loads."""
         return tuple(model for model in self.models if model.runtime is None)
 
     @property
@@ -220,8 +216,15 @@ class ServerSlice:
 
 
 def images_beside(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
-    """The images of the programs beside Triton on these servers, each once."""
     return tuple(dict.fromkeys(server.beside[1].image for server in servers if server.beside))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairSlice:
+    """The most that a host does by itself for its GPUs, "reset" or "reboot"; not while its pool has as many out."""
+
+    allowed: str
+    max_unavailable: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +253,7 @@ class Slice:
     engine_trust: EngineTrust | None = None
     farm: bool = False
     mig: tuple[str, ...] = ()
-    """MIG profiles of every GPU; empty where MIG has to be off."""
+    """MIG profiles of every GPU; empty if MIG has to be off."""
     firewall: Firewall | None = None
     pool: str = ""
     """The pool this host's capacity counts in; empty: that of all hosts without one."""
@@ -266,6 +269,8 @@ class Slice:
     """Directory of the control machine that has every part of a host without a network; empty for a connected host."""
     sharing: SharingSlice | None = None
     """None: this host shares no files with peers."""
+    repair: RepairSlice | None = None
+    """None: ill GPUs are left to a person."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
@@ -273,11 +278,10 @@ class Slice:
 
     @property
     def runtime_images(self) -> tuple[ImageSlice, ...]:
-        """The images of runtimes beside Triton, each once."""
         return images_beside(self.servers)
 
     def registry_of(self, reference: str) -> Registry:
-        """The login and CA for an image: those declared, where it is of the registry of the host's own image."""
+        """The login and CA for an image: those declared, if it is of the registry of the host's own image."""
         return self.registry if registry_of(reference) == registry_of(self.image.reference) else Registry()
 
     @property
@@ -286,5 +290,4 @@ class Slice:
         return self.traffic.drain_seconds if self.traffic and self.traffic.balancers else 0
 
     def data_disk(self) -> DataDisk | None:
-        """The declared blank disk, if any."""
         return self.machine.data_disk

@@ -33,7 +33,7 @@ class ImageSlice:
     """Known defects of this image that the host still has to repair (catalog `Defect.name`)."""
     size_mib: int
     shared_port: int = 0
-    """Port of loopback where Docker finds it once its blobs are on the host; 0 where it comes from its registry."""
+    """Port of loopback where Docker finds it once its blobs are on the host; 0 if it comes from its registry."""
 
     @property
     def origin_reference(self) -> str:
@@ -42,7 +42,6 @@ class ImageSlice:
 
     @property
     def files_name(self) -> str:
-        """The name of its blobs among peers."""
         return f"image-{self.digest.removeprefix('sha256:')[:12]}"
 
     @property

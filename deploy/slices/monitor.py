@@ -52,7 +52,7 @@ class MonitorSlice:
     os: str
     address: str
     listen: str
-    """Where Prometheus and Alertmanager answer: `address`, or loopback where nobody is let in."""
+    """Where Prometheus and Alertmanager answer: `address`, or loopback if nobody is let in."""
     prometheus_port: int
     alertmanager_port: int
     retention_days: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.slices.group import GroupSlice
 from deploy.slices.image import ImageSlice
 
 
@@ -20,8 +21,12 @@ class RuntimeSlice:
     arguments: tuple[str, ...]
     """Words after the program. A word `@RELEASE@/…` is a file of the release."""
     configuration: dict[str, object]
-    """Content of the YAML file that the arguments name; empty where there is none."""
+    """Content of the YAML file that the arguments name; empty if there is none."""
     metrics_path: str
     answers_metric: str
     """The counter of finished answers, by which the watchdog tells a busy engine from a silent one."""
     tokens_metric: str
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of the container besides those of every program."""
+    group: GroupSlice | None = None
+    """None: the host serves the model alone."""

@@ -34,17 +34,16 @@ class SharingSlice:
     files: tuple[SharedSlice, ...]
 
     def of(self, model: str, revision: str) -> SharedSlice | None:
-        """The sharing of a set of files; None if the files come the direct way alone."""
+        """The sharing of a set of files; None if peers do not share it."""
         return next((files for files in self.files if (files.model, files.revision) == (model, revision)), None)
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports on which peers fetch its files."""
         return tuple(sorted(files.port for files in self.files))
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The hosts that come, and no others."""
+        """The addresses of the peers, each once."""
         return tuple(
             sorted({peer.place.rpartition(":")[0].strip("[]") for files in self.files for peer in files.peers})
         )

@@ -103,11 +103,11 @@ class BalancerSlice:
     firewall: Firewall | None = None
     exporters: ExportersSlice | None = None
     keys: str = ""
-    """file; empty where the ports of KServe ask nobody for a key."""
+    """file; empty if the ports of KServe ask nobody for a key."""
     sharing: int = 1
     """Balancers that ask for keys: each takes on its part of a key's limits."""
     clients: str = ""
-    """File of the authorities that sign clients' certificates; empty where nobody is asked for one."""
+    """File of the authorities that sign clients' certificates; empty if nobody is asked for one."""
     address_connections: int = 0
     """Connections of one address to the ports of a pool; 0 is no limit. Likewise its requests a minute."""
     address_requests: int = 0

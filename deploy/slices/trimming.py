@@ -12,7 +12,7 @@ from deploy.spec import Gateway
 
 def trimmed(plain: dict[str, Any]) -> dict[str, object]:
     """The slice's plain values without what is not declared."""
-    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing"):
+    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing", "repair"):
         if plain[name] is None:
             del plain[name]
     if "gateway" in plain:
@@ -26,8 +26,11 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
-    if not plain["machine"]["notices"]:
-        del plain["machine"]["notices"]
+    for name in ("notices", "fabric"):
+        if not plain["machine"][name]:
+            del plain["machine"][name]
+    if plain["machine"]["repair"] == "none":
+        del plain["machine"]["repair"]
     if not plain["bundle"]:
         del plain["bundle"]
     if plain["mirrors"]["system"] is None:
@@ -45,6 +48,9 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
         for name in ("drafts_with", "replay", "runtime"):
             if model[name] is None:
                 del model[name]
+        for name in ("environment", "group"):
+            if "runtime" in model and not model["runtime"][name]:
+                del model["runtime"][name]
     for engine in (*plain["engines"], *(engine for model in models for engine in model["engines"])):
         if not engine["unjudged"]:
             del engine["unjudged"]

@@ -13,7 +13,7 @@ from deploy.spec.sources import Secret
 class Traffic:
     """A host's answers to balancers that ask if it takes requests, and its wait for them at a stop.
 
-    `gateways_port` is open where a `Gateway` of another host names this one, to that host alone, over mutual TLS.
+    `gateways_port` is open if a `Gateway` of another host names this one, to that host alone, over mutual TLS.
     `ready_port` answers `GET /ready` as JSON, for balancers of others too; `agent_port` speaks HAProxy's agent-check.
     Without `address` both are at the host's `peer_address`, else at the address of its servers.
     """

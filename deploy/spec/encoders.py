@@ -21,7 +21,7 @@ class Encoder:
     `device="cpu"` serves without a GPU (small models, development).
 
     `products="fp8"` computes the dense layers in 8 bits, less exactly: bge-reranker-large ran 32 to 55 % faster on an
-    H100. nomic-embed-text-v2-moe ran 14 to 19 % faster in large passes, and up to 14 % slower where the host's CPU is
+    H100. nomic-embed-text-v2-moe ran 14 to 19 % faster in large passes, and up to 14 % slower if the host's CPU is
     the limit (figures: README, checks.products). The server compares pooled states with the 16-bit ones as it starts
     and refuses the model above 1 - cosine 0.01; how your own ranking fares is yours to measure. Experts, router and
     head stay as `dtype` says.
@@ -50,7 +50,6 @@ class Encoder:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        """Complete a model that was declared by its source alone."""
         completed(self)
 
 

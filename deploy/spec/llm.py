@@ -57,6 +57,11 @@ class Parallel:
     tensor: int = 0
     pipeline: int = 1
     expert: int = 0
+    hosts: tuple[str, ...] = ()
+    """Names of the hosts that serve the model together, each with a server of this name and as many GPUs; the first
+    one leads and answers. Empty: the host serves it alone."""
+    port: int = 29_500
+    """The first of three ports of a group of hosts: its members' own, the leader's answers, and the ranks' store."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +123,7 @@ Speculative = Draft | Medusa | Eagle | Lookahead | ReDrafter
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """A LoRA adapter; a request names it, and gives `task_id` where the engine serves it."""
+    """A LoRA adapter; a request names it, and gives `task_id` if the engine serves it."""
 
     name: str
     task_id: int
@@ -181,7 +186,7 @@ class Replay:
 
     @classmethod
     def none(cls, *, reason: str) -> Replay:
-        """The engine is signed without anybody having compared its answers; `reason` says why that is right here."""
+        """An engine that is signed without a comparison of its answers; `reason` says why that is right."""
         return cls(judged=False, reason=reason)
 
 
@@ -233,5 +238,4 @@ class LLM:
     """Port of a runtime beside Triton, on loopback of the host; clients come to the gateway."""
 
     def __post_init__(self) -> None:
-        """Complete a model that was declared by its source alone."""
         completed(self)

@@ -18,6 +18,18 @@ class DataDisk:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fabric:
+    """The network between hosts that serve one model together: its kind, the speed of a host's link, its interface.
+
+    `interface` is the one whose address is the host's `peer_address`. It has the same name on every host of a group.
+    """
+
+    kind: Literal["infiniband", "roce", "ethernet"]
+    gbit: int
+    interface: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """The VM as declared; preflight confirms it. `gpu` is a row of catalog.GPUS, `os` one of catalog.SYSTEMS."""
 
@@ -34,9 +46,13 @@ class Machine:
     """Profiles every GPU is cut into, in order (`("3g.40gb", "3g.40gb")`). A server's `gpus` then count instances:
     those of GPU 0 first. With `Driver(manage=False)` they have to be there already."""
     data_disk: DataDisk | None = None
+    fabric: Fabric | None = None
+    """None: no network is declared over which this host could serve a model together with others."""
     notices: Literal["", "aws", "gcp", "azure"] = ""
     """The cloud whose metadata service says that it takes the host back; the host then drains itself in time. Empty:
     nobody is asked."""
+    repair: Literal["none", "reset", "reboot"] = "none"
+    """The most that the host does by itself for a GPU that is not fit: nothing, a reset of the GPU, or a reboot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +68,7 @@ class Driver:
 
 @dataclass(frozen=True, kw_only=True)
 class Docker:
-    """Docker. `source="docker"` is Docker's own repository, `"distribution"` the OS package where it knows CDI."""
+    """Docker. `source="docker"` is Docker's own repository, `"distribution"` the OS package if it knows CDI."""
 
     source: Literal["docker", "distribution"] = "docker"
     data_root: str = ""
@@ -148,4 +164,4 @@ class Rollout:
     """What goes back to what it served when a gate stops the run: nothing, the hosts that failed there, their wave, or
     every host this run changed. A swap that fails puts back its own host whatever stands here."""
     interrupt: bool = False
-    """Clients may be answered 503 where every host of a pool is out at once and no balancer holds their requests."""
+    """Clients may be answered 503 if every host of a pool is out at once and no balancer holds their requests."""

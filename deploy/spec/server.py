@@ -54,12 +54,10 @@ class Server:
 
     @property
     def beside(self) -> tuple[LLM, ...]:
-        """The LLMs that a program beside Triton serves."""
         return tuple(model for model in self.models if isinstance(model, LLM) and model.runtime != "triton")
 
     @property
     def in_triton(self) -> tuple[Model, ...]:
-        """The models that Triton itself loads."""
         return tuple(model for model in self.models if model not in self.beside)
 
 
@@ -103,10 +101,10 @@ class Host:
     """Name of the pool: the hosts behind one route of a balancer, which serve the same models. A rollout counts by it
     how many hosts are out. Empty: clients come to the host itself."""
     peer_address: str = ""
-    """Where balancers and other hosts reach this one, where its servers' own address does not say it."""
+    """Where balancers and other hosts reach this one, if its servers' own address does not say it."""
     traffic: Traffic = Traffic()
     gateway: Gateway | None = None
-    """None: no gateway on this host, and clients speak to Triton itself. Where the inventory has one host and says
+    """None: no gateway on this host, and clients speak to Triton itself. If the inventory has one host and says
     nothing, it has a `Gateway()`."""
     connected: bool = True
     """False: the host reaches nothing but the control machine's SSH, and every part comes from `bundle`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Sharing:
     """Hosts that declare it share their models' files: one fetches a model, its peers copy it from there.
 
-    A host is reached at its `peer_address`, and by hosts of the plan alone where it has a `Firewall`. Files travel as
+    A host is reached at its `peer_address`, and by hosts of the plan alone if it has a `Firewall`. Files travel as
     plain text, each checked by its sha256 before it is published. `Weights.…(private=True)` do not travel so.
     """
 

@@ -86,9 +86,9 @@ class Checkpoint:
     intermediate: int = 0
     experts: int = 0
     active_experts: int = 0
-    """Experts one token goes through, where there are `experts`."""
+    """Experts one token goes through, if there are `experts`."""
     quantisation: Literal["", "mxfp4", "fp8", "nvfp4", "gptq"] = ""
-    """How the weights are stored; empty where they are plain 16- or 32-bit numbers."""
+    """How the weights are stored; empty if they are plain 16- or 32-bit numbers."""
     format: str = ""
     """The row of catalog.FORMATS that the files were published in; a name or a directory is read for it."""
     dense_intermediate: int = 0
@@ -98,9 +98,9 @@ class Checkpoint:
     qk_rope_head_dim: int = 0
     """The latent's part beside it that carries positions; `head_dim` is then the config's `v_head_dim`."""
     q_lora_rank: int = 0
-    """0 where the config says null."""
+    """0 if the config says null."""
     weights_mib: int = 0
-    """MiB the weights take in GPU memory where `parameters x element size` does not say it (quantised as shipped)."""
+    """MiB the weights take in GPU memory if `parameters x element size` does not say it (quantised as shipped)."""
 
 
 def completed(model: Any) -> None:

@@ -24,7 +24,7 @@ class LocalWeights:
     parameters: int
     files: tuple[str, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
-    """The part of config.json that the planner reads; empty where there is none."""
+    """The part of config.json that the planner reads; empty if there is none."""
     repository: str = ""
     fetched: tuple[str, ...] = ()
     """The files of a repository that a host fetches."""
@@ -75,7 +75,7 @@ class Surroundings:
     locked: Mapping[str, LocalWeights] = field(default_factory=dict)
     """Repositories by the name that an inventory uses, from the lock beside it."""
     inventory: str = ""
-    """The inventory's file, for what an operator is told to type; empty where nobody knows it."""
+    """The inventory's file, for what an operator is told to type; empty if nobody knows it."""
     missing: tuple[str, ...] = ()
     """A sentence for each file the inventory names that is not on the control machine."""
     certificates: Mapping[str, CertificateFile] = field(default_factory=dict)

@@ -78,14 +78,13 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Ite
 
 
 def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[BalancerHost]:
-    """The balancers with a route to the host's pool."""
     return [
         balancer for balancer in balancers if host.pool and any(r.pool == host.pool for r in balancer.balancer.routes)
     ]
 
 
 def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
-    """The host's firewall with its balancers let in; one that only they pass where `protection` alone asks for it."""
+    """The host's firewall with its balancers let in; one that only they pass if `protection` alone asks for it."""
     behind = balancers_of(host, balancers)
     listeners: list[Server | Gateway] = [*host.servers, *([host.gateway] if host.gateway else [])]
     is_asked = any(listener.protection == "balancer" and not is_loopback(listener.address) for listener in listeners)
@@ -111,17 +110,14 @@ def address_of(host: Host) -> str:
 
 
 def backends(pool: str) -> tuple[str, str]:
-    """Names of a pool's two backends."""
     return f"{pool}_http", f"{pool}_grpc"
 
 
 def gateway_backend(pool: str) -> str:
-    """The name of the backend with the gateways of a pool's hosts."""
     return f"{pool}_gateway"
 
 
 def gateway_line(host: Host, port: int) -> str:
-    """The name of a gateway's process in HAProxy."""
     return f"{line_of(host.name)}.{port}"
 
 
@@ -156,7 +152,7 @@ def _seen_as(host: Host, server: Server) -> list[str]:
 
 
 def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
-    """The gateway's processes, where they have this one server: then nobody asks them while it drains.
+    """The gateway's processes, if they have this one server: then nobody asks them while it drains.
 
     A gateway of several servers goes on with the others, and its processes stay in.
     """
@@ -169,7 +165,7 @@ def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
 
 
 def answer_seconds(gateway: Gateway | GatewaySlice) -> int:
-    """The longest that a gateway takes for an answer; it cuts what takes longer."""
+    """Seconds that a gateway takes for an answer at most; it cuts off a longer one."""
     return gateway.limits.request_seconds + gateway.hold_seconds + SPARE_SECONDS
 
 

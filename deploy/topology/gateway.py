@@ -111,12 +111,12 @@ def _answering(model: ModelSlice) -> dict[str, object]:
     if model.runtime is None:
         del values["runtime"]
     else:
-        values["runtime"] = asdict(model.runtime) | {"port": 0, "arguments": ()}
+        beside = asdict(model.runtime) | {"port": 0, "arguments": ()}
+        values["runtime"] = {name: value for name, value in beside.items() if name not in ("environment", "group")}
     return values
 
 
 def _image_values(image: ImageSlice) -> dict[str, object]:
-    """An image's values without the port that Docker pulls it from."""
     return {name: value for name, value in asdict(image).items() if name != "shared_port"}
 
 
@@ -146,7 +146,6 @@ def salted(model: ModelSlice, trtllm: str) -> bool:
 
 
 def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSlice:
-    """An embedder or reranker of these servers, as clients name it."""
     return GatewayModelSlice(
         name=model.name,
         kind=model.kind,
@@ -160,7 +159,6 @@ def encoder_model(model: ModelSlice, servers: tuple[str, ...]) -> GatewayModelSl
 
 
 def tasks_of(embedder: ModelSlice) -> tuple[str, ...]:
-    """The tasks that an embedder has a prefix for; none where it was trained without."""
     return tuple(json.loads(str(embedder.settings.get("prefixes", "{}")))) or _tasks_of_family(embedder)
 
 

@@ -70,7 +70,6 @@ def watched_balancer(mine: BalancerSlice, monitors: Iterable[MonitorHost]) -> Ba
 
 
 def exporters_of_monitor(monitor: MonitorHost, monitors: Iterable[MonitorHost]) -> ExportersSlice:
-    """The pages that a monitor shows to itself and to other monitors."""
     return ExportersSlice(
         address=monitor.monitor.address,
         port=METRICS_PORT,
@@ -169,5 +168,4 @@ def _own(listener: Server | Gateway) -> str:
 
 
 def in_address(address: str, port: int) -> str:
-    """`address:port` as URLs and Prometheus write it."""
     return f"[{address}]:{port}" if ipaddress.ip_address(address).version == 6 else f"{address}:{port}"

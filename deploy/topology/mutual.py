@@ -28,7 +28,6 @@ def reached(host: Host, hosts: Iterable[Host]) -> list[Host]:
 
 
 def common_name(host: str) -> str:
-    """The name of a host in its certificates."""
     return host if len(host) <= LONGEST_NAME else hashlib.sha256(host.encode()).hexdigest()[:32]
 
 

@@ -50,7 +50,7 @@ def private_sources(hosts: Iterable[Host]) -> set[tuple[str, str, str]]:
 
 
 def _wanting(slices: Iterable[Slice], private: set[tuple[str, str, str]]) -> dict[Files, list[str]]:
-    """The hosts that want each set of files, where there are several."""
+    """The hosts that want each set of files, if there are several."""
     owners: dict[Files, list[str]] = {}
     for slice_ in slices:
         for files in _sets(slice_, private):

@@ -1,6 +1,6 @@
 """The order in which hosts are updated: canaries of every pool first, then shares of the rest.
 
-Capacity counts by pool, in units: hosts that go out together (today one host each). Pure, and a function of the whole
+Capacity counts by pool, in units: hosts that go out together, a group or one host. Pure, and a function of the whole
 fleet: under `--limit` the waves and what may be out stay the fleet's (`Plan.only`).
 """
 
@@ -30,20 +30,22 @@ class Pool:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of all its hosts, in order."""
         return tuple(name for unit in self.units for name in unit)
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists."""
         return {"name": self.name, "hosts": list(self.hosts), "max_unavailable": self.allowed}
 
 
-def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout) -> tuple[Pool, ...]:
-    """The pools of (host, name of its pool), by name; hosts without a pool are the pool without a name."""
-    hosts: dict[str, list[str]] = {}
+def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout, groups: Iterable[Unit] = ()) -> tuple[Pool, ...]:
+    """The pools of (host, name of its pool), by name; hosts without a pool are the pool without a name.
+
+    Hosts of one of the `groups` are a unit of the pool of the first one; every other host is a unit by itself.
+    """
+    unit_of = {host: unit for unit in groups for host in unit}
+    hosts: dict[str, dict[Unit, None]] = {}
     for host, pool in sorted(set(members)):
-        hosts.setdefault(pool, []).append(host)
-    pools = [(name, tuple((host,) for host in hosts[name])) for name in sorted(hosts)]
+        hosts.setdefault(pool, {})[tuple(sorted(unit_of.get(host, (host,))))] = None
+    pools = [(name, tuple(hosts[name])) for name in sorted(hosts)]
     return tuple(
         Pool(name, units, allowed(name, len(units), rollout), _in_a_wave(name, len(units), rollout))
         for name, units in pools
@@ -51,7 +53,7 @@ def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout) -> tuple[Pool
 
 
 def allowed(pool: str, units: int, rollout: Rollout) -> int:
-    """Units of a pool of `units` that may be out at once; 0 where `max_unavailable` lets nobody out."""
+    """Units of a pool of `units` that may be out at once; 0 if `max_unavailable` lets nobody out."""
     limit = rollout.max_unavailable
     if isinstance(limit, int):
         return min(limit, units)
@@ -83,7 +85,6 @@ def waves(pools: Iterable[Pool], rollout: Rollout, beside: Iterable[str] = ()) -
 
 
 def _rests(pools: Iterable[Pool], rollout: Rollout) -> Iterator[tuple[Pool, tuple[Unit, ...]]]:
-    """Each pool with its units after the canaries."""
     for pool in pools:
         yield pool, pool.units[rollout.canary_hosts :]
 
@@ -98,5 +99,4 @@ def _parts(units: tuple[Unit, ...], size: int) -> list[tuple[Unit, ...]]:
 
 
 def _hosts(step: Iterable[tuple[Unit, ...]]) -> tuple[str, ...]:
-    """The hosts of one wave, whatever their pool, by name."""
     return tuple(sorted(name for units in step for unit in units for name in unit))

@@ -14,7 +14,8 @@ from deploy.refusals.refuse import at, refuse, server_at
 from deploy.spec import Balancer, BalancerHost, Host, Route, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import address_of, is_loopback, is_reachable
-from deploy.topology.waves import Pool, pools_of
+from deploy.topology.groups import pools_of_hosts
+from deploy.topology.waves import Pool
 from deploy.validation.certificates import certificate_problems
 from deploy.validation.firewall import declared_problems
 from deploy.validation.gateways_of_pools import gateways_of_pools
@@ -44,7 +45,7 @@ def _of_balancer(balancer: BalancerHost, fleet: Fleet, surroundings: Surrounding
     yield from _system(declared)
     yield from _address(declared)
     yield from _ports(declared)
-    pools = {pool.name: pool for pool in pools_of(((host.name, host.pool) for host in fleet.hosts), fleet.rollout)}
+    pools = {pool.name: pool for pool in pools_of_hosts(fleet.hosts, fleet.rollout)}
     for route in declared.routes:
         yield from _route(route, declared, pools.get(route.pool), fleet)
     yield from _of_an_address(declared)
@@ -229,7 +230,7 @@ def _names(server: Server) -> list[str]:
 
 
 def _out_of_reach(host: Host) -> Iterator[Refusal]:
-    """A refusal where a balancer would find nobody at the host's addresses."""
+    """A refusal if a balancer would find nobody at the host's addresses."""
     for server in host.servers:
         if is_loopback(server.address) and _is_address(server.address):
             yield refuse(

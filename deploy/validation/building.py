@@ -51,7 +51,6 @@ def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU, host: Host
 
 
 def _more_gpus(count: int, host: Host) -> str:
-    """The server on as many GPUs, if the machine has them."""
     return f"gpus={tuple(range(count))}" if count <= host.machine.gpus else f"a machine with {count} of these GPUs"
 
 

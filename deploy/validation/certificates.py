@@ -56,7 +56,7 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
 
 
 def authority_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each file of private authorities of a host that holds none; a bundle may hold some that ended."""
+    """A refusal for each file of private authorities that holds none; a bundle may contain expired ones."""
     for where, path in (("hub.ca_file", host.hub.ca_file), ("registry.ca_file", host.registry.ca_file)):
         if file := surroundings.certificates.get(path):
             yield from file_problems(path, replace(file, begins=None, ends=None), surroundings.today, where)
@@ -64,7 +64,6 @@ def authority_problems(host: Host, surroundings: Surroundings) -> Iterator[Refus
 
 
 def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refusal]:
-    """A refusal for a certificate that signs no other one, where an authority is wanted."""
     if not file.problem and not file.is_authority:
         yield refuse(
             "leaf-as-authority",
@@ -77,7 +76,7 @@ def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refu
 
 
 def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -> str:
-    """A sentence for a certificate that ends soon; empty where there is none."""
+    """A sentence for a certificate that ends soon; empty if there is none."""
     file = surroundings.certificates.get(declared.certificate)
     if file is None or file.problem or file.ends is None:
         return ""
@@ -86,7 +85,7 @@ def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -
 
 
 def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
-    """A refusal where Triton would answer everybody and the inventory does not say so, and where it says both."""
+    """A refusal if Triton would answer everybody and the inventory does not say so, and if it says both."""
     is_asked = bool(declared.keys or declared.clients)
     seen = f"keys={declared.keys!r}, clients={declared.clients!r}, open_to_all={declared.open_to_all}"
     if not is_asked and not declared.open_to_all:
@@ -111,7 +110,7 @@ def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
 
 
 def open_notice(balancer: BalancerHost) -> str:
-    """A sentence where a balancer lets everybody in; empty where it asks who they are."""
+    """A sentence if a balancer lets everybody in; empty if it asks who they are."""
     declared = balancer.balancer
     if not declared.open_to_all:
         return ""
@@ -122,7 +121,6 @@ def open_notice(balancer: BalancerHost) -> str:
 
 
 def missing_certificate(path: str, where: str) -> Refusal:
-    """The refusal of a certificate that a deploy needs and this machine does not have."""
     return refuse(
         "no-certificate",
         f"there is no certificate {path}",
@@ -134,7 +132,6 @@ def missing_certificate(path: str, where: str) -> Refusal:
 
 
 def foreign_key(path: str, source: str, where: str) -> Refusal:
-    """The refusal of a private key that belongs to another certificate; `source` says where the key was found."""
     return refuse(
         "key-of-another-certificate",
         f"the private key does not belong to certificate {path}",
@@ -146,7 +143,6 @@ def foreign_key(path: str, source: str, where: str) -> Refusal:
 
 
 def no_key(source: str, reason: str, where: str) -> Refusal:
-    """The refusal of something that is no private key HAProxy can read."""
     return refuse(
         "no-private-key",
         f"{source} gives no private key in PEM without a passphrase",
@@ -159,7 +155,6 @@ def no_key(source: str, reason: str, where: str) -> Refusal:
 
 
 def file_problems(path: str, file: CertificateFile, today: date, where: str) -> Iterator[Refusal]:
-    """A refusal for a file without a certificate, and for a certificate out of its time; `where` names the field."""
     if file.problem:
         yield refuse(
             "no-certificate",

@@ -18,7 +18,6 @@ WORDS = {list: "a list", dict: "a dictionary", bool: "True or False", int: "a wh
 
 
 def daemon_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each key with which the daemon would not start, or would take orders from the network."""
     for key, value in host.docker.daemon.items():
         where = f'docker.daemon["{key}"]'
         wanted = DAEMON_KEYS.get(key)
@@ -112,7 +111,7 @@ def _typed(key: str, value: Any, wanted: type) -> str:
 
 
 def _api(hosts: Any, where: str) -> Iterator[Refusal]:
-    """A refusal for an address of the network: whoever reaches Docker's API is root on the host."""
+    """A refusal for an address on the network: anyone who reaches Docker's API is root on the host."""
     if exposed := [host for host in hosts if not (isinstance(host, str) and host.startswith(("unix://", "fd://")))]:
         yield refuse(
             "docker-over-network",

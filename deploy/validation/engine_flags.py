@@ -31,7 +31,6 @@ USELESS = {
 
 
 def flag_problems(placed: Placed) -> Iterator[Refusal]:
-    """A refusal for each thing that keeps the commands of an engine from being written for certain."""
     if placed.is_engine and placed.trtllm and at_least(ENGINE_ENDS_WITH, placed.trtllm):
         yield from _useless(placed)
         yield from _rivals(placed)

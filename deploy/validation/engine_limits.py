@@ -180,7 +180,7 @@ def _options(placed: Placed) -> Iterator[Refusal]:
 
 
 def _meant(flag: Flag, value: str) -> str:
-    """The choice a value stood for, with the reason where guides get it wrong."""
+    """The choice a value stood for, with the reason if guides get it wrong."""
     meant, why = value_meant(BUILD, flag.name, value, flag.choices), why_not(BUILD, flag.name, value)
     instead = f'"{meant}"' if meant else "leave it out" if meant == "" else offer(value, flag.choices)
     return f"{instead}: {why}" if why else instead

@@ -25,6 +25,7 @@ from deploy.validation.disk import disk_problems
 from deploy.validation.engine_hosts import engine_host_problems
 from deploy.validation.firewall import firewall_problems
 from deploy.validation.gateway import gateway_notice, gateway_problems, past_the_gateway, smaller_fallbacks
+from deploy.validation.groups import group_notices, group_problems
 from deploy.validation.holes import hole_notices, hole_problems
 from deploy.validation.https import https_problems
 from deploy.validation.machine import machine_problems
@@ -40,6 +41,7 @@ from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.remote_models import remote_models_problems
+from deploy.validation.repair import repair_problems
 from deploy.validation.repositories import repository_notices, repository_problems
 from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.validation.runtimes import runtime_notices
@@ -70,7 +72,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
         numbers += [(host.name, problem) for problem in strange]
         refusals += [(host.name, problem) for problem in host_problems(host, fleet, surroundings, strange)]
     refusals += [*balancer_problems(fleet, surroundings), *remote_models_problems(fleet), *monitor_problems(fleet)]
-    refusals += [*sharing_problems(fleet), *address_problems(fleet)]
+    refusals += [*sharing_problems(fleet), *address_problems(fleet), *group_problems(fleet)]
     return together(without_consequences([*refusals, *_unrefused(numbers, refusals)]))
 
 
@@ -113,6 +115,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from machine_problems(host)
     yield from pool_problems(host)
     yield from mig_problems(host)
+    yield from repair_problems(host, fleet)
     yield from release_problems(host, surroundings.today)
     yield from hole_problems(host)
     yield from secret_problems(host)
@@ -191,6 +194,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))
     yield from tool_notices(host)
+    yield from group_notices(host)
     for server in host.servers:
         for model in server.models:
             served = serve(model, surroundings)

@@ -11,6 +11,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
 from deploy.spec import BalancerHost, Firewall, Host, Opening, Server
 from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
+from deploy.topology.groups import group_of
 
 CONFIRM_SECONDS = (10, 600)
 MOST_ADDRESSES, MOST_ADDRESSES_OF_IPV6 = 2**25, 2**112
@@ -33,8 +34,8 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
     if https:
         served[https.port] = "HTTPS of the gateway"
     if host.firewall is not None and wanted is not None:
-        # Behind HTTPS on the host itself, no client reaches a server: there may be nobody to allow.
-        is_alone = https is not None and wanted.rest == "closed"
+        # No client reaches a server behind HTTPS on the host itself, or closed for a group: allow may be empty.
+        is_alone = bool(group_of(host)) or (https is not None and wanted.rest == "closed")
         needs_clients = not is_alone or not all(is_loopback(server.address) for server in host.servers)
         yield from declared_problems(wanted, served, needs_clients, is_https=https is not None)
 
@@ -78,7 +79,7 @@ def declared_problems(
 
 
 def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed: bool) -> Iterator[Refusal]:
-    """A refusal where `protection` is a word and nothing behind it.
+    """A refusal if `protection` is a word and nothing behind it.
 
     A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so being declared is
     enough for "firewall". "balancer" wants a Balancer of the inventory with a route to the host's pool, and no whole
@@ -145,7 +146,6 @@ def _networks(firewall: Firewall) -> Iterator[Refusal]:
 
 
 def bad_networks(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
-    """A refusal for each text that is no network."""
     for written in networks:
         yield from _network(written, where)
 
@@ -236,7 +236,6 @@ def _is_everybody_joined(networks: tuple[str, ...]) -> bool:
 
 
 def _parsed(written: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """The network, or None for what is none, which a check of its own refuses."""
     try:
         return ipaddress.ip_network(written)
     except ValueError:

@@ -18,7 +18,7 @@ from deploy.validation.offers import beside_triton, engine_path
 from deploy.validation.placed import Placed
 
 OF_OLD_WORDS = {"gptq": "gptq"}
-"""Formats by an own checkpoint's `quantisation` alone, where the word says the format."""
+"""Formats by an own checkpoint's `quantisation` alone, if the word says the format."""
 
 
 def format_problems(placed: Placed) -> Iterator[Refusal]:
@@ -106,7 +106,7 @@ def _attempt(placed: Placed, row: Format) -> str:
 
 
 def _split_blocks(placed: Placed) -> Iterator[Refusal]:
-    """A refusal where a GPU would get part of a block: its weights and their scales are cut separately."""
+    """A refusal if a GPU would get part of a block: its weights and their scales are cut separately."""
     shape, layout = _published_shape(placed), placed.layout
     is_vllm = placed.model.runtime == VLLM
     of_experts = layout.tensor // max(layout.expert, 1)

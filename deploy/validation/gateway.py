@@ -42,7 +42,7 @@ URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_/~-]+")
 
 
 def gateway_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake in the gateway of a host; none where no gateway is declared."""
+    """A refusal for each mistake in the gateway of a host; none if no gateway is declared."""
     gateway = host.gateway
     if gateway is None:
         return
@@ -80,7 +80,7 @@ def gateway_notice(host: Host) -> str:
 
 
 def past_the_gateway(host: Host) -> str:
-    """A sentence where clients may go past a gateway that asks for keys, to Triton itself; empty where they cannot."""
+    """A sentence if clients may go past a gateway that asks for keys, to Triton itself; empty if they cannot."""
     if host.gateway is None or host.gateway.keys is None or host.firewall is None:
         return ""
     passed = [
@@ -285,7 +285,6 @@ def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 
 
 def _origins(gateway: Gateway) -> Iterator[Refusal]:
-    """A refusal for each origin that no browser sends."""
     for origin in gateway.cors_origins:
         if not ORIGIN.fullmatch(origin):
             yield refuse(
@@ -299,7 +298,7 @@ def _origins(gateway: Gateway) -> Iterator[Refusal]:
 
 
 def _models_of(alias: object) -> list[str]:
-    """All models that an `Alias` names, the fallback last; none where it is none or its weights are not numbers."""
+    """All models that an `Alias` names, the fallback last; none if it is none or its weights are not numbers."""
     if not isinstance(alias, Alias) or not isinstance(alias.models, dict) or not alias.models:
         return []
     if not all(type(weight) is int for weight in alias.models.values()):
@@ -374,7 +373,7 @@ def smaller_fallbacks(host: Host) -> Iterator[str]:
 
 
 def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
-    """A refusal where an alias of several models does not stand for one LLM in several lengths."""
+    """A refusal if an alias of several models does not stand for one LLM in several lengths."""
     weights = [model.weights for model in models if isinstance(model, LLM)]
     if len(weights) < len(models) or any(files != weights[0] for files in weights):
         yield refuse(
@@ -412,7 +411,7 @@ def seen_from_outside(model: Model) -> tuple[Any, ...]:
 
 
 def spoken_to(server: str, model: Model) -> Iterator[Refusal]:
-    """A refusal where an LLM could not be used through a gateway."""
+    """A refusal if an LLM could not be used through a gateway."""
     if not isinstance(model, LLM):
         return
     if not model.decoupled:

@@ -20,7 +20,7 @@ _IDS = [hole.id for hole in HOLES]
 
 
 def hole_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal where strangers could run code by a known hole of the release, and for each wrong acceptance."""
+    """A refusal if strangers could run code by a known hole of the release, and for each wrong acceptance."""
     for server in host.servers:
         yield from _acceptance(server)
     open_holes = [hole for hole in image_holes(host) if hole.opens_to_strangers]
@@ -35,7 +35,7 @@ def _not_accepted(holes: Iterable[Hole], server: Server) -> list[Hole]:
 
 
 def image_holes(host: Host) -> tuple[Hole, ...]:
-    """The known holes of Triton and TensorRT-LLM in the image a host runs; none where the release is unknown."""
+    """The known holes of Triton and TensorRT-LLM in the image a host runs; none if the release is unknown."""
     row = release_row(host.release)
     if row is None:
         return ()
@@ -118,7 +118,6 @@ def hole_notices(host: Host, today: date) -> Iterator[str]:
 
 
 def _others(host: Host, holes: list[Hole]) -> Iterator[str]:
-    """The remaining holes of the image, by whether a release on offer mends them."""
     for is_mended, words in (
         (True, f"release {DEFAULT_RELEASE} mends them"),
         (False, "no release on offer mends them"),

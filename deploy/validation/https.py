@@ -53,7 +53,7 @@ def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
 
 
 def _without_https(firewall: Firewall | None) -> str:
-    """The gateway without HTTPS; a firewall that lets nobody but SSH in goes with it."""
+    """The advice to drop HTTPS, and the firewall too if it lets only SSH in."""
     return "https=None" + (", leave firewall out" if firewall and not firewall.allow and not firewall.open else "")
 
 

@@ -166,7 +166,7 @@ def _modules(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
 
 
 def _known_modules(placed: Placed) -> list[str]:
-    """The modules a decoder of this shape can have: experts only where the model has experts, cross attention never."""
+    """The modules a decoder of this shape can have: experts only if the model has experts, cross attention never."""
     flag = build_flags(placed.trtllm or ENGINE_ENDS_WITH).flags.get("--lora_target_modules")
     every = flag.choices if flag else tuple(HUB_NAMES.values())
     wrong = ("cross_attn", "mlp_") if placed.served.shape.experts else ("cross_attn", "moe_", "mlp_router")

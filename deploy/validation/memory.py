@@ -1,4 +1,4 @@
-"""Judges whether the models of each server fit its GPUs, and what would have to change where they do not."""
+"""Judges whether the models of each server fit its GPUs, and what would have to change if they do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deploy.validation.shapes import shape_problems
 
 
 def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each server that does not fit; none where a model or GPU is unknown, which other checks refuse."""
+    """A refusal for each server that does not fit; none if a model or GPU is unknown, which other checks refuse."""
     row = release_row(host.release)
     trtllm = image_of(host, row).trtllm if row else ""
     for server in host.servers:

@@ -18,7 +18,7 @@ WHERE = "machine.mig"
 
 
 def mig_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake in how the GPUs are cut and who uses the instances; none where GPUs are whole."""
+    """A refusal for each mistake in how the GPUs are cut and who uses the instances; none if GPUs are whole."""
     machine = host.machine
     if not machine.mig or machine.gpu not in GPUS:
         return

@@ -30,7 +30,6 @@ KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 
 def model_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each mistake in the models of one host, weights and memory apart."""
     for server in host.servers:
         yield from _same_names(server)
         yield from beside_problems(server, host)

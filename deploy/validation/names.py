@@ -1,4 +1,4 @@
-"""Refusals of models that an inventory declares by name, where nothing is known about the name."""
+"""Refusals of models that an inventory declares by name, if nothing is known about the name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DASHES = re.compile("[\u2010-\u2015\u2212]")
 
 
 def name_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each named model of one host that has no numbers yet; one that has them is named no more."""
+    """A refusal for each named model of one host whose numbers are unknown."""
     for server in host.servers:
         for model in server.models:
             if not (model.source or model.checkpoint or model.name):

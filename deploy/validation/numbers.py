@@ -37,7 +37,6 @@ def number_problems(value: Any, where: str = "") -> Iterator[Refusal]:
 
 
 def _judged(value: Any, row: Believable, where: str, field: str, default: object) -> Iterator[Refusal]:
-    """A refusal for the number, or for each number of the tuple or dictionary; it offers the field's default."""
     if isinstance(value, tuple):
         for number, item in enumerate(value):
             yield from _judged(item, row, f"{where}[{number}]", field, None)
@@ -98,5 +97,4 @@ def default_or_meant(owner: type, field: str, value: float, is_built: bool = Fal
 
 
 def _typed(number: float) -> str:
-    """The literal that an operator types."""
     return f"{int(number)}" if number == int(number) else f"{number}"

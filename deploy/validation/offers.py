@@ -64,5 +64,4 @@ def beside_triton(runtime: str, architecture: Architecture, host: Host) -> str:
 
 
 def or_else(*offers: str) -> str:
-    """The offers that are none of them empty, as one `try` line."""
     return "; or ".join(offer for offer in offers if offer)

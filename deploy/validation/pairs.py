@@ -76,7 +76,6 @@ def _token(host: Host) -> Iterator[Refusal]:
 
 
 def _is_here(name: str) -> bool:
-    """True for the machine itself."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
@@ -231,7 +230,6 @@ def _itself(host: Host) -> Iterator[Refusal]:
 
 
 def _formats(host: Host) -> Iterator[Refusal]:
-    """A refusal for each checkpoint, a draft's too, in a format that nothing here has a row for."""
     for server in host.servers:
         for model in server.models:
             for source in sources(model):

@@ -42,12 +42,17 @@ def _sizes(placed: Placed) -> Iterator[Refusal]:
 
 def _gpus(placed: Placed) -> Iterator[Refusal]:
     layout, gpus, declared = placed.layout, placed.server.gpus, placed.model.parallel
-    if not gpus or layout.world == len(gpus):
+    members = max(len(declared.hosts), 1)
+    if not gpus or layout.world == len(gpus) * members:
         return
     product = f"tensor {layout.tensor} x pipeline {layout.pipeline} = {layout.world}"
     if declared.tensor == 0:
-        product = f"pipeline {layout.pipeline} of {len(gpus)} GPUs"
-    hosts = "; a model is not split over hosts" if layout.world > placed.host.machine.gpus else ""
+        product = f"pipeline {layout.pipeline} of {len(gpus) * members} GPUs"
+    if members > 1:
+        yield _gpus_of_group(placed, product)
+        return
+    beyond = layout.world > placed.host.machine.gpus
+    hosts = "; hosts=(…) splits a model over hosts" if beyond else ""
     experts = f"; {EXPERTS_DIVIDE}" if declared.expert > 1 else ""
     fitting = [number for number in (8, 4, 2, 1) if len(gpus) % number == 0 and number <= max(layout.pipeline, 1)]
     yield placed.no(
@@ -58,6 +63,19 @@ def _gpus(placed: Placed) -> Iterator[Refusal]:
         wanted=f"tensor x pipeline = the GPUs of the server{hosts}{experts}",
         attempt=f"leave tensor out, pipeline={fitting[-1]}"
         + (f" (or {', '.join(str(number) for number in fitting[:-1])})" if len(fitting) > 1 else ""),
+    )
+
+
+def _gpus_of_group(placed: Placed, product: str) -> Refusal:
+    """The refusal of a group whose GPUs are not as many as its ranks."""
+    declared, each_host = placed.model.parallel, len(placed.server.gpus)
+    return placed.no(
+        "parallel-not-gpus",
+        f"{product}, and {len(declared.hosts)} hosts with {each_host} GPUs each have {each_host * len(declared.hosts)}",
+        "parallel",
+        seen=f"Parallel(tensor={declared.tensor}, pipeline={declared.pipeline}, hosts=…), gpus={placed.server.gpus}",
+        wanted="tensor x pipeline = the GPUs of all hosts of the group",
+        attempt=f"tensor={each_host}, pipeline={len(declared.hosts)}: every host is a stage",
     )
 
 
@@ -176,7 +194,6 @@ def _of_its_own(placed: Placed, kind: str, problem: str, *, seen: str) -> Refusa
 
 
 def slow_links(placed: Placed) -> Iterator[str]:
-    """A sentence where ranks of one model talk over PCIe; nothing where NVLink joins them."""
     if placed.gpu and placed.layout.tensor > 1 and not placed.gpu.nvlink:
         yield (
             f"{placed.model.name} is split over {placed.layout.tensor} {placed.gpu.title}, which no NVLink joins: "

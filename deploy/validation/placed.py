@@ -15,7 +15,7 @@ from deploy.spec import LLM, Host, Server
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """`path` is what it runs on, empty where it has none; an unknown `gpu` is None, an unknown `trtllm` empty."""
+    """`path` is what it runs on, empty if it has none; an unknown `gpu` is None, an unknown `trtllm` empty."""
 
     host: Host
     server: Server
@@ -45,7 +45,6 @@ class Placed:
 
     @property
     def is_engine(self) -> bool:
-        """True if the model runs on a compiled engine."""
         return self.path == "engine"
 
     @property

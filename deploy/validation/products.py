@@ -19,7 +19,7 @@ the second host's are medians of five runs: python -m benchmarks.encoders --case
 
 
 def fp8_gains_and_costs(model: Model) -> Iterator[str]:
-    """The note on an embedder with `products="fp8"`: faster where the GPU is the limit, often slower where the host is.
+    """The note on an embedder with `products="fp8"`: faster if the GPU is the limit, often slower if the host is.
 
     None for a reranker: bge-reranker-large has 24 layers and no experts, and was faster in every load measured.
     """

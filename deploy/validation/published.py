@@ -26,7 +26,6 @@ OWN_CODE = ("NomicBertModel",)
 
 
 def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
-    """A refusal for files that the backend of this model would load wrongly, or not at all."""
     if served.architecture.kind == "llm":
         yield from _encodes(server, served)
     elif served.local and served.local.config and served.is_encoder:

@@ -79,7 +79,6 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
 
 
 def _asked_for(model: Model) -> tuple[object, ...]:
-    """The properties of a model that a client notices, by its own name and by those of its adapters."""
     return (*seen_from_outside(model), *adapter_names(model))
 
 

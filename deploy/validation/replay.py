@@ -94,7 +94,6 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 
 
 def undeclared(engine: str, where: str) -> Refusal:
-    """The refusal of an engine that would be signed although nobody says whether, or why not, it is judged."""
     return refuse(
         "unjudged-engine",
         f"{engine}: its engine would be signed without anybody having compared its answers",
@@ -128,7 +127,7 @@ def _none(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 
 
 def _reference(placed: Placed, replay: Replay) -> Iterator[Refusal]:
-    """A refusal where no answers are stored and no PyTorch backend can run the published checkpoint to get them."""
+    """A refusal if no answers are stored and no PyTorch backend can run the published checkpoint to get them."""
     finished = placed.model.engine.checkpoint == "trtllm"
     if replay.answers or not (finished or not has_pytorch(placed.served.architecture, placed.trtllm)):
         return

@@ -53,7 +53,6 @@ def repository_problems(host: Host, surroundings: Surroundings) -> Iterator[Refu
 
 
 def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
-    """A sentence for each model whose repository's name or local files do not say that it is what is counted."""
     for model in [model for server in host.servers for model in server.models]:
         for source in sources(model):
             known, weights = _declared(source), source.weights
@@ -133,7 +132,7 @@ def _named_otherwise(server: str, model: Model, source: Source, known: KnownChec
 
 
 def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoint) -> Iterator[Refusal]:
-    """A refusal where somebody typed numbers for a repository the catalog has, and others than it has."""
+    """A refusal if somebody typed numbers for a repository the catalog has, and others than it has."""
     row = next((row for row in CHECKPOINTS.values() if row.repository == source.weights.repository), None)
     differing = list(_differing(shape, row.shape)) if row else []
     if row is None or not differing:
@@ -149,7 +148,7 @@ def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoi
 
 
 def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeights) -> Iterator[Refusal]:
-    """A refusal where the inventory's numbers, its own or a row's, are not those of the files it names."""
+    """A refusal if the inventory's numbers, its own or a row's, are not those of the files it names."""
     place = files.repository or source.weights.directory
     row = _declared(source)
     typed = row.shape if row else source.checkpoint
@@ -182,7 +181,6 @@ def _is_packed(shape: Checkpoint) -> bool:
 
 
 def _as_directory(place: str) -> str:
-    """The directory as a model's source names it."""
     return place if DIRECTORY.fullmatch(place) else f"./{place}"
 
 

@@ -10,7 +10,8 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import source
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host, Rollout
-from deploy.topology.waves import Pool, pools_of
+from deploy.topology.groups import pools_of_hosts
+from deploy.topology.waves import Pool
 
 LEAST = (("canary_hosts", "hosts", 1), ("may_be_lost", "hosts", 1), ("bake_seconds", "seconds", 300),
          ("slower_percent", "percent", 20))  # fmt: skip
@@ -35,12 +36,13 @@ def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusa
         if getattr(rollout, field) < 0:
             yield _negative(field, getattr(rollout, field), unit, example)
     limit = rollout.max_unavailable
-    members = [(host.name, host.pool) for host in hosts if not host.farm]
+    serving = [host for host in hosts if not host.farm]
+    members = [(host.name, host.pool) for host in serving]
     yield from _too_many_canaries(rollout, members)
     if isinstance(limit, str) and not (SHARE.fullmatch(limit) and int(limit.rstrip("%") or 0) <= 100):
         yield _no_share(limit, members)
     elif rollout.may_be_lost >= 0:
-        yield from (_nobody(pool, rollout) for pool in pools_of(members, rollout) if pool.wave < 1)
+        yield from (_nobody(pool, rollout) for pool in pools_of_hosts(serving, rollout) if pool.wave < 1)
 
 
 def _too_many_canaries(rollout: Rollout, members: list[tuple[str, str]]) -> Iterator[Refusal]:

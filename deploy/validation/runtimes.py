@@ -105,7 +105,6 @@ def path_problems(host: Host, server: Server, served: Served) -> Iterator[Refusa
 
 
 def runtime_notices(host: Host) -> Iterator[str]:
-    """A sentence for each image beside Triton that is pulled by its tag."""
     for server in host.servers:
         for model in server.beside:
             match = IMAGE.fullmatch(model.image)
@@ -258,12 +257,12 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
             wanted='"auto", which is 16 bit here',
             attempt="KVCache(), and half as many tokens",
         )
-    if model.parallel.expert > 1:
+    if model.parallel.expert > 1 and model.parallel.expert != placed.layout.tensor:
         yield placed.no(
             "field-of-another-runtime",
-            "vLLM splits experts among all GPUs of a model or cuts every one of them, and a number says neither",
+            "vLLM splits experts among all GPUs of tensor parallelism or cuts every one of them",
             "parallel.expert",
-            seen=f"expert={model.parallel.expert}",
-            wanted="0",
+            seen=f"expert={model.parallel.expert}, tensor={placed.layout.tensor}",
+            wanted=f"{placed.layout.tensor}, or 0",
             attempt="leave expert out",
         )

@@ -52,7 +52,7 @@ def _latent_draft(server: Server, model: Model) -> list[Refusal]:
 
 
 def _latent(server: Server, model: Model, shape: Checkpoint, place: tuple[str, ...]) -> list[Refusal]:
-    """A refusal where the cache could only be guessed: a latent without its sizes, or sizes without a latent."""
+    """A refusal if the cache could only be guessed: a latent without its sizes, or sizes without a latent."""
     row = ARCHITECTURES.get(shape.architecture)
     sizes = {name: getattr(shape, name) for name in LATENT}
     if row is None or row.kind == "unserved":

@@ -82,7 +82,6 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
 
 
 def _free(taken: dict[int, str], sets: int) -> int:
-    """The first port of a row that nobody has."""
     return next(
         port for port in range(Sharing().port, 65536) if not any(port + more in taken for more in range(max(sets, 1)))
     )

@@ -19,7 +19,6 @@ from deploy.topology.gateway import SALTS_SINCE, takes_salt
 
 
 def tenant_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each LLM that is to reuse blocks and keep tenants apart at once."""
     for server in host.servers:
         for model in server.models:
             if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse:
@@ -34,7 +33,7 @@ def tenant_problems(host: Host) -> Iterator[Refusal]:
 
 
 def shared_prefixes(host: Host, served: Served, trtllm: str) -> Iterator[str]:
-    """A sentence where tenants of the host's gateway share cached prefixes of this LLM."""
+    """A sentence if tenants of the host's gateway share cached prefixes of this LLM."""
     has_tenants = host.gateway is not None and host.gateway.keys is not None
     path = "engine" if is_compiled(served, trtllm) else "pytorch"
     if is_beside(served) and isinstance(served.model, LLM):

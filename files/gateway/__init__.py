@@ -15,7 +15,7 @@ keys from a file of hashes. How a request runs:
     templates, prompts   messages to text by the weights' own template, to ids; no user's text forges a control token
     tokens               the tokenizer; long texts are tokenised in the processes of `prompt_worker`
     published            the files of the weights beside the tensors, as far as prompts need them
-    renderer, harmless   that template in a process of its own, with little memory and time; here where it is harmless
+    renderer, harmless   that template in a process of its own, with little memory and time; here if it is harmless
     fleet, ready         the servers of a model: which is ready, what each has to do, who waits until one is back
     routing              the server of a prompt: the one that knows most of its beginning, within a bound of load
     keys, budgets        who may ask; requests and tokens a minute of each key, in an account that processes share

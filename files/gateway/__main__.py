@@ -1,7 +1,7 @@
 """Starts a process of the gateway: python -m gateway serve SETTINGS [NUMBER]
 
-NUMBER says which port of `listen.ports` is this process's own, counted from 0. Exit status 64 where the words are not
-understood, 78 where the settings are not.
+NUMBER says which port of `listen.ports` is this process's own, counted from 0. Exit status 64 if the words are not
+understood, 78 if the settings are not.
 
     python3 -m gateway usage FOLDER [SINCE]     prints the usage since a day that the processes of this host counted
 
@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
 
 
 def print_usage(folder: str, since: str = "") -> int:
-    """The exit status; 1 where the folder cannot be read."""
+    """The exit status; 1 if the folder cannot be read."""
     from gateway.usage import report
 
     try:

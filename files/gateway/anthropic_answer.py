@@ -69,7 +69,6 @@ class MessageWriter:
         return [_event("message_delta", delta=delta, usage=self._usage()), _event("message_stop")]
 
     def failure(self, error: ApiError) -> NamedEvent:
-        """The error as it is answered without a stream."""
         return "error", anthropic_error(error)
 
     def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:

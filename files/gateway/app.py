@@ -44,7 +44,6 @@ Body = Callable[[ApiError], object]
 
 
 def openai_error(error: ApiError) -> object:
-    """OpenAI's shape, and Cohere's beside it."""
     return error.to_json()
 
 
@@ -110,7 +109,7 @@ OPEN = ("/health", "/metrics")
 
 @dataclass
 class Active:
-    """A request under way: its work, the key it came with, and why the work was cancelled, where it was."""
+    """A request under way: its work, the key it came with, and why the work was cancelled, if it was."""
 
     work: asyncio.Task[None]
     key: Key
@@ -135,7 +134,6 @@ class App:
         self._cut: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI's entry."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
@@ -318,7 +316,7 @@ class App:
     def _read_query(self, exchange: Exchange) -> None:
         """Azure's `api-version` and Anthropic's `beta` are taken, other names are passed over.
 
-        Raises: ApiError for what may be a key, and for every name where unknown fields are refused.
+        Raises: ApiError for what may be a key, and for every name if unknown fields are refused.
         """
         names = [word.partition(b"=")[0].decode("latin-1") for word in exchange.query.split(b"&") if word]
         names = [name for name in names if name not in ("api-version", "beta")]

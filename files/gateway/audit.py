@@ -43,7 +43,7 @@ class Record:
     status: int = 0
     """Of a stream that broke 200 as well: the status went out before."""
     end: str = ""
-    """The error's code; "left" where the client went, "stuck" where it took nothing, "" where it has all."""
+    """The error's code; "left" if the client went, "stuck" if it took nothing, "" if it has all."""
     at: float = field(default=0.0)
     """Seconds of the epoch when it began."""
 

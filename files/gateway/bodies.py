@@ -65,7 +65,7 @@ class Parser:
     async def value(self, raw: bytes, bounds: Bounds, tenant: str) -> Any:
         """The value of the body.
 
-        Raises: ApiError 400 where it is no JSON within the bounds; those of `Turns`.
+        Raises: ApiError 400 if it is no JSON within the bounds; those of `Turns`.
         """
         try:
             if not is_large(raw):
@@ -78,7 +78,7 @@ class Parser:
 
 
 def is_large(raw: bytes) -> bool:
-    """True if the body is not parsed in the event loop's time."""
+    """True if the body is too large to be parsed in the event loop."""
     return len(raw) > INLINE_BYTES or marks(raw) > INLINE_MARKS
 
 

@@ -70,11 +70,9 @@ class Budgets:
         self.calendar: Callable[[], datetime] = lambda: gateway.clock.now()
 
     def follow(self, settings: Settings) -> None:
-        """Limits are shared as the settings say."""
         self.hosts, self.processes = settings.hosts, len(settings.listen.ports)
 
     def lease(self, key: Key) -> Lease:
-        """A lease for a request of this key, with nothing reserved yet."""
         return Lease(self, key)
 
     def usage(self, key: Key) -> Usage:
@@ -108,7 +106,6 @@ class Budgets:
         quotas.check(key, self.periods, self.hosts, self.calendar())
 
     def of_periods(self, key: Key) -> list[Header]:
-        """The answer's headers about the key's budgets of tokens a day and a month."""
         return quotas.headers(key, self.periods, self.hosts, self.calendar())
 
     def close(self) -> None:
@@ -243,5 +240,4 @@ def refused(message: str, wait: int) -> ApiError:
 
 
 def folder_of_the_unit() -> str:
-    """systemd's RuntimeDirectory of this unit; "" where there is none."""
     return os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]

@@ -29,7 +29,7 @@ class Calls:
     """Text that begins a call; "" if a call can only be at the answer's beginning."""
 
     def __init__(self, names: Collection[str], identity: Callable[[], str] | None = None) -> None:
-        """`names`: the tools of the request; `identity` makes a call's id where the family's own does not."""
+        """`names`: the tools of the request; `identity` makes a call's id if the family's own does not."""
         self._new_identity = identity or self.identity
         self._names, self._name, self._is_listed = frozenset(names), "", False
         self._rest = ""
@@ -123,11 +123,10 @@ class Calls:
 
     @staticmethod
     def identity() -> str:
-        """A new id of a call."""
         return f"call_{secrets.token_hex(12)}"
 
     def _call(self, text: str) -> tuple[str, str] | None:
-        """Name and arguments; None where this is no call of one of the tools."""
+        """Name and arguments; None if this is no call of one of the tools."""
         value = value_of(text)
         name = value.get("name") if isinstance(value, dict) else None
         if not isinstance(name, str) or name not in self._names:
@@ -179,7 +178,6 @@ class Calls:
 
 
 def value_of(text: str) -> Any:
-    """The JSON in the text, as strict as a request's; None where it is none."""
     try:
         return parsed(text.encode(), BOUNDS) if len(text) <= MOST_CHARACTERS else None
     except ValueError:
@@ -187,7 +185,7 @@ def value_of(text: str) -> Any:
 
 
 def arguments_of(value: Any) -> str | None:
-    """The JSON text of an object of arguments; None where it is none. Models write the object, or its text."""
+    """The JSON text of an object of arguments; None if it is none. Models write the object, or its text."""
     value = {} if value is None else value_of(value) if isinstance(value, str) else value
     if not isinstance(value, dict):
         return None

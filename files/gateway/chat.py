@@ -133,7 +133,7 @@ def tell_format(messages: list[dict[str, Any]], guide: tuple[str, str]) -> None:
 async def ids(request: Request, model: ModelSettings, conversation: Conversation) -> Sequence[int]:
     """The prompt's ids.
 
-    Raises: FieldError where the template refuses the messages; ApiError where they are too long to be counted.
+    Raises: FieldError if the template refuses the messages; ApiError if they are too long to be counted.
     """
     prompter = request.gateway.prompters[model.name]
     most = most_characters(model, prompter)
@@ -241,12 +241,11 @@ def message_of(parts: list[Part]) -> dict[str, Any]:
 
 
 def finish_of(finish: str, has_called: bool) -> str:
-    """OpenAI's word for how an answer ended."""
     return "tool_calls" if has_called and finish == "stop" else FINISHES.get(finish, finish)
 
 
 def logprobs(chat: Generation, event: Event) -> list[dict[str, Any]]:
-    """An entry for each token of the event, where they were asked for."""
+    """An entry for each token of the event, if they were asked for."""
     if chat.sampling.logprobs is None:
         return []
     return content_of(event.outputs, chat.request.gateway.prompters[chat.model.name].spelled)

@@ -6,5 +6,4 @@ from datetime import datetime, timezone
 
 
 def now() -> datetime:
-    """The current time, in UTC."""
     return datetime.now(timezone.utc)

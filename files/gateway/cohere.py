@@ -30,7 +30,6 @@ async def embed_v1(request: Request) -> None:
 
 
 async def embed_v2(request: Request) -> None:
-    """Vectors by their types."""
     await _embed(request, "2")
 
 

@@ -205,7 +205,6 @@ class ChatWriter:
         chat.request.exchange.is_lines = True
 
     def begin(self) -> list[NamedEvent]:
-        """The generation's id."""
         return [self._event("stream-start", generation_id=self._identity)]
 
     def step(self, step: Step) -> list[NamedEvent]:

@@ -93,7 +93,7 @@ def is_ids(prompt: list[Any]) -> bool:
 
 
 def echoes_of(fields: Fields, prompts: list[Prompt], tells_logprobs: bool) -> list[str]:
-    """The text before each prompt's continuation: the prompt where `echo` asks for it, else nothing.
+    """The text before each prompt's continuation: the prompt if `echo` asks for it, else nothing.
 
     Raises: FieldError for prompts of ids, and with log probabilities, which the model has for its own tokens alone.
     """
@@ -138,7 +138,7 @@ class Choices:
         self._spelled = batch.first.request.gateway.prompters[batch.first.model.name].spelled
 
     def new(self, event: Event) -> tuple[str, dict[str, Any] | None]:
-        """The text and the log probabilities that the event adds; None where no tokens are told."""
+        """The text and the log probabilities that the event adds; None if no tokens are told."""
         text = self._echoes.pop(event.sequence, "") + event.text
         if not self._listed:
             return text, None
@@ -147,7 +147,6 @@ class Choices:
 
 
 def choice(index: int, text: str, finish: str | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
-    """A choice as OpenAI's answer and its events have it."""
     return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
 
 

@@ -59,7 +59,7 @@ class Comparison(ctypes.Structure):
 def confine() -> None:
     """This process, which has one thread, can only compute, allocate memory, and use files that are open.
 
-    Raises: OSError where the kernel or its library offers no filter; this process must then not go on.
+    Raises: OSError if the kernel or its library offers no filter; this process must then not go on.
     """
     if (threads := len(os.listdir("/proc/self/task"))) > 1:
         raise OSError(errno.EBUSY, f"the process has {threads} threads; a filter holds for the calling thread alone")

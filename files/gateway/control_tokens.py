@@ -67,7 +67,7 @@ class ControlTokens:
     def mark_for(self, value: object) -> str:
         """A mark that no text of `value` has.
 
-        Raises: ValueError where the texts have all of them.
+        Raises: ValueError if the texts have all of them.
         """
         used = {character for text in texts_in(value) for character in MARKS if character in text}
         free = [mark for mark in MARKS if mark not in used]
@@ -101,7 +101,6 @@ class ControlTokens:
 
 
 def texts_in(value: object) -> Iterable[str]:
-    """Every text in the value, the names of objects too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -139,7 +138,7 @@ def _is_written(entry: dict[str, Any], template: str) -> bool:
 def tokenizer_of(tokenizer_json: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer without the truncation and padding that published files carry.
 
-    Raises: ValueError where the library gives an added token another id than the file.
+    Raises: ValueError if the library gives an added token another id than the file.
     """
     tokenizer = Tokenizer.from_str(json.dumps(tokenizer_json))
     for entry in tokenizer_json.get("added_tokens", []):

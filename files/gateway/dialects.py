@@ -52,7 +52,6 @@ class Translation:
         messages.append(message)
 
     def reads(self, name: str) -> bool:
-        """True if the model's template reads this field of messages."""
         return reads_field(self.prompter.template.source, name)
 
     def think(self, effort: str, is_on: bool | None = None) -> None:
@@ -104,7 +103,7 @@ async def generation(request: Request, chat: Translation, cuts_answer: bool = Fa
 
 
 def moved(fields: Fields, body: dict[str, Any], **names: str) -> None:
-    """Fields whose meaning is a chat's: `names` has the chat's name for the client's."""
+    """Copies fields that mean the same in a chat: `names` maps the chat's name to the client's."""
     for name, chat_name in names.items():
         if fields.has(name):
             body[chat_name] = fields.value(name)
@@ -121,7 +120,7 @@ def stop_sequences(fields: Fields, chat: Translation) -> None:
 
 
 def passed_over(fields: Fields, *names: str) -> None:
-    """These fields are taken and change nothing."""
+    """Accepts these fields, which change nothing."""
     for name in names:
         fields.value(name)
 
@@ -147,12 +146,10 @@ def text_part(part: Fields, kinds: dict[str, str], kind: str = "") -> str:
 
 
 def content_of(texts: Sequence[str]) -> Any:
-    """The content of a chat's message with these texts."""
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts] or ""
 
 
 def call_of(identity: str, name: str, arguments: str) -> dict[str, Any]:
-    """A call as a chat's message has it."""
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
@@ -215,14 +212,12 @@ class Blocks:
             yield "add", last, text
 
     def end(self) -> Iterator[Step]:
-        """The step that ends the last block."""
         if self.blocks and not self.blocks[-1].is_ended:
             self.blocks[-1].is_ended = True
             yield "end", self.blocks[-1], ""
 
     @property
     def has_called(self) -> bool:
-        """True if a tool was called."""
         return bool(self._calls)
 
 

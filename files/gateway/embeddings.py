@@ -99,7 +99,6 @@ def options_of(fields: Fields, model: ModelSettings) -> Options:
 
 
 def tensors(texts: Sequence[str]) -> list[Input]:
-    """The embedder's input for these texts."""
     return [strings("texts", texts, (1, len(texts)))]
 
 

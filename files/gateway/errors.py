@@ -22,7 +22,7 @@ class ApiError(Exception):
     """Ends a request. `retry_after`: seconds; `is_spent`: no client should retry, for tokens were made.
 
     A used budget is told likewise: no wait that clients obey would help.
-    `allow`: the methods that the path has, where the request's is none of them.
+    `allow`: the methods that the path has, if the request's is none of them.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class ApiError(Exception):
         return {"message": self.message, "error": error}
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """`Retry-After` where waiting helps, and a word against a client's own retries where tokens were spent.
+        """`Retry-After` if waiting helps, and a word against a client's own retries if tokens were spent.
 
-        `Allow` where the method is wrong.
+        `Allow` if the method is wrong.
         """
         wait = str(min(self.retry_after, MOST_WAIT_SECONDS)).encode()
         headers = [(b"retry-after", wait)] if self.retry_after else []
@@ -73,12 +73,11 @@ class UpstreamError(Exception):
 
     @property
     def is_full(self) -> bool:
-        """True if the model's queue is full: the server is well."""
         return self.code == "UNAVAILABLE" and "maximum queue size" in self.message
 
     @property
     def is_away(self) -> bool:
-        """True if the server does not listen, stops, or has not loaded the model: it took nothing on."""
+        """True if the server is not listening, is stopping, or has not loaded the model: it accepted nothing."""
         return self.code == "UNAVAILABLE" and not self.is_full
 
     @property

@@ -18,7 +18,7 @@ class Event(NamedTuple):
     finish: str
     completion_tokens: int
     cached_tokens: int
-    """Of the prompt; 0 where the release does not tell."""
+    """Of the prompt; 0 if the release does not tell."""
     outputs: Outputs
     """All that came."""
 

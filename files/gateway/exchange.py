@@ -114,7 +114,6 @@ class Exchange:
 
     @property
     def is_json(self) -> bool:
-        """True if the body says that it is JSON."""
         return self.headers.get(b"content-type", b"").split(b";")[0].strip().lower() == b"application/json"
 
     async def body(self, most: int) -> bytes:
@@ -230,7 +229,6 @@ class Exchange:
         return ApiError(413, f"the body has more than {most} bytes, which is all that this path takes")
 
     async def left(self) -> None:
-        """Ends when the client has gone."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -261,7 +259,6 @@ class Exchange:
         await self.whole_of(pieces, b"application/json")
 
     async def whole(self, content: bytes, kind: bytes, status: int = 200, headers: Headers = ()) -> None:
-        """Sends an answer of any type."""
         await self.whole_of([content], kind, status, headers)
 
     async def whole_of(self, pieces: Sequence[bytes], kind: bytes, status: int = 200, headers: Headers = ()) -> None:
@@ -276,11 +273,9 @@ class Exchange:
             await self._put(pieces[-1] if self.method != "HEAD" else b"", more=False)
 
     async def event(self, value: object) -> None:
-        """Sends an event of the stream; the first begins the answer."""
         await self.event_of(compact(value))
 
     async def event_of(self, content: str) -> None:
-        """Sends an event whose JSON is `content`, on one line."""
         await self._stream(f"data: {content}\n\n".encode())
 
     async def named_event(self, name: str, value: object, more: bool = True) -> None:
@@ -289,11 +284,10 @@ class Exchange:
         await self._stream(content.encode(), more)
 
     async def done(self) -> None:
-        """Ends the stream as OpenAI does."""
         await self._stream(LAST_EVENT, more=False)
 
     async def fail(self, error: ApiError, body: object) -> None:
-        """The client hears of the error: as the answer, or as the last event of a stream, without its end mark."""
+        """Sends the error to the client: as the answer, or as the last event of a stream, without its end mark."""
         if not self.has_begun:
             await self.json(body, error.status, error.headers())
         elif not self._has_ended:
@@ -304,16 +298,14 @@ class Exchange:
             await self._stream(b"data: " + data + b"\n\n", more=False)
 
     async def comment(self) -> None:
-        """Sends a comment that keeps the stream alive; nothing if the answer is no stream, or has ended."""
         if self.streams and not self._has_ended and not self._is_sending:
             await self._stream(EMPTY_LINE if self.is_lines else COMMENT)
 
     def silent_seconds(self, now: float) -> float:
-        """Seconds since the last piece was sent; 0 while a piece is on its way."""
         return 0.0 if self._is_sending else now - self._moved
 
     def stuck_seconds(self, now: float) -> float:
-        """Seconds that a piece has been on its way without the client taking it."""
+        """Seconds that the client has not taken the piece under way; 0 without one."""
         return now - self._moved if self._is_sending else 0.0
 
     async def _stream(self, data: bytes, more: bool = True) -> None:

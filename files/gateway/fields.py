@@ -53,11 +53,9 @@ class Fields:
 
     @property
     def where(self) -> str:
-        """The object's own path; "" for the outermost."""
         return self._where
 
     def path(self, name: str) -> str:
-        """The field's name from the outermost object on: `messages[0].content`."""
         return f"{self._where}.{name}" if self._where else name
 
     def has(self, name: str) -> bool:
@@ -66,7 +64,7 @@ class Fields:
         return name in self._left
 
     def value(self, name: str) -> Any:
-        """The field's value of any type; None where it is absent."""
+        """The field's value of any type; None if it is absent."""
         self._known.append(name)
         return self._left.pop(name, None)
 
@@ -96,7 +94,7 @@ class Fields:
         return value
 
     def number(self, name: str, least: float, most: float) -> float | None:
-        """A number from `least` to `most`; None where it is absent."""
+        """A number from `least` to `most`; None if it is absent."""
         value = self.value(name)
         if value is None:
             return None
@@ -106,7 +104,6 @@ class Fields:
         return float(value)
 
     def maybe_whole(self, name: str, least: int, most: int) -> int | None:
-        """A whole number from `least` to `most`; None where it is absent."""
         return self.whole(name, least, most) if self.has(name) else None
 
     def items(self, name: str, most: int, least: int = 1) -> list[Any]:
@@ -127,12 +124,11 @@ class Fields:
         return values
 
     def inner(self, name: str) -> Fields:
-        """The fields of an object; none where it is absent."""
+        """The fields of an object; none if it is absent."""
         value = self.value(name)
         return self.within({} if value is None else value, self.path(name))
 
     def within(self, value: object, where: str) -> Fields:
-        """The fields of an object inside this one."""
         return Fields(value, where, self._ignored)
 
     def only(self, name: str, *accepted: object, because: str) -> None:
@@ -144,7 +140,7 @@ class Fields:
     def ignore(self, name: str, *accepted: object, because: str) -> None:
         """Drops the field, which does not change the meaning of an answer.
 
-        Raises: FieldError where unknown fields are refused and the value asks for something.
+        Raises: FieldError if unknown fields are refused and the value asks for something.
         """
         if self._ignored is None:
             self.only(name, *accepted, because=because)
@@ -152,14 +148,13 @@ class Fields:
             self.note(name)
 
     def note(self, name: str) -> None:
-        """The answer tells that this field was passed over. Only where `passes_over`."""
+        """The answer tells that this field was passed over. Only if `passes_over`."""
         shown = shown_name(self.path(name))
         if self._ignored is not None and shown not in self._ignored and len(self._ignored) < MOST_IGNORED:
             self._ignored.append(shown)
 
     @property
     def passes_over(self) -> bool:
-        """True if unknown fields are noted; false if they are refused."""
         return self._ignored is not None
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ class Server:
 
     @property
     def catches_up(self) -> bool:
-        """True if it came back lately, so that everybody who waited has just come."""
+        """True for a short time after the server came back, while all who waited for it arrive."""
         return asyncio.get_running_loop().time() < self._back + CATCHING_UP_SECONDS
 
     @contextlib.contextmanager
@@ -134,7 +134,6 @@ class Fleet:
             task.add_done_callback(self._closing.discard)
 
     async def keep_looking(self) -> None:
-        """For ever: every server is asked once a second whether it is ready."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_EVERY_SECONDS)
@@ -146,17 +145,15 @@ class Fleet:
             self._wake()
 
     async def close(self) -> None:
-        """Closes every channel."""
         await asyncio.gather(*(server.upstream.close(0) for server in self.servers.values()))
 
     def ready(self, names: Collection[str]) -> list[Server]:
-        """The servers of these names that may be asked."""
         return [server for name, server in self.servers.items() if name in names and server.is_ready]
 
     async def choose(self, work: Work, tried: Collection[str], until: float) -> Server:
         """The ready server of the model that suits the work best, one not yet tried before others.
 
-        Raises: ApiError 503 where none is ready at the time `until` of the loop's clock, or too many wait already.
+        Raises: ApiError 503 if none is ready at the time `until` of the loop's clock, or too many wait already.
         """
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -176,7 +173,7 @@ class Fleet:
         changed.set()
 
     def _make_room(self, tenant: str) -> bool:
-        """True if a request of this tenant may wait. Where all places are taken, who has most gives its latest away.
+        """True if a request of this tenant may wait. If all places are taken, who has most gives its latest away.
 
         A tenant that fills all places while a model is away would else keep every other tenant out until it is back.
         """

@@ -54,7 +54,7 @@ class Gateway:
         self.usage.days, self.usage.prices = self.settings.usage_days, self.settings.prices
 
     async def keep_counting(self) -> None:
-        """For ever: what this process did is counted within a second."""
+        """Counts the requests of this process every COUNT_SECONDS, for ever."""
         while True:
             await asyncio.sleep(COUNT_SECONDS)
             await asyncio.to_thread(self.usage.count, clock.now())
@@ -108,13 +108,12 @@ class Gateway:
         return Held(self._answers, tenant, most, ANSWER_BYTES, "answers")
 
     def standing(self) -> dict[str, bool]:
-        """Readiness by model: true if at least one of its servers is ready."""
         return {name: bool(self.fleet.ready(model.servers)) for name, model in self.settings.models.items()}
 
     def model(self, name: str, kind: str, key: Key) -> tuple[ModelSettings, Alias]:
         """The model of this name or alias, and the alias.
 
-        Raises: ApiError 404 where there is none or the key is not for it, 400 where it is of another kind.
+        Raises: ApiError 404 if there is none or the key is not for it, 400 if it is of another kind.
         """
         alias = self.settings.aliases.get(name, Alias(name))
         model = self.settings.models.get(alias.model)
@@ -132,7 +131,7 @@ class Gateway:
 def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:
     """The templates and tokenizers of the LLMs; known ones whose files did not change are kept.
 
-    Raises: OSError, ValueError where a file of a model is missing or says nothing.
+    Raises: OSError, ValueError if a file of a model is missing or says nothing.
     """
     prompters: dict[str, Tokens] = {}
     for model in settings.models.values():
@@ -144,9 +143,9 @@ def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, T
 
 
 def prompter_kind(model: ModelSettings) -> Callable[[Path], Tokens]:
-    """The class that writes the model's prompts; openai-harmony is imported only where a model needs it.
+    """The class that writes the model's prompts; openai-harmony is imported only if a model needs it.
 
-    Raises: OSError, ValueError where a file of the tokenizer is missing or says nothing.
+    Raises: OSError, ValueError if a file of the tokenizer is missing or says nothing.
     """
     if not model.is_harmony:
         return Prompter if knows_chats(Path(model.files)) else Completer

@@ -91,7 +91,7 @@ class Generation:
         return {**shared, "system_fingerprint": fingerprint}
 
     def most_tokens(self, prompts: int = 1) -> int:
-        """Tokens to reserve for prompt and answers, where the request has so many prompts."""
+        """Tokens to reserve for prompt and answers, if the request has so many prompts."""
         answer = self.max_tokens
         if not self.sampling.max_tokens:  # a quarter of a small key's minute: it would else be refused always
             minute = self.request.key.limits.tokens_per_minute // self.request.gateway.settings.hosts
@@ -101,7 +101,7 @@ class Generation:
     async def events(self) -> AsyncGenerator[Event, None]:
         """The model's events, their tokens reserved; the audit's line counts them.
 
-        Raises: UpstreamError; ApiError where the model's own time is over, or its answer breaks off.
+        Raises: UpstreamError; ApiError if the model's own time is over, or its answer breaks off.
         """
         self.request.reserve(self.most_tokens())
         async with aclosing(self.reserved_events(self.request.seconds)) as events:
@@ -166,7 +166,7 @@ def most_characters(model: ModelSettings, prompter: Tokens) -> int:
 def refuse_longer(characters: int, most: int, model: ModelSettings, param: str) -> None:
     """Refuses a text that no tokens of the context could spell.
 
-    Raises: ApiError 400 where it cannot fit the context, whatever its tokens are.
+    Raises: ApiError 400 if it cannot fit the context, whatever its tokens are.
     """
     if characters > most:
         message = f"the context is {model.context_tokens} tokens, which have no more than {most} characters"
@@ -176,7 +176,7 @@ def refuse_longer(characters: int, most: int, model: ModelSettings, param: str) 
 def room(model: ModelSettings, prompt: int, max_tokens: int, param: str) -> int:
     """Most tokens of the answer: the requested number, or else all that the context leaves.
 
-    Raises: ApiError 400 where prompt and answer do not fit the context.
+    Raises: ApiError 400 if prompt and answer do not fit the context.
     """
     left = model.context_tokens - prompt
     if left < max(max_tokens, 1):

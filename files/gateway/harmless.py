@@ -60,7 +60,7 @@ def is_harmless(template: nodes.Template) -> bool:
 
 
 def count_turns(template: nodes.Template, name: str) -> None:
-    """Every loop hands what it goes over to the filter of that name, which may refuse it."""
+    """Passes everything that a loop goes over through the filter of that name, which may refuse it."""
     for loop in template.find_all(nodes.For):
         loop.iter = nodes.Filter(loop.iter, name, [], [], None, None, lineno=loop.lineno)
 
@@ -73,7 +73,7 @@ class Inspection:
         self._nodes = self._heavy = self._loops = 0
 
     def body(self, statements: list[nodes.Node], depth: int) -> None:
-        """Raises: Doubt where anything in these statements is doubtful."""
+        """Raises: Doubt if anything in these statements is doubtful."""
         for node in statements:
             self._count(depth)
             if isinstance(node, nodes.Output):
@@ -144,7 +144,7 @@ class Inspection:
         self.names[name] = value
 
     def _is_plain(self, node: nodes.Node, value: Value) -> bool:
-        """True of what cannot grow from a loop's turn to the next."""
+        """True for a value that cannot grow from one turn of a loop to the next."""
         return value.kind == NUMBER or isinstance(node, (nodes.Const, nodes.Compare, nodes.Not, nodes.Test))
 
     def value(self, node: nodes.Node, depth: int) -> Value:
@@ -159,11 +159,9 @@ class Inspection:
         return value
 
     def sum(self, parts: list[nodes.Node], depth: int) -> Value:
-        """A value made of all parts."""
         return Value(ANY, max(sum(self.value(part, depth).weight for part in parts), 1))
 
     def constant(self, node: nodes.Const, _depth: int) -> Value:
-        """A number, or anything else."""
         return Value(NUMBER if isinstance(node.value, (int, float)) else ANY)
 
     def name(self, node: nodes.Name, _depth: int) -> Value:
@@ -250,7 +248,6 @@ class Inspection:
         return self.sum(list(node.args), depth)
 
     def joined(self, node: nodes.Concat | nodes.List | nodes.Tuple, depth: int) -> Value:
-        """All parts, one after the other."""
         return self.sum(list(node.iter_child_nodes()), depth)
 
     def added(self, node: nodes.Add, depth: int) -> Value:
@@ -270,7 +267,6 @@ class Inspection:
         return Value()
 
     def either(self, node: nodes.And | nodes.Or | nodes.CondExpr, depth: int) -> Value:
-        """A value that any of the parts may be."""
         return Value(ANY, max(self.value(part, depth).weight for part in node.iter_child_nodes()))
 
 
@@ -295,6 +291,6 @@ def _constant(node: object) -> object:
 
 
 def _known(name: str) -> None:
-    """Raises: Doubt where Python's own values have an attribute of this name."""
+    """Raises: Doubt if Python's own values have an attribute of this name."""
     if name.startswith("_") or any(hasattr(kind, name) for kind in (str, dict, list, int, float, bool, type(None))):
         raise Doubt

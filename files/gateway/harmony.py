@@ -64,7 +64,7 @@ class HarmonyPrompter(Tokens):
     """A model of the gpt-oss family, read from a folder of its weights."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises: OSError, ValueError where the folder has no tokenizer, or not the vocabulary of the format."""
+        """Raises: OSError, ValueError if the folder has no tokenizer, or not the vocabulary of the format."""
         tokenizer = read_json(folder / "tokenizer.json")
         super().__init__(folder, tokenizer)
         self.template = Form()
@@ -82,7 +82,7 @@ class HarmonyPrompter(Tokens):
     ) -> Sequence[int]:
         """The prompt for the assistant's next message. No text in it becomes a control token.
 
-        Raises: FieldError; ValueError where the messages cannot be said in the format, or are too long.
+        Raises: FieldError; ValueError if the messages cannot be said in the format, or are too long.
         """
         _system(variables)
         return await super().ids(messages, variables, tools, tenant, most, is_large)
@@ -96,7 +96,7 @@ class HarmonyPrompter(Tokens):
     ) -> list[int]:
         """The prompt, made in the caller's time.
 
-        Raises: ValueError where the messages cannot be said in the format, or are too long.
+        Raises: ValueError if the messages cannot be said in the format, or are too long.
         """
         if (size := sum(map(len, texts_in([messages, *tools])))) > most:
             raise TooLong(size, most)
@@ -113,14 +113,13 @@ class HarmonyPrompter(Tokens):
         return ids
 
     def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> HarmonyReader:
-        """Reasoning, text and calls by the format's channels."""
         return HarmonyReader(self._encoding, tools.names, tools.in_parallel)
 
 
 def vocabulary_of(folder: Path, tokenizer: Mapping[str, Any]) -> bytes:
     """The format's vocabulary as its file has it; `tokenizer` is the folder's tokenizer.json.
 
-    Raises: ValueError where there is none.
+    Raises: ValueError if there is none.
     """
     file = folder / VOCABULARY
     vocabulary = file.read_bytes() if file.exists() else vocabulary_in(tokenizer)
@@ -132,7 +131,7 @@ def vocabulary_of(folder: Path, tokenizer: Mapping[str, Any]) -> bytes:
 
 
 def vocabulary_in(tokenizer: Mapping[str, Any]) -> bytes:
-    """The vocabulary of a tokenizer.json of byte-level tokens in tiktoken's form; "" where it is none."""
+    """The vocabulary of a tokenizer.json of byte-level tokens in tiktoken's form; "" if it is none."""
     model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     ordinary = vocabulary.items() if isinstance(vocabulary, dict) else ()

@@ -29,12 +29,10 @@ class Answer:
 
     @property
     def is_done(self) -> bool:
-        """True once the whole body was read."""
         return self._body.is_done
 
     @property
     def may_be_used_again(self) -> bool:
-        """True if the connection takes another request now."""
         return self._stays_open and self._body.is_done and not self._body.has_more and self._connection.is_open
 
     async def read(self) -> bytes:
@@ -153,7 +151,6 @@ class Alarm:
 
     @property
     def left(self) -> float:
-        """Seconds until it rings."""
         return self._at - self._loop.time()
 
     def watch(self, connection: Connection) -> None:
@@ -163,7 +160,6 @@ class Alarm:
             connection.abort()
 
     def stop(self) -> None:
-        """It never rings any more."""
         self._timer.cancel()
 
     def _ring(self) -> None:

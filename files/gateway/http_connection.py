@@ -36,7 +36,6 @@ class Head:
 
     @property
     def stays_open(self) -> bool:
-        """True if the connection takes another request after this answer."""
         return b"close" not in self.headers.get(b"connection", b"").lower()
 
 
@@ -167,7 +166,6 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True unless the server closed it, or sent bytes without a request."""
         return not self._writer.is_closing() and not self._reader.at_eof()
 
     async def ask(self, head: bytes, pieces: list[bytes]) -> Head:
@@ -207,5 +205,5 @@ class Connection:
         return await self._reader.read(AT_ONCE)
 
     def abort(self) -> None:
-        """Closes the connection at once: the engine sees that nobody waits, and ends the request."""
+        """Closes the connection at once, so that the engine ends the request."""
         self._writer.transport.abort()

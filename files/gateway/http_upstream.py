@@ -37,7 +37,7 @@ class HttpUpstream:
         self.read_release()
 
     def read_release(self) -> None:
-        """Speaks to the program that the host's release names; to the one of the settings where no file says it.
+        """Speaks to the program that the host's release names; to the one of the settings if no file says it.
 
         A swap may bring another program, or bring the earlier one back, long before the settings follow.
         """
@@ -48,7 +48,6 @@ class HttpUpstream:
                 self._runtime, self._version = runtime, version
 
     async def is_ready(self, seconds: float) -> bool:
-        """True if the engine says that it is well."""
         try:
             async with self._client.answer_to("GET", HEALTH, [], seconds, {}) as answer:
                 await _content(answer, MOST_ERROR)

@@ -78,7 +78,7 @@ def outside_strings(raw: bytes, most_strings: int) -> bytes:
 
     True up to the first backslash outside a string, and there every parser stops.
 
-    Raises: JsonError where there are more strings, so many more that they cannot be JSON of so many values.
+    Raises: JsonError if there are more strings, so many more that they cannot be JSON of so many values.
     """
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     if bare.count(b'"') > 2 * (most_strings + 1):

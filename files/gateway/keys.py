@@ -52,7 +52,6 @@ class KeyLimits:
 
     @property
     def has_periods(self) -> bool:
-        """True if a day or a month has a budget."""
         return any(getattr(self, name) for name in PERIODS)
 
     def shared(self, share: int) -> KeyLimits:
@@ -82,12 +81,11 @@ class Key:
     """Budgets that the tenant's keys share."""
 
     def may_use(self, model: str) -> bool:
-        """True if the key is for this model."""
         return not self.models or model in self.models
 
 
 NOBODY = Key("", "-", "-", frozenset(), 0)
-"""Stands for every client where no key is asked for."""
+"""Stands for every client if no key is asked for."""
 
 
 class Keys:
@@ -101,7 +99,7 @@ class Keys:
     def refresh(self) -> bool:
         """The keys are those of the file; true if the file was another than last time.
 
-        Raises: OSError, or ValueError where the file is no file of keys; the keys then stay as they were.
+        Raises: OSError, or ValueError if the file is no file of keys; the keys then stay as they were.
         """
         if not self.path:
             return False
@@ -116,7 +114,7 @@ class Keys:
     def holder(self, authorization: bytes | None) -> Key:
         """The key that this `Authorization` header has.
 
-        Raises: ApiError 401 where there is none, or one that is unknown or has expired.
+        Raises: ApiError 401 if there is none, or one that is unknown or has expired.
         """
         if not self.path:
             return NOBODY
@@ -138,7 +136,6 @@ class Keys:
 
 
 def digest_of(key: bytes) -> str:
-    """The hash by which the file holds a key."""
     return hashlib.sha256(key).hexdigest()
 
 

@@ -23,17 +23,16 @@ class Lane:
         self._turn = asyncio.Lock()
 
     async def answer(self, message: bytes) -> memoryview:
-        """The process's answer; where it died of something else than this message, that of another.
+        """The process's answer; if it died of something else than this message, that of another.
 
         A client that leaves does not leave half an answer in the socket: the work goes on without it.
 
-        Raises: Refused; ApiError 503 where none starts.
+        Raises: Refused; ApiError 503 if none starts.
         """
         return await asyncio.shield(asyncio.ensure_future(self._answer(message)))
 
     @property
     def is_busy(self) -> bool:
-        """True if a message is worked on."""
         return self._turn.locked()
 
     async def _answer(self, message: bytes) -> memoryview:

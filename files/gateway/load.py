@@ -45,7 +45,7 @@ class Line:
     async def work(self, tenant: str, job: Callable[[], Awaitable[T]]) -> T:
         """The job's result, once it is the tenant's turn. A client that leaves does not end work that has begun.
 
-        Raises: ApiError 429 where as many of the tenant's jobs wait as may, 503 where those of all do.
+        Raises: ApiError 429 if as many of the tenant's jobs wait as may, 503 if those of all do.
         """
         await self._enter(tenant)
         task = asyncio.ensure_future(job())
@@ -133,7 +133,7 @@ class Held:
     def take(self, count: int) -> None:
         """Adds to the bytes that are held.
 
-        Raises: ApiError 429 where the tenant's bodies are too many together, 503 where those of all are.
+        Raises: ApiError 429 if the tenant's bodies are too many together, 503 if those of all are.
         """
         if self._held[self._tenant] + count > self._most_of_tenant:
             message = f"{self._name} of this tenant's requests have more than {self._most_of_tenant} bytes together"

@@ -16,7 +16,7 @@ BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def byte_letters() -> dict[str, int]:
-    """The letter that byte-level tokenizers write for each byte: its own where printable, else one from U+0100 on."""
+    """The letter that byte-level tokenizers write for each byte: its own if printable, else one from U+0100 on."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + number): byte for number, byte in enumerate(others)}
@@ -71,7 +71,7 @@ class Listed:
         self._characters, self._decoder = 0, codecs.getincrementaldecoder("utf-8")("replace")
 
     def told_of(self, entries: Sequence[dict[str, Any]], has_others: bool) -> dict[str, Any] | None:
-        """The lists of these tokens; None where there are none. A token that is no text is told by its bytes."""
+        """The lists of these tokens; None if there are none. A token that is no text is told by its bytes."""
         if not entries:
             return None
         offsets = []

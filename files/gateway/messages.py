@@ -57,7 +57,6 @@ class _Reads:
     template: str
 
     def field(self, name: str) -> bool:
-        """True if the template reads this field of a message, whatever its variable of messages is called."""
         return reads_field(self.template, name)
 
 

@@ -29,14 +29,13 @@ Labels = tuple[str, ...]
 
 
 class Counter:
-    """A number per set of labels; a gauge where it also falls."""
+    """A number per set of labels; a gauge if it also falls."""
 
     def __init__(self, name: str, text: str, labels: Labels, kind: str = "counter") -> None:
         self.name, self._text, self._labels, self._kind = name, text, labels, kind
         self._values: dict[Labels, float] = {}
 
     def add(self, labels: Labels, value: float = 1) -> None:
-        """Adds `value` to the number of these labels."""
         self._values[labels] = self._values.get(labels, 0) + value
 
     def lines(self) -> Iterator[str]:

@@ -40,7 +40,7 @@ class Identity:
 def identity(certificate: Path, authority: Path) -> Identity:
     """The identity in a file with a private key and its certificate, and those of its authority in another.
 
-    Raises: OSError, or ValueError where a file holds something else.
+    Raises: OSError, or ValueError if a file holds something else.
     """
     own, trusted = certificate.read_bytes(), authority.read_bytes()
     if (key := KEY.search(own)) is None:

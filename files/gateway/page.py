@@ -1,7 +1,7 @@
 """`GET /`: the gateway's page for people, without a script. With a key: its models, its usage, and requests to paste.
 
 The key comes in a form's body, never in an address, and is not sent back. Models are shown to whoever has a key for
-them: a name may tell of a tenant. Where no key is asked for, everybody sees all. The address in the requests is that of
+them: a name may tell of a tenant. If no key is asked for, everybody sees all. The address in the requests is that of
 the settings: `Host` is the client's own word.
 """
 
@@ -136,15 +136,12 @@ def spent(rows: list[dict[str, Any]]) -> str:
 
 
 def of(count: int, limit: int) -> str:
-    """The count beside its limit."""
     return f"{count:,} of {limit:,}" if limit else f"{count:,}"
 
 
 def share(count: int, limit: int) -> int:
-    """Whole percent of the limit; -1 without one."""
     return min(100 * count // limit, 100) if limit else -1
 
 
 def day(seconds: int) -> str:
-    """A time for people, in UTC."""
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M} UTC"

@@ -33,7 +33,6 @@ LINKS = {
 
 
 def rendered(template: str, **values: object) -> bytes:
-    """The page of a template; `path` is its own."""
     return TEMPLATES.get_template(template).render(links=LINKS, **values).encode()
 
 
@@ -64,6 +63,6 @@ def key_of(form: Mapping[str, str]) -> bytes | None:
 
 
 def first(named: Mapping[str, ModelSettings], kind: str) -> str:
-    """The first model of this kind, by its own name where the key has it; "" for none."""
+    """The first model of this kind, by its own name if the key has it; "" for none."""
     names = (name for name in named if named[name].kind == kind)
     return min(names, key=lambda name: (name != named[name].name, name), default="")

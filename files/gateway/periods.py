@@ -55,7 +55,6 @@ class Periods:
         self._month = ""
 
     def add(self, day: str, used: Used) -> None:
-        """A key of a tenant used so much more."""
         with self._lock:
             sums = self._fresh.setdefault(day, Counter())
             for meter, amount in meters(used):
@@ -72,7 +71,7 @@ class Periods:
         return of_day, of_month
 
     def depart(self, now: datetime) -> None:
-        """All that was added until now is about to be written into the counters; days before this month are over."""
+        """Sets aside all usage so far for writing; drops what is left of days before this month."""
         with self._lock:
             for day, sums in self._fresh.items():
                 self._departing.setdefault(day, Counter()).update(sums)

@@ -49,7 +49,7 @@ class Completer(Tokens):
     template: Form = NoForm()
 
     def __init__(self, folder: Path) -> None:
-        """Raises: OSError, ValueError where the folder has no tokenizer."""
+        """Raises: OSError, ValueError if the folder has no tokenizer."""
         super().__init__(folder, read_json(folder / "tokenizer.json"))
 
     async def ids(self, *_arguments: Any, **_named: Any) -> Sequence[int]:
@@ -66,7 +66,7 @@ class Prompter(Tokens):
     def __init__(self, folder: Path, template_of: Callable[..., Renderer] | None = None) -> None:
         """`template_of` makes a renderer of the template's source and constants, instead of `Renderer`.
 
-        Raises: OSError, ValueError where the folder has no tokenizer or no chat template.
+        Raises: OSError, ValueError if the folder has no tokenizer or no chat template.
         """
         tokenizer_json = read_json(folder / "tokenizer.json")
         super().__init__(folder, tokenizer_json)
@@ -89,7 +89,7 @@ class Prompter(Tokens):
     ) -> Sequence[int]:
         """The prompt for the assistant's next message.
 
-        Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
+        Raises: TemplateError; SpellError; ValueError if the texts leave no mark free.
         """
         context, mark = self._marked(messages, variables, list(tools))
         text = await self.template.render({"add_generation_prompt": True, **context})
@@ -106,7 +106,7 @@ class Prompter(Tokens):
     ) -> list[int]:
         """Within a process of its own, where the template is compiled.
 
-        Raises: TemplateError; SpellError; ValueError where the texts leave no mark free.
+        Raises: TemplateError; SpellError; ValueError if the texts leave no mark free.
         """
         context, mark = self._marked(messages, variables, list(tools))
         template = cast(Template, self.template)
@@ -128,7 +128,6 @@ class Prompter(Tokens):
         return self._in_pieces(text, mark)
 
     def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:
-        """Reasoning, text and calls by the model's parsers."""
         return self.readers(model, tools, is_guided, prompt, 1)[0]
 
     def readers(

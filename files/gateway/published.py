@@ -22,7 +22,7 @@ and a request that named none of them would be refused with them."""
 def knows_chats(folder: Path) -> bool:
     """False for the weights of a base model, which have no chat template.
 
-    Raises: OSError, ValueError where a file of the tokenizer is missing or says nothing.
+    Raises: OSError, ValueError if a file of the tokenizer is missing or says nothing.
     """
     return bool(source_of(folder, read_json(folder / "tokenizer_config.json")))
 
@@ -46,7 +46,7 @@ def defaults_of(folder: Path) -> dict[str, float]:
 
 
 def content(token: Any) -> str | None:
-    """The text of a token in tokenizer_config.json, where it is a text or an object."""
+    """The text of a token in tokenizer_config.json, if it is a text or an object."""
     text = token.get("content") if isinstance(token, dict) else token
     return text if isinstance(text, str) else None
 

@@ -23,7 +23,7 @@ class TextReader:
     ) -> None:
         """`in_parallel`: more than one call is wanted; else the answer ends with its first.
 
-        `marks`: the tokens that begin and end a thought, where each is one token.
+        `marks`: the tokens that begin and end a thought, if each is one token.
         """
         self._thoughts, self._calls, self._in_parallel = thoughts, calls, in_parallel
         self._marks, self._counted, self._is_past = marks, 0, False

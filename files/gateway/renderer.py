@@ -6,7 +6,7 @@ has a process without rights (`confinement`), whose memory ends at `MOST_BYTES` 
 `MOST_SECONDS` a message.
 Long and short messages have a process each: nobody waits for a long one.
 
-A template that `harmless` has no doubt about is rendered here, where messages are few: the way to the process and back
+A template that `harmless` has no doubt about is rendered here, if messages are few: the way to the process and back
 takes longer than the work. The process itself says that, before it executes anything of the template.
 """
 
@@ -38,7 +38,7 @@ class Renderer:
     def __init__(self, source: str, constants: Mapping[str, str], seconds: float = MOST_SECONDS) -> None:
         """Returns once the process is ready. `constants`: bos_token and its like; `seconds` of CPU time a message.
 
-        Raises: ValueError where the source is no template, or its compilation goes over the bounds.
+        Raises: ValueError if the source is no template, or its compilation goes over the bounds.
         """
         self.source = source
         prepare = {"source": source, "constants": dict(constants)}

@@ -89,7 +89,7 @@ class Request:
         self.exchange.answer.take(size)
 
     def let_go(self) -> None:
-        """Frees the bytes of the body, so that another may come; not of one that a fallback may have to read again."""
+        """Frees the body's bytes for another request, unless a fallback may have to read them again."""
         if self.exchange.held and self._kept is None:
             self.exchange.held.release()
 
@@ -156,7 +156,7 @@ class Request:
         return cache_key or self.exchange.headers.get(SESSION, b"")[:MOST_SESSION].decode("latin-1")
 
     def reserve(self, tokens: int) -> None:
-        """The request may use so many tokens of its key's.
+        """Reserves tokens of the request's key.
 
         Raises: ApiError 429.
         """
@@ -172,5 +172,4 @@ class Request:
 
     @property
     def seconds(self) -> float:
-        """Seconds that the model's server may take."""
         return float(self.exchange.limits.request_seconds)

@@ -16,7 +16,6 @@ SEAL = "plain:"
 
 
 def sealed(text: str) -> str:
-    """The reasoning as clients without storage send it back."""
     return SEAL + base64.b64encode(text.encode()).decode()
 
 
@@ -162,7 +161,6 @@ class ResponseWriter:
 
 
 def _subject(block: Block) -> str:
-    """The subject in the names of the events of a block's text."""
     return {Call: "function_call_arguments", Content: "output_text", Reasoning: "reasoning_text"}[block.kind]
 
 

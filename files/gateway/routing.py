@@ -105,7 +105,7 @@ class Known:
             self._forget()
 
     def _forget(self) -> None:
-        """Removes a sixteenth at least, so that the largest tenant is looked for rarely."""
+        """Removes at least a sixteenth, so that the largest tenant is rarely searched for."""
         while self._count > self._most - self._most // 16:
             tenant = max(self._servers, key=lambda name: len(self._servers[name]))
             known = self._servers[tenant]

@@ -229,12 +229,12 @@ def _structured(fields: Fields) -> tuple[str, tuple[str, str]] | None:
 
 
 def endless(fields: Fields, sampling: Sampling, is_over_http: bool) -> Sampling:
-    """The sampling, with `ignore_eos` where the model's engine takes it; the slot of Triton has nothing of the kind."""
+    """The sampling with `ignore_eos`, if the model's engine takes it; Triton's LLM slot has no such input."""
     return replace(sampling, ignores_eos=fields.flag("ignore_eos", False)) if is_over_http else sampling
 
 
 def refuse_logprobs(sampling: Sampling, has_ids: bool) -> None:
-    """Refuses log probabilities where the engine tells none by their tokens' ids.
+    """Refuses log probabilities if the engine returns no token ids.
 
     Raises: FieldError.
     """

@@ -1,7 +1,7 @@
 """Serves the application with uvicorn: who is slow to say what is wanted is not waited for.
 
 uvicorn closes a connection that is idle between two requests. It waits without an end for a first request, and for the
-rest of headers that come a byte at a time; `Protocol` ends both. Where all connections are taken, the one that has
+rest of headers that come a byte at a time; `Protocol` ends both. If all connections are taken, the one that has
 waited longest for headers makes room, so that idle ones keep nobody out.
 """
 
@@ -69,7 +69,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
     def on_headers_complete(self) -> None:
         """Hands the request to the application.
 
-        Raises: ValueError, which becomes a 400, where two readers could differ: over its host, or over its end.
+        Raises: ValueError, which becomes a 400, if two readers could differ: over its host, or over its end.
         """
         self._is_in_headers, self._header_size = False, 0
         self._stop_waiting()
@@ -124,7 +124,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
 
 
 def serve(gateway: Gateway, port: int) -> int:
-    """0 once the process was told to stop and its requests have ended; 1 where it could not begin."""
+    """0 once the process was told to stop and its requests have ended; 1 if it could not begin."""
     listen, app = gateway.settings.listen, App(gateway)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file, and 1,024 the usual bound

@@ -28,7 +28,7 @@ class Mutual:
 class ServerSettings:
     """A server's addresses, and the source of its readiness; `ready_url` "": the server itself.
 
-    `mutual`: its name on its host, where it is reached over mutual TLS, and `identity` who asks then. `http` is an
+    `mutual`: its name on its host, if it is reached over mutual TLS, and `identity` who asks then. `http` is an
     engine's address, and `runtime` its program, of a `version` ("": the newest that the gateway knows). `release` is
     the file by which the host says which program that is since its last swap.
     """
@@ -103,7 +103,7 @@ def refuse_runtimes(section: Fields, kind: str, values: Mapping[str, Any]) -> No
 def identified(servers: Mapping[str, ServerSettings], mutual: Mutual | None) -> Mapping[str, ServerSettings]:
     """The servers, those of other hosts with the identity that the files of now give.
 
-    Raises: OSError, or ValueError where a file holds something else.
+    Raises: OSError, or ValueError if a file holds something else.
     """
     if mutual is None:
         return servers

@@ -5,7 +5,7 @@ More than 300 lines, because the whole file format stands in one place.
     {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
      "url": "https://llm.example.com",                   of the gateway, for the page at /; absent: where it listens
      "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
-     "salt_file": "/etc/enginehouse/gateway/salt",        a secret of the host, where a model has `salts`
+     "salt_file": "/etc/enginehouse/gateway/salt",        a secret of the host, if a model has `salts`
      "hosts": 1,                                         hosts with a gateway; each takes on its part of a limit
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
      "unknown_fields": "refuse",                         absent: ignored, and named in a header of the answer
@@ -36,7 +36,7 @@ More than 300 lines, because the whole file format stands in one place.
                  "chat": {"shares": {"llama": 95, "llama-next": 5}, "sticky": "key", "fallback": "qwen-8k"}}}
 
 `files` of an LLM is a folder with the weights' own tokenizer.json, tokenizer_config.json, and chat_template.jinja and
-generation_config.json where they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
+generation_config.json if they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
 share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
 room for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas
 without `guided_decoding`. Without `ready_url` a server is itself asked whether it is ready. A server with `http` is an
@@ -149,17 +149,14 @@ class ModelSettings:
 
     @property
     def is_over_http(self) -> bool:
-        """True if no server of the model is a Triton."""
         return "" not in self.runtimes
 
     @property
     def has_ids(self) -> bool:
-        """True if every server tells the ids of the tokens that it made."""
         return all(RUNTIMES[runtime].has_ids for runtime in self.runtimes if runtime)
 
     @property
     def is_harmony(self) -> bool:
-        """True if prompts and answers are in OpenAI's format of gpt-oss, reasoning and calls included."""
         return self.tool_parser == "harmony"
 
     @property
@@ -172,9 +169,9 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Alias:
-    """Another name of a model; `task` is the embedder's where the client names none.
+    """Another name of a model; `task` is the embedder's if the client names none.
 
-    Requests of this name go to the LLM's LoRA `adapter`, where there is one. `shorter` are engines of the same LLM with
+    Requests of this name go to the LLM's LoRA `adapter`, if there is one. `shorter` are engines of the same LLM with
     less context than `model`, the shortest first. `shares` are the models of a split with their weights, `model` the
     first of them. `fallback` is the model that answers if none of the others does before the first token.
     """
@@ -190,7 +187,6 @@ class Alias:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that a request of this name may reach, without the fallback."""
         return tuple(name for name, _ in self.shares) or (self.model,)
 
 
@@ -229,7 +225,7 @@ class Settings:
 def read(path: Path) -> Settings:
     """The settings in the file, and the identity and the secret in the files that it names.
 
-    Raises: OSError, or ValueError where a file does not say what this version reads.
+    Raises: OSError, or ValueError if a file does not say what this version reads.
     """
     settings = settings_of(json.loads(path.read_text("utf-8")))
     return replace(settings, servers=identified(settings.servers, settings.mutual), salt=_salt(settings.salt_file))

@@ -1,6 +1,6 @@
 """TEI's `POST /embed` and `/rerank`, and `GET /info`. They name no model: the key's only one of a kind is meant.
 
-`model` as a field beside TEI's own says which, where there are several.
+`model` as a field beside TEI's own says which, if there are several.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def truncates(fields: Fields) -> bool:
 
 
 def meant(request: Request, fields: Fields, kind: str) -> tuple[ModelSettings, Alias]:
-    """The model of this kind that is meant, and the alias where it is named by one.
+    """The model of this kind that is meant, and the alias if it is named by one.
 
-    Raises: ApiError where more than one may be, or none.
+    Raises: ApiError if more than one may be, or none.
     """
     if fields.has("model"):
         return request.model(fields.text("model"), kind)

@@ -52,7 +52,7 @@ class Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     intercepted_binops = BOUNDED
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """The operator's result, where it cannot be huge."""
+        """The operator's result, if it cannot be huge."""
         texts = [side for side in (left, right) if isinstance(side, (str, list, tuple))]
         if operator == "*" and texts:
             times = [side for side in (left, right) if isinstance(side, int)]
@@ -72,7 +72,7 @@ class Template:
     def __init__(self, source: str, constants: Mapping[str, str], most_turns: int = 0) -> None:
         """`constants`: bos_token and its like. `most_turns`: of all loops of a rendering together; 0 is no bound.
 
-        Raises: ValueError where the source is no template.
+        Raises: ValueError if the source is no template.
         """
         self.source, self._constants = source, dict(constants)
         extensions: list[Any] = [Generation, jinja2.ext.loopcontrols]

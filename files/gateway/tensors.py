@@ -54,7 +54,7 @@ class Output(NamedTuple):
         return "".join(self.texts())
 
     def number(self) -> int:
-        """The first value of an INT32 tensor; 0 where it has none."""
+        """The first value of an INT32 tensor; 0 if it has none."""
         return int.from_bytes(self._of("INT32")[:4], "little", signed=True)
 
     def _of(self, datatype: str) -> bytes:

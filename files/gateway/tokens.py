@@ -63,7 +63,7 @@ class Tokens:
     def __init__(self, folder: Path, tokenizer_json: Mapping[str, Any]) -> None:
         """`tokenizer_json`: the folder's tokenizer.json, which is large and not kept.
 
-        Raises: OSError, ValueError where it is no tokenizer.
+        Raises: OSError, ValueError if it is no tokenizer.
         """
         self._folder, self._stamps = folder, stamps(folder)
         self._tokenizer = tokenizer_of(tokenizer_json)
@@ -80,7 +80,6 @@ class Tokens:
         self.defaults = defaults_of(folder)
 
     def is_of(self, folder: Path) -> bool:
-        """True if it was read from this folder, and the files are still those."""
         return folder == self._folder and stamps(folder) == self._stamps
 
     async def ids(
@@ -129,7 +128,7 @@ class Tokens:
     async def ids_of_text(self, text: str, tenant: str = "", most: int = UNBOUNDED) -> Sequence[int]:
         """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one.
 
-        Raises: ValueError where it is too long; ApiError of `Turns`.
+        Raises: ValueError if it is too long; ApiError of `Turns`.
         """
         if len(text) > INLINE_CHARACTERS:
             return await self._aside(tenant, (most, within(text, most), None))
@@ -149,15 +148,12 @@ class Tokens:
     def readers(
         self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int], count: int
     ) -> list[Reader]:
-        """A reader for each sequence of the answer to this prompt."""
         return [self.reader(model, tools, is_guided, prompt) for _ in range(count)]
 
     def spelled(self, identity: int) -> bytes:
-        """The bytes that a token stands for."""
         return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text that the ids stand for, without special tokens."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:

@@ -35,18 +35,16 @@ class Tools:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the tools that may be called."""
         return frozenset(tool["function"]["name"] for tool in self.offered)
 
     @property
     def named(self) -> str:
-        """The one tool that is to be called; "" where none is named."""
         return self.choice[1:] if self.choice.startswith("=") else ""
 
     def guide(self) -> tuple[str, str] | None:
         """The guide that limits the answer to calls, in the slot's form; None if the model may choose.
 
-        Raises: FieldError where the tools' schemas cannot be one.
+        Raises: FieldError if the tools' schemas cannot be one.
         """
         if self.choice in ("none", "auto"):
             return None

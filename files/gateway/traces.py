@@ -10,7 +10,7 @@ import os
 
 
 def traceparent(identity: str, one_in: int) -> str:
-    """The W3C `traceparent` of a request, whose id is 32 hex digits; "" where it is not traced.
+    """The W3C `traceparent` of a request, whose id is 32 hex digits; "" if it is not traced.
 
     One request of `one_in` is; 0 traces none.
     """

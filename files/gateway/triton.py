@@ -51,7 +51,7 @@ WORDS_OF_CODES = (
 )
 
 FINAL = "triton_final_response"
-"""The parameter of a response after which no other comes; it may be without outputs, where that is asked for."""
+"""The parameter of a response after which no other comes; it may be without outputs, if that is asked for."""
 
 
 class Triton:
@@ -141,12 +141,11 @@ class Triton:
         task.add_done_callback(self._ending.discard)
 
     async def close(self, grace_seconds: float) -> None:
-        """No request is taken any more; those that run have so long."""
+        """Takes no more requests; running ones have `grace_seconds` to finish."""
         await self._channel.close(grace_seconds)
 
 
 def traced(trace: str) -> tuple[tuple[str, str], ...]:
-    """The metadata for which Triton traces a request."""
     return (("traceparent", trace),) if trace else ()
 
 
@@ -169,7 +168,6 @@ def outputs_of(response: Any) -> Outputs:
 
 
 def code_of(message: str) -> str:
-    """gRPC's code for an error that came as a message alone."""
     return next((code for words, code in WORDS_OF_CODES if words in message.lower()), "INTERNAL")
 
 

@@ -79,7 +79,6 @@ async def translate(gateway: Gateway, exchange: Exchange, trial: Trial) -> None:
 
 
 def trial_page(gateway: Gateway, exchange: Exchange, key: Key | None, problem: str) -> bytes:
-    """The page before its form is sent."""
     return _rendered(gateway, exchange, key, {}, {"problem": problem})
 
 
@@ -218,7 +217,6 @@ def cosine(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def rerank_body(form: Form) -> Values:
-    """A ranking of the passages."""
     return {"query": form.get("query", ""), "documents": lines(form, "documents")}
 
 

@@ -109,7 +109,7 @@ class Ended:
 
 
 class Log:
-    """The log of this process. Raises: OSError where the folder takes none."""
+    """The log of this process. Raises: OSError if the folder takes none."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._held = folder, b""
@@ -127,7 +127,7 @@ class Log:
         self.flush()
 
     def flush(self) -> bool:
-        """True if nothing waits for the disk."""
+        """Writes the held lines; true if nothing waits for the disk any more."""
         with self._lock:
             with contextlib.suppress(OSError):
                 while self._held:
@@ -135,14 +135,13 @@ class Log:
             return not self._held
 
     def renew(self) -> None:
-        """The next line goes to a new log. Raises: OSError; the old log then goes on."""
+        """Starts a new log for the next line. Raises: OSError; the old log then stays in use."""
         with self._lock:
             if not self._held:
                 old, (self._handle, self.name) = self._handle, self._opened()
                 os.close(old)
 
     def close(self) -> None:
-        """Closes the file, as when the process is killed."""
         os.close(self._handle)
 
     def _opened(self) -> tuple[int, str]:
@@ -170,7 +169,6 @@ class Counters:
                 self._file.execute(table)
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
 
     def count(self, name: str) -> int:
@@ -288,7 +286,6 @@ class Counters:
 
 
 def _ended(line: bytes) -> tuple[Group, tuple[int, ...], int] | None:
-    """Group, counts and bucket of a line; None for what is no line."""
     try:
         day, key, tenant, model, currency, error, prompt, cached, completion, cost, bucket = json.loads(line)
         numbers = tuple(int(number) for number in (1, error, prompt, cached, completion, cost))
@@ -317,7 +314,7 @@ def _seconds_of(bucket: int) -> float:
 
 
 def _in_seconds(times: Mapping[int, int]) -> dict[float, int]:
-    """Requests by the middle of their bucket, so that whoever adds up hosts needs not know the buckets."""
+    """Requests by the middle of their bucket, so that sums over hosts do not depend on buckets."""
     return {_seconds_of(bucket): requests for bucket, requests in sorted(times.items())}
 
 
@@ -346,7 +343,6 @@ class Usage:
 
     @property
     def is_counting(self) -> bool:
-        """True if there is a folder, and the settings want usage kept."""
         return bool(self.folder and self.days)
 
     def add(
@@ -426,7 +422,6 @@ class Usage:
 
 
 def folder_of_the_unit() -> str:
-    """systemd's StateDirectory of this unit; "" where there is none."""
     return os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
 
 

@@ -76,7 +76,6 @@ def figures(rows: Rows) -> list[str]:
 
 
 def total(rows: Rows, name: str) -> int:
-    """The sum of a count."""
     return sum(int(row[name]) for row in rows)
 
 

@@ -41,7 +41,7 @@ PART_BYTES = 2**18
 LENGTH = struct.Struct("!I")
 DONE, REFUSED = b"\x00", b"\x01"
 NICE = 10
-"""The event loop of the gateway comes first where there are fewer processors than work."""
+"""The event loop of the gateway comes first if there are fewer processors than work."""
 
 UNCONFINED = (
     "work on strangers' bytes is done without rights alone, and this host cannot take them away from a process"
@@ -82,7 +82,7 @@ class Worker:
     def __init__(self, program: Program) -> None:
         """Returns once the process is prepared; `prepared` is what it answered.
 
-        Raises: Refused where it cannot be.
+        Raises: Refused if it cannot be.
         """
         self._channel, theirs = socket.socketpair()
         words = [sys.executable, "-m", program.module]
@@ -113,7 +113,6 @@ class Worker:
         self._channel.setblocking(False)
 
     async def answer(self, message: bytes) -> memoryview | None:
-        """Its answer, as it came; None where it died, or said nothing for too long."""
         try:
             return await asyncio.wait_for(self._answer(message), WALL_SECONDS)
         except (OSError, asyncio.TimeoutError):
@@ -128,7 +127,7 @@ class Worker:
         return (await self._bytes(length) if length <= MOST_ANSWER_BYTES else None) or None
 
     def ended_by(self) -> int:
-        """The process is gone; minus the signal that ended it, where one did."""
+        """The process is gone; minus the signal that ended it, if one did."""
         self._end()
         return int(self._process.returncode)
 
@@ -160,12 +159,11 @@ def end(channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
 
 
 def send(channel: socket.socket, message: bytes) -> None:
-    """Sends the message."""
     channel.sendall(LENGTH.pack(len(message)) + message)
 
 
 def received(channel: socket.socket) -> bytes | None:
-    """The next message; None where the other side is gone."""
+    """The next message; None if the other side is gone."""
     got = bytearray()
     wanted = LENGTH.size
     while len(got) < wanted:
@@ -180,7 +178,7 @@ def received(channel: socket.socket) -> bytes | None:
 def bounded(most_bytes: int) -> None:
     """This process has so much memory, leaves no core, and can only compute and answer on its socket: see `confine`.
 
-    Raises: OSError where the kernel or its library cannot take the other rights away.
+    Raises: OSError if the kernel or its library cannot take the other rights away.
     """
     for name in LATE_IMPORTS:
         importlib.import_module(name)
@@ -241,10 +239,8 @@ def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]])
 
 
 def refusal(error: Exception) -> bytes:
-    """The answer that says why."""
     return REFUSED + str(error)[:REASON].encode("utf-8", "replace")
 
 
 def memory_bytes() -> int:
-    """The address space of this process."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -23,6 +23,7 @@ PROGRAMS = {
     "fetch": "host.fetch",
     "fetch-apt-key": "host.fetch_apt_key",
     "gpu-state": "host.gpu_state",
+    "job": "host.job",
     "metrics": "host.metrics",
     "mig": "host.mig",
     "notices": "host.notices.main",
@@ -32,6 +33,7 @@ PROGRAMS = {
     "prove-llm": "host.prove_llm",
     "publish": "host.publish",
     "pull": "host.pull",
+    "repair": "host.repair.main",
     "swap": "host.swap",
     "tell": "host.server_report",
     "traffic": "host.traffic.main",
@@ -41,7 +43,7 @@ PROGRAMS = {
 
 
 def main() -> int:
-    """The program's exit status; 64 where there is no such program."""
+    """The program's exit status; 64 if there is no such program."""
     name, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
     if name not in PROGRAMS:
         print(f"{name or 'no program'}: the programs are {', '.join(PROGRAMS)}", file=sys.stderr)

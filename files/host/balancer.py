@@ -1,6 +1,6 @@
 """Brings a running HAProxy to its configuration file, without a reload wherever HAProxy can do without one.
 
-    host balancer differs     prints what `follow` would do, a line each; nothing where the process is as the file says
+    host balancer differs     prints what `follow` would do, a line each; nothing if the process is as the file says
     host balancer follow      does it: starts, reloads, lets servers join and leave, lets keys in and out
     host balancer keys        lets keys in and out, and does nothing else
     host balancer remember    writes down which servers are ready or drained, for the process after a reload
@@ -67,7 +67,6 @@ def main(arguments: list[str]) -> int:
 
 
 def file() -> Path:
-    """The configuration."""
     return places.SETTINGS / "balancer" / "haproxy.cfg"
 
 
@@ -147,8 +146,10 @@ def lined_up(text: str) -> Iterator[str]:
 
 
 def keys() -> Iterator[str]:
-    """A sentence for each file of keys that the process has read anew, and for what it ended of keys that may no more;
-    a file it does not know comes with a reload."""
+    """A sentence for each file of keys that the process has reread, and for requests ended because of a lost right.
+
+    A file that the process does not know is read at a reload.
+    """
     for path in maps_of(file().read_text()) if active_states(UNIT)[0] in RUNS else ():
         yield from read_anew(path)
         if ended := sum(end(worker, without_right(path, worker)) for worker in of_every_worker()):
@@ -184,12 +185,10 @@ def covers(rights: str, streams: bool) -> bool:
 
 
 def maps_of(text: str) -> list[Path]:
-    """The files of keys that a configuration names."""
     return [Path(name) for name in dict.fromkeys(re.findall(r"map_str\(([^)]+)\)", text))]
 
 
 def entries(path: Path) -> dict[str, str]:
-    """The values of a file of keys, by hash."""
     return dict(row.split(" ", 1) for row in path.read_text().splitlines() if row[:1] != "#")
 
 
@@ -202,7 +201,7 @@ def entries_running(path: Path) -> dict[str, str] | None:
 
 
 def deleted(place: str) -> bool:
-    """True once the process has the server no more; its connections may still be closing."""
+    """True once HAProxy no longer has the server; its connections may still be closing."""
     return "deleted" in answer_to(f"del server {place}")
 
 
@@ -277,7 +276,6 @@ def spare(text: str) -> list[Path]:
 
 
 def run(*words: str) -> str:
-    """Standard output of a program."""
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 

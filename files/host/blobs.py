@@ -59,12 +59,10 @@ class Origin:
         self.opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
 
     def manifest(self, name: str) -> bytes:
-        """An index or a manifest."""
         with self._open(f"/manifests/sha256:{name}") as answer:
             return bytes(answer.read(LARGEST))
 
     def file(self, name: str, start: int) -> Any:
-        """An open answer with a blob from byte `start` on."""
         return self._open(f"/blobs/sha256:{name}", start)
 
     def _open(self, path: str, start: int = 0) -> Any:
@@ -90,7 +88,7 @@ class Origin:
         return self.opener.open(request, timeout=60)
 
     def _renewed(self, challenges: list[str]) -> str:
-        """The header that answers a challenge; empty where there is nothing to answer with."""
+        """The header that answers a challenge; empty if there is nothing to answer with."""
         kinds = {kind.lower(): rest for kind, _, rest in (entry.partition(" ") for entry in challenges)}
         if "bearer" not in kinds:
             return self.basic if "basic" in kinds else ""
@@ -151,7 +149,7 @@ def parts(digest: str, read: Callable[[str], bytes]) -> tuple[list[str], list[fe
 
 
 def hex_of(digest: str) -> str:
-    """A blob's name here. Raises `NotGiven` where the digest is no sha256."""
+    """A blob's name here. Raises `NotGiven` if the digest is no sha256."""
     if not re.fullmatch("sha256:[0-9a-f]{64}", digest):
         raise NotGiven(f"{digest} is no sha256")
     return digest.removeprefix("sha256:")

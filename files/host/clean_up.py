@@ -154,7 +154,6 @@ def left_behind() -> Iterator[Spare]:
 
 
 def programs() -> Iterator[Spare]:
-    """Programs of an earlier version that nothing starts any more."""
     for path in superseded():
         yield Spare(str(path), "a program of an earlier version, and no unit starts it any more", path.unlink)
 
@@ -201,17 +200,14 @@ def forget(record: Path, reference: str) -> Callable[[], None]:
 
 
 def blobs_of(record: Path) -> str:
-    """The directory of an image's blobs; empty where hosts do not share it."""
     return str(json.loads(record.read_text()).get("blobs", ""))
 
 
 def docker(*words: str) -> str:
-    """The output of Docker; empty if it fails."""
     return subprocess.run(["docker", *words], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def newest_first(paths: list[Path]) -> list[Path]:
-    """By the time they were last changed."""
     return sorted(paths, key=lambda path: (-path.stat().st_mtime, path.name))
 
 
@@ -221,25 +217,22 @@ def fresh(path: Path) -> bool:
 
 
 def arrived_lately(engine: Path) -> bool:
-    """The same of an engine. One that rsync brought has the time it was built; its rename is younger."""
+    """True if an engine arrived within six hours. rsync keeps the time it was built; its rename is younger."""
     return fresh(engine) or time.time() - engine.stat().st_ctime < FRESH_SECONDS
 
 
 def last_written(path: Path) -> float:
-    """Time of the last write to anything in a directory."""
     return max(inner.lstat().st_mtime for inner in (path, *path.rglob("*")))
 
 
 def directory(path: Path, why: str) -> Spare:
-    """A directory to remove."""
     return Spare(f"{path} ({mib(path):,} MiB)", why, lambda: forgotten(disk.set_aside(path)))
 
 
 def forgotten(path: Path) -> None:
-    """Removes all of it that can go; the rest goes next time. A swap that ends meanwhile removes such leftovers too."""
+    """Removes what can be removed; the next run tries the rest again. A swap that ends meanwhile removes it too."""
     shutil.rmtree(path, ignore_errors=True)
 
 
 def mib(path: Path) -> int:
-    """Disk it takes, rounded up."""
     return -(-sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir()) // (1 << 20))

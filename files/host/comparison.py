@@ -1,7 +1,7 @@
 """The verdict on an LLM that takes another's place: equal tokens, met tasks, and the times of both. Pure.
 
 Greedy answers are compared position by position, as deploy/rollout/replay.py compares an engine's with its
-checkpoint's: by the ids of tokens where both programs tell them, else by the words of the texts. Tasks are sampled and
+checkpoint's: by the ids of tokens if both programs tell them, else by the words of the texts. Tasks are sampled and
 met by their regular expressions. The verdict names prompts by their number: it is kept in records that others read.
 """
 
@@ -16,7 +16,7 @@ WORDS = re.compile(r"\s*\w+|\s*[^\w\s]+|\s+")
 """Pieces of a text; joined they are the text."""
 Units = tuple[Any, ...]
 Reply = Mapping[str, Any]
-"""An answer: `kind` (prompt or task), `text`, and `ids` of its tokens, none where the program tells none."""
+"""An answer: `kind` (prompt or task), `text`, and `ids` of its tokens, none if the program tells none."""
 
 
 def verdict(replay: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,17 +58,14 @@ def sentence(compared: Mapping[str, Any]) -> str:
 
 
 def of_kind(measured: Mapping[str, Any], kind: str) -> list[Reply]:
-    """The answers of one kind, in the order of the questions."""
     return [reply for reply in measured["answers"] if reply["kind"] == kind]
 
 
 def units(reply: Reply, by_ids: bool) -> Units:
-    """The pieces by which an answer is compared."""
     return tuple(reply["ids"]) if by_ids else tuple(WORDS.findall(reply["text"]))
 
 
 def equal(first: Units, second: Units) -> int:
-    """Pieces that are the same at the same position."""
     return sum(piece == other_piece for piece, other_piece in zip(first, second, strict=False))
 
 
@@ -100,5 +97,4 @@ def details(pairs: Sequence[tuple[Units, Units]], unit: str, met: set[int], task
 
 
 def percent(part: int, whole: int) -> float:
-    """The share of a hundred; of nothing it is everything."""
     return 100.0 * part / whole if whole else 100.0

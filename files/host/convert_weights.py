@@ -26,7 +26,7 @@ from host.hub import Refused
 from host.systemd import say
 
 CONVERTED = "pytorch_model.bin"
-"""A pickle that is fetched, if the files asked for name it, where its folder has no safetensors."""
+"""A pickle that is fetched, if the files asked for name it, if its folder has no safetensors."""
 MIB = 1 << 20
 MOST_PICKLE_BYTES, MOST_INSTRUCTIONS = 1 << 26, 1 << 22
 CHUNK = 1 << 22
@@ -72,7 +72,6 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its numbers."""
         return math.prod(self.shape) * self.storage.width
 
 
@@ -106,7 +105,6 @@ def converted(staging: Path, sums: dict[str, str]) -> dict[str, str]:
 
 
 def is_converted(name: str) -> bool:
-    """True for a file that is rewritten as safetensors before anything is published."""
     return name.rsplit("/", 1)[-1] == CONVERTED
 
 

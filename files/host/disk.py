@@ -12,7 +12,7 @@ from pathlib import Path
 def flush(path: Path, follow: bool = True) -> None:
     """The file's content, or the directory's entries, would survive a power cut now.
 
-    Raises OSError where the disk could not keep it; without `follow` also where `path` is a link.
+    Raises OSError if the disk could not keep it; without `follow` also if `path` is a link.
     """
     handle = os.open(path, os.O_RDONLY | (0 if follow else os.O_NOFOLLOW))
     try:
@@ -22,7 +22,7 @@ def flush(path: Path, follow: bool = True) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """The file holds `content`, on the disk. Its directory's entry may not be there yet."""
+    """Writes the file and syncs it. Its directory's entry may not be on the disk yet."""
     with path.open("wb") as handle:
         handle.write(content)
         handle.flush()
@@ -56,9 +56,9 @@ def set_aside(directory: Path) -> Path:
 
 
 def remove(directory: Path) -> None:
-    """The directory is gone. Cut off, it is gone from under its name all the same.
+    """Removes the directory. An interruption leaves nothing under its name.
 
-    What cannot be removed stays: who serves serves all the same.
+    What cannot be removed stays under another name and disturbs no server.
     """
     with contextlib.suppress(OSError):
         shutil.rmtree(set_aside(directory))

@@ -34,7 +34,7 @@ FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
 def main(arguments: list[str]) -> int:
-    """0 where the engine may be loaded, or was moved aside; 1 where it may not; 2 where nobody here can say."""
+    """0 if the engine may be loaded, or was moved aside; 1 if it may not; 2 if nobody here can say."""
     options = parsed(arguments)
     if options.verb == "refuse":
         print(refuse(options.directory, options.why), file=sys.stderr)
@@ -97,7 +97,6 @@ def unsigned(directory: Path, text: bytes, signers: Path) -> str:
 
 
 def exit_status(argv: list[str], text: bytes) -> int:
-    """The exit status of a program that reads `text`."""
     return subprocess.run(argv, input=text, capture_output=True, check=False).returncode
 
 
@@ -124,7 +123,6 @@ def differing(directory: Path, files: dict[str, Any], quick: bool) -> list[str]:
 
 
 def is_directory(path: Path) -> bool:
-    """True if it is one itself, and no link to one."""
     return stat.S_ISDIR(path.lstat().st_mode)
 
 

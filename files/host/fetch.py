@@ -89,7 +89,6 @@ def main(arguments: list[str]) -> int:
 
 
 def staging_of(target: Path) -> Path:
-    """The directory that receives the files of `target`."""
     return target.parent / f".{target.name}.partial"
 
 
@@ -175,7 +174,7 @@ def need_space(staging: Path, wanted: list[WantedFile]) -> None:
 
 
 def need_shards(staging: Path, sums: dict[str, str]) -> None:
-    """Every file that an index of shards names was among the files asked for."""
+    """Refuses an index of shards that names a file which is not among those to fetch."""
     for name in sums:
         if name.endswith(".safetensors.index.json"):
             shards = set(json.loads((staging / name).read_text())["weight_map"].values())
@@ -207,7 +206,7 @@ def patiently(what: str, ask: Callable[[], T]) -> T:
 
 
 def download_once(source: Source, file: WantedFile, path: Path, progress: Progress) -> str:
-    """The sha256 of the file at `path`. Raises OSError or EOFError where it is not whole; what is right stays."""
+    """The sha256 of the file at `path`. Raises OSError or EOFError if it is not whole; what is right stays."""
     have = path.stat().st_size if path.exists() else 0
     sha256, sha1 = hashlib.sha256(), hashlib.sha1(f"blob {file.size}\0".encode())
     if have > file.size:
@@ -249,7 +248,6 @@ def raise_restart(path: Path) -> None:
 
 
 def digest_into(content: BinaryIO, *sums: Any) -> None:
-    """Every digest has taken in the whole content."""
     while chunk := content.read(CHUNK):
         for digest in sums:
             digest.update(chunk)
@@ -272,7 +270,6 @@ def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
 
 
 def manifest_of(sums: dict[str, str]) -> str:
-    """The text of a manifest."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
 
 

@@ -17,7 +17,7 @@ import tempfile
 
 
 def packets(armoured: bytes) -> bytes:
-    """The binary key inside the ASCII armour (its checksum line left out), or the input where it is binary."""
+    """The binary key inside the ASCII armour (its checksum line left out), or the input if it is binary."""
     if not armoured.startswith(b"-----"):
         return armoured
     body = armoured.replace(b"\r", b"").split(b"\n\n", 1)[1].split(b"-----END", 1)[0]
@@ -48,7 +48,7 @@ def fingerprint(key: bytes) -> str:
 
 
 def fetch(url: str, path: str) -> bytes:
-    """The key as it was served. Ends the program where apt could not fetch it."""
+    """The key as it was served. Ends the program if apt could not fetch it."""
     command = ["/usr/lib/apt/apt-helper", "-o", "Acquire::Retries=3", "-q", "download-file", url, path]
     helper = subprocess.run(command, capture_output=True, text=True)
     if helper.returncode:
@@ -59,7 +59,7 @@ def fetch(url: str, path: str) -> bytes:
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the expected key is at its destination; ends the program with the reason where it is not."""
+    """0 once the expected key is at its destination; ends the program with the reason if it is not."""
     url, wanted, destination = arguments
     with tempfile.TemporaryDirectory(prefix="enginehouse-key-") as folder:
         os.chmod(folder, 0o755)  # apt downloads as the user _apt

@@ -1,6 +1,6 @@
 """Brings the processes of the gateway to unit and settings, one after the other, and hears each of them answer.
 
-    host gateway differs     prints what `follow` would do, a line each; nothing where every process is as the files say
+    host gateway differs     prints what `follow` would do, a line each; nothing if every process is as the files say
     host gateway follow      does it: starts, restarts, waits for answers, ends what is spare
     host gateway usage DAY   prints the usage since that day that the processes of this host counted, as JSON
 
@@ -51,7 +51,7 @@ class GatewayError(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """0 where it did what it was asked; 1 where a process would not; 64 where it does not understand."""
+    """0 if it did what it was asked; 1 if a process would not; 64 if it does not understand."""
     if len(arguments) == 2 and arguments[0] == "usage":
         return usage(arguments[1])
     verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow}
@@ -137,7 +137,7 @@ def hear(name: str, files: Wanted, port: int) -> None:
 
 
 def offered(address: str, port: int) -> frozenset[str] | None:
-    """The models that a process offers, ready or not; None where it does not answer."""
+    """The models that a process offers, ready or not; None if it does not answer."""
     line = http.client.HTTPConnection(address, port, timeout=LOOK_SECONDS)
     try:
         line.request("GET", "/health")
@@ -154,7 +154,6 @@ def unit_name(number: int) -> str:
 
 
 def starts_at_boot(name: str) -> bool:
-    """True if systemd starts the unit with the host."""
     return (places.UNITS / "multi-user.target.wants" / name).is_symlink()
 
 

@@ -28,7 +28,7 @@ FIELDS = (
     *("remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending"),
     "gpu_recovery_action",
 )
-"""An H100 with driver 580.159.04 answers (2026-11-21): numbers, Yes or No, [N/A], and None where nothing is due."""
+"""An H100 with driver 580.159.04 answers (2026-11-21): numbers, Yes or No, [N/A], and None if nothing is due."""
 PLACES = 2
 """The first of them say which GPU it is; without those there is no answer."""
 UNKNOWN = re.compile(r'Field "([^"]+)" is not a valid field to query')
@@ -54,7 +54,7 @@ Problem = tuple[int, str, str]
 
 
 def main(arguments: list[str]) -> int:
-    """0; of the gate 1 where a GPU is not fit."""
+    """0; of the gate 1 if a GPU is not fit."""
     verb = arguments[0]
     if verb == "mended":
         (places.ROOT / "xids-mended").write_text(f"{time.time():.6f}\n")
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
 
 
 def gate(server: str, settings: dict[str, Any]) -> int:
-    """0 where each GPU of the server is fit."""
+    """0 if each GPU of the server is fit."""
     wanted = settings["servers"].get(server, [])
     if not wanted:
         return 0
@@ -180,7 +180,7 @@ def place(address: str) -> str:
 
 
 def metrics(settings: dict[str, Any]) -> int:
-    """gpu.prom is written anew, also where nvidia-smi is silent: that is a number too."""
+    """gpu.prom is written anew, also if nvidia-smi is silent: that is a number too."""
     try:
         gpus, answers = read_gpus(), 1
     except NoAnswer:
@@ -203,15 +203,12 @@ def metrics(settings: dict[str, Any]) -> int:
 
 
 def count(text: str) -> int:
-    """A number of nvidia-smi; what it does not count is none."""
     return int(text) if text.isdigit() else 0
 
 
 def is_yes(text: str) -> bool:
-    """A yes of nvidia-smi."""
     return text.lower() == "yes"
 
 
 def number(text: str) -> int:
-    """A value of nvidia-smi as a sample of Prometheus."""
     return 1 if is_yes(text) else count(text)

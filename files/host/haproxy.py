@@ -18,7 +18,6 @@ class HaproxyError(Exception):
 
 
 def socket_file() -> Path:
-    """The runtime API."""
     return places.RUNTIME / "balancer" / "admin.sock"
 
 

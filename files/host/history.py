@@ -11,12 +11,10 @@ from host import places
 
 
 def now() -> str:
-    """Universal time, as a person and a program read it."""
     return moment(time.time())
 
 
 def moment(seconds: float) -> str:
-    """A time since the epoch, as `now` writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 

@@ -22,7 +22,7 @@ class SameHostOnly(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
     ) -> urllib.request.Request | None:
-        """The request that follows; None where the answer is no redirect."""
+        """The request that follows; None if the answer is no redirect."""
         following = super().redirect_request(request, file, code, message, headers, url)
         origins = [urllib.parse.urlsplit(place)[:2] for place in (url, request.full_url)]
         if following and origins[0] != origins[1]:
@@ -70,5 +70,4 @@ class Hub:
             raise
 
     def file(self, path: str, start: int) -> Any:
-        """An open answer with a file's content from byte `start` on."""
         return self.open(f"/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(path)}", start)

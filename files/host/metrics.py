@@ -61,7 +61,7 @@ class Page(BaseHTTPRequestHandler):
     timeout = ASKED_SECONDS
 
     def do_GET(self) -> None:
-        """The page as its program gave it, its status included; 502 where it gave none."""
+        """The page as its program gave it, its status included; 502 if it gave none."""
         url = self.server.pages.get(self.path.partition("?")[0])
         if url is None:
             self.answer(HTTPStatus.NOT_FOUND, "text/plain", f"pages: {' '.join(self.server.pages)}\n".encode())

@@ -97,15 +97,15 @@ def make_whole(gpu: int) -> None:
 
 
 def destroy(gpu: int) -> None:
-    """Compute instances first: a GPU instance with one in it is in use. Finding none is fine."""
+    """Removes compute instances first: a GPU instance with one in it is in use. Finding none is no error."""
     for what in ("-dci", "-dgi"):
         smi("mig", "-i", str(gpu), what, ends_well=("No MIG-enabled devices found", "Not Found"))
 
 
 def switch(gpu: int, to: str) -> None:
-    """The mode is on or off; where something keeps it pending, once more without the persistence daemon.
+    """The mode is on or off; if something keeps it pending, once more without the persistence daemon.
 
-    Refuses: ModePending, where that did not help (a guest that may not reset its GPU, or a process of somebody else).
+    Refuses: ModePending, if that did not help (a guest that may not reset its GPU, or a process of somebody else).
     """
     wanted = {"1": "Enabled", "0": "Disabled"}[to]
     if mode(gpu)[0] == wanted:
@@ -180,7 +180,6 @@ def smi(*arguments: str, ends_well: tuple[str, ...] = ()) -> str:
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """A command and what it said."""
     try:
         return subprocess.run(command, text=True, capture_output=True, timeout=300)
     except (FileNotFoundError, subprocess.TimeoutExpired) as problem:

@@ -4,7 +4,7 @@
     host pod prepare SERVER     before Triton starts: the release, its wheels, a key; refused without weights
     host pod prove SERVER       startup: models are loaded in order and each has answered, as `host prove` does it
     host pod prove-llm SERVER   the same for the LLM beside Triton
-    host pod watch SERVER       liveness: one question for each model; 1 where one of them is silent, 0 where it is slow
+    host pod watch SERVER       liveness: one question for each model; 1 if one of them is silent, 0 if it is slow
     host pod watch-llm SERVER   the same for the LLM
     host pod serve SERVER       the page /ready/SERVER: 200 once the proof is there, 503 from the drain's beginning on
     host pod drain SERVER       before the signal: the page says 503, and requests under way end
@@ -49,7 +49,6 @@ def main(arguments: list[str]) -> int:
 
 
 def settings() -> dict[str, Any]:
-    """The Pod's own settings: release, files that it needs, times."""
     return dict(json.loads((places.SETTINGS / "pod.json").read_text()))
 
 
@@ -78,7 +77,6 @@ def fetched(files: list[str]) -> int:
 
 
 def wheel_path(wheel: dict[str, str]) -> Path:
-    """The directory of an unpacked wheel in the volume of weights."""
     return places.ROOT / "weights" / ".wheels" / f"{wheel['name']}-{wheel['version']}-{wheel['sha256'][:16]}"
 
 
@@ -180,12 +178,10 @@ def exit_status(silent: list[str]) -> int:
 
 
 def nothing() -> dict[str, Any]:
-    """The record of a model that was never looked at."""
     return {"misses": 0, "misses_total": 0, "slow": 0, "answered": None, "answer_seconds": 0.0}
 
 
 def remembered(name: str, file: str) -> dict[str, Any]:
-    """The record of the last look; empty after a start."""
     try:
         return dict(json.loads((places.server(name) / file).read_text()))
     except (OSError, ValueError):
@@ -201,7 +197,6 @@ def write(name: str, file: str, content: dict[str, Any]) -> None:
 
 
 def forget(name: str, *files: str) -> None:
-    """Records of an earlier start of the container are gone."""
     for file in files:
         (places.server(name) / file).unlink(missing_ok=True)
 
@@ -216,7 +211,7 @@ def is_ready(name: str) -> bool:
 
 
 def page(url: str) -> str | None:
-    """The page; None where nobody answers with 200."""
+    """The page; None if nobody answers with 200."""
     plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with plain.open(url, timeout=5) as answer:

@@ -18,7 +18,7 @@ FILE = "replay.json"
 
 
 def compare(place: Path, model: str, engine: replies.Engine, dialect: replies.Dialect, until: float) -> dict[str, Any]:
-    """The verdict on this model; empty where no swap of this release wants one. Raises replies.Unanswered."""
+    """The verdict on this model; empty if no swap of this release wants one. Raises replies.Unanswered."""
     record = pending(place, model)
     if not record:
         return {}
@@ -29,7 +29,7 @@ def compare(place: Path, model: str, engine: replies.Engine, dialect: replies.Di
 
 
 def pending(place: Path, model: str) -> dict[str, Any]:
-    """The record of the earlier LLM's answers, where a swap to the current release is under way; else empty."""
+    """The record of the earlier LLM's answers, if a swap to the current release is under way; else empty."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         release = (place / "current").resolve().name
         swap, record = (json.loads((place / name).read_text()) for name in ("swap.json", FILE))

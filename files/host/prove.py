@@ -46,7 +46,7 @@ class NoRoom(NotServing):
 
 
 def main(arguments: list[str]) -> int:
-    """0 once every model has answered; 1 where one does not."""
+    """0 once every model has answered; 1 if one does not."""
     name = arguments[0]
     place = places.server(name)
     server = json.loads((place / "current" / "server.json").read_text())
@@ -100,7 +100,7 @@ def compared(place: Path, triton: Triton, server: dict[str, Any], until: float) 
 
 
 def first_answer(triton: Triton, model: dict[str, Any]) -> None:
-    """The model has answered its question, which is asked again while clients leave no room for it."""
+    """Returns once the model has answered its question; asks again while its queue is full."""
     while True:
         try:
             QUESTIONS[model["kind"]](triton, model)
@@ -112,7 +112,7 @@ def first_answer(triton: Triton, model: dict[str, Any]) -> None:
 
 
 def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
-    """Seconds of the model's fastest answer, by its name; none where clients leave no room for the question.
+    """Seconds of the model's fastest answer, by its name; none if clients leave no room for the question.
 
     It has answered already, so nothing that happens here keeps it from serving.
     """
@@ -138,7 +138,6 @@ class Triton:
         self.client = int(os.environ.get("MAINPID") or 0)
 
     def wait_until_live(self) -> None:
-        """Its HTTP port answers."""
         while True:
             try:
                 if self.ask("/v2/health/live", seconds=5)[0] == 200:
@@ -159,7 +158,7 @@ class Triton:
             raise NotServing(f"{model} does not load: {error_in(body)}")
 
     def wait_until_ready(self, model: str) -> None:
-        """The model itself says ready; the server's own readiness would not say which one is not."""
+        """Waits for the model's own readiness; that of the server would not say which model is missing."""
         while self.ask(f"/v2/models/{model}/ready", seconds=30)[0] != 200:
             self.pause(f"{model} is loaded and not ready")
 
@@ -249,7 +248,6 @@ def outputs(triton: Triton, model: dict[str, Any], verb: str, body: dict[str, An
 
 
 def refused(reason: str) -> NotServing:
-    """The problem that a model's error stands for."""
     return NoRoom(reason) if FULL in reason else NotServing(reason)
 
 

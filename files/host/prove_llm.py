@@ -22,7 +22,7 @@ TOKENS = 8
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the LLM has answered; 1 where it does not."""
+    """0 once the LLM has answered; 1 if it does not."""
     place = places.server(arguments[0])
     server = json.loads((place / "current" / "server.json").read_text())
     name, began = server["llm"]["name"], time.monotonic()
@@ -55,7 +55,7 @@ class Engine(Triton):
         self.model, self.runtime = server["llm"]["name"], server["llm"]["runtime"]
 
     def wait_until_live(self) -> None:
-        """Its page /health answers 200: weights are loaded and its engine runs."""
+        """Waits until the engine's `/health` answers 200: weights are loaded and the engine runs."""
         while True:
             try:
                 if self.ask("/health", seconds=5)[0] == 200:
@@ -97,7 +97,7 @@ def answer(engine: Engine) -> None:
 
 
 def fastest(engine: Engine) -> dict[str, float]:
-    """Seconds of the LLM's fastest answer, by its name; none where clients leave no room for the question."""
+    """Seconds of the LLM's fastest answer, by its name; none if clients leave no room for the question."""
     times: list[float] = []
     with contextlib.suppress(NotServing, OSError, ValueError):
         for _ in range(ANSWERS):

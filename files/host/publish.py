@@ -103,7 +103,7 @@ def _take_folder(folder: int, owner: Owner, place: Path, depth: int) -> None:
 
 
 def _take_file(folder: int, name: str, owner: Owner) -> bool:
-    """True once the file is the owner's; False where it has another name elsewhere, or is open for writing."""
+    """True once the file is the owner's; False if it has another name elsewhere, or is open for writing."""
     handle = os.open(name, FILE, dir_fd=folder)
     try:
         status = os.fstat(handle)
@@ -160,7 +160,7 @@ def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def manifest(directory: Path) -> dict[str, str]:
-    """The sha256 of every file that the directory's manifest names. Raises ValueError where a name leads out of it."""
+    """The sha256 of every file that the directory's manifest names. Raises ValueError if a name leads out of it."""
     sums = dict(line.split("  ", 1)[::-1] for line in (directory / MANIFEST).read_text().splitlines())
     for name in sums:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or name == MANIFEST:
@@ -169,7 +169,6 @@ def manifest(directory: Path) -> dict[str, str]:
 
 
 def checksum(path: Path) -> str:
-    """The file's checksum; empty where there is no file."""
     return sha256(path) if path.is_file() else ""
 
 

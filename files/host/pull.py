@@ -141,7 +141,7 @@ def blobs_here(settings: dict[str, Any], key: str) -> None:
 
 @contextlib.contextmanager
 def on_loopback(shared: dict[str, Any]) -> Iterator[None]:
-    """The engine finds the blobs at their port. Raises Refused where the port is taken."""
+    """Serves the blobs to the engine at their port. Raises: Refused if the port is taken."""
     with contextlib.ExitStack() as kept:
         try:
             kept.enter_context(loopback.serving(Path(shared["blobs"]), shared["port"]))

@@ -16,7 +16,7 @@ from host.server import DoesNotServe, Server
 def record(server: Server, before: str, target: str, replay: dict[str, Any]) -> str:
     """The reason why the LLM of `target` has nothing to be compared with; empty once earlier answers are recorded.
 
-    Raises DoesNotServe where it serves and does not answer: nothing has changed then.
+    Raises DoesNotServe if it serves and does not answer: nothing has changed then.
     """
     model = str(replay["model"])
     if reason := why_not(server, before, target, model):
@@ -38,7 +38,7 @@ def record(server: Server, before: str, target: str, replay: dict[str, Any]) -> 
 
 
 def why_not(server: Server, before: str, target: str, model: str) -> str:
-    """The reason for which there is nothing to compare with; empty where there is."""
+    """The reason for which there is nothing to compare with; empty if there is."""
     if not before or before == target or not server.has(before):
         return f"no other release served {model} before"
     if not server.has(target):
@@ -56,12 +56,10 @@ def why_not(server: Server, before: str, target: str, model: str) -> str:
 
 
 def is_beside(served: dict[str, Any], model: str) -> bool:
-    """True if a release serves the model in a container beside Triton."""
     return bool(served.get("llm", {}).get("name") == model)
 
 
 def in_triton(served: dict[str, Any], model: str) -> dict[str, Any]:
-    """The LLM among the models of a release's Triton; empty where it is none of them."""
     return next((row for row in served.get("models", []) if (row["name"], row["kind"]) == (model, "llm")), {})
 
 

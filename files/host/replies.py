@@ -59,7 +59,7 @@ class Dialect(Protocol):
 
 @dataclass
 class Reply:
-    """An answer as far as it has come. `made` is the engine's own count of its tokens, 0 where it tells none."""
+    """An answer as far as it has come. `made` is the engine's own count of its tokens, 0 if it tells none."""
 
     text: str = ""
     ids: list[int] = field(default_factory=list)
@@ -69,7 +69,6 @@ class Reply:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the answer, as exactly as the engine tells."""
         return self.made or len(self.ids) or self.events
 
 
@@ -123,7 +122,7 @@ class Generate:
 
 
 def measure(engine: Engine, dialect: Dialect, replay: Mapping[str, Any], until: float) -> dict[str, Any]:
-    """All answers, and the figures of the load. Raises Unanswered, also where `until` of the clock has passed."""
+    """All answers, and the figures of the load. Raises Unanswered, also if `until` of the clock has passed."""
     questions = [("prompt", prompt) for prompt in replay["prompts"]]
     questions += [("task", task["prompt"]) for task in replay["tasks"]]
     answers = []

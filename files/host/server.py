@@ -40,7 +40,7 @@ class Server:
 
     @contextlib.contextmanager
     def locked(self, wait: bool) -> Iterator[bool]:
-        """True while this process alone may switch. The kernel gives the lock up with the process, however it ends."""
+        """True while this process alone may switch. The kernel releases the lock however the process ends."""
         with (self.place / "lock").open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -54,7 +54,6 @@ class Server:
         return Path(os.readlink(path)).name if path.is_symlink() else ""
 
     def has(self, release: str) -> bool:
-        """True if the release is on the host, whole."""
         return (places.release(release) / "server.json").exists()
 
     def in_its_way(self, release: str, others: list[str]) -> list[Server]:
@@ -63,7 +62,7 @@ class Server:
         return [candidate for candidate in candidates if takes(candidate.release("current")) & takes(release)]
 
     def image_of(self, release: str) -> str:
-        """The image a release runs in; empty where the release is not here."""
+        """The image a release runs in; empty if the release is not here."""
         path = places.release(release) / "server.json"
         return str(json.loads(path.read_text())["image"]["pull_reference"]) if path.exists() else ""
 
@@ -89,15 +88,12 @@ class Server:
         self.stop()
 
     def stop(self) -> None:
-        """Stops Triton and the LLM beside it; the LLM ends first, as its unit starts after Triton's."""
         self.systemctl("stop", *self.units())
 
     def units(self) -> list[str]:
-        """The units of the server: Triton's, and that of an LLM beside it where this host has such a unit."""
         return [self.unit, *([self.llm] if (places.UNITS / "llm@.service").exists() else [])]
 
     def has_llm(self, release: str) -> bool:
-        """True if the release has an LLM beside Triton."""
         return (places.release(release) / "llm" / "run").exists()
 
     def start(self, release: str) -> None:
@@ -133,11 +129,10 @@ class Server:
         raise DoesNotServe(self.why(release, invocation, self.proof_of(name)))
 
     def proof_of(self, name: str) -> str:
-        """The file that a unit's proof is written to."""
         return "proof-llm.json" if name == self.llm else "proof.json"
 
     def answers(self, release: str) -> dict[str, float]:
-        """Seconds that each model took for one answer when this release last proved itself; none where nobody knows."""
+        """Seconds that each model took for one answer when this release last proved itself; none if nobody knows."""
         seconds: dict[str, float] = {}
         for file in ("proof.json", *(["proof-llm.json"] if self.has_llm(release) else [])):
             with contextlib.suppress(OSError, ValueError, KeyError):
@@ -146,7 +141,7 @@ class Server:
         return seconds
 
     def compared(self, release: str) -> dict[str, Any]:
-        """The verdict on the LLM of a release that was compared with the one before; empty where nobody compared."""
+        """The verdict on the LLM of a release that was compared with the one before; empty if nobody compared."""
         for file in ("proof-llm.json", "proof.json"):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 proof = json.loads((self.place / file).read_text())
@@ -168,19 +163,16 @@ class Server:
         return f"{reason or 'its unit did not become active'}\n{last_lines}".strip()
 
     def systemctl(self, *arguments: str) -> None:
-        """Asks systemd; what becomes of it is looked at afterwards."""
+        """Calls systemctl; the unit's state is checked afterwards."""
         systemd.systemctl(*arguments)
 
     def show(self, *properties: str) -> dict[str, str]:
-        """The properties of Triton's unit."""
         return systemd.show(self.unit, *properties)
 
     def show_unit(self, name: str, *properties: str) -> dict[str, str]:
-        """The properties of Triton's unit, or of the LLM's beside it."""
         return self.show(*properties) if name == self.unit else systemd.show(name, *properties)
 
     def record(self, entry: dict[str, Any]) -> None:
-        """Appends a line to the history."""
         if problem := history.record(entry):
             print(problem, file=sys.stderr)
 

@@ -21,7 +21,7 @@ ANSWER_SECONDS = 50
 
 
 def main(arguments: list[str]) -> int:
-    """0: told; 64 where no server is named."""
+    """0: told; 64 if no server is named."""
     asks = arguments[:1] == ["--ask"]
     names = arguments[int(asks) :]
     if not names:

@@ -32,7 +32,6 @@ def superseded() -> list[Path]:
 
 
 def units() -> Iterator[str]:
-    """The text of every unit of ours, drop-ins and transient ones included."""
     for folder in (places.UNITS, TRANSIENT):
         for pattern in OURS:
             yield from (text_of(path) for path in folder.glob(pattern) if path.is_file())
@@ -40,17 +39,14 @@ def units() -> Iterator[str]:
 
 
 def unconfirmed() -> Iterator[str]:
-    """The text of every file that would be put back if its replacement is not confirmed."""
     yield from (text_of(path) for path in (places.SETTINGS / "undo").glob("*/*") if path.is_file())
 
 
 def command_lines() -> Iterator[str]:
-    """The command line of every process of this host."""
     yield from (text_of(path).replace("\0", " ") for path in PROCESSES.glob("[0-9]*/cmdline"))
 
 
 def text_of(path: Path) -> str:
-    """The file's text; empty where it is gone by now."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -13,7 +13,7 @@ one before clients reach it (`promotion`): one that answers too differently does
 The LLM beside a server's Triton (llm@SERVER) belongs to the release: it stops and starts with it, in one transaction.
 
 A server that takes the place of others (`instead_of` in wanted.json: one of them may be this one under its old name)
-stops those that hold a port or a device it needs. Where it does not serve, they serve again, after a cut swap too:
+stops those that hold a port or a device it needs. If it does not serve, they serve again, after a cut swap too:
 
     until it serves     they keep `current` and stay enabled, so every boot starts them. It does not start at one:
                         `recover` takes its `current` away before its container could ask for their ports
@@ -42,7 +42,7 @@ TRY_AGAIN = 255
 
 
 def main(arguments: list[str]) -> int:
-    """0 where the server is as asked; 1 where it is not; TRY_AGAIN where a cut swap could not be undone."""
+    """0 if the server is as asked; 1 if it is not; TRY_AGAIN if a cut swap could not be undone."""
     verb, name = arguments
     server = Server(name)
     with server.locked(wait=verb == "run") as mine:
@@ -149,7 +149,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
 
 
 def serves_again(server: Server, release: str) -> bool:
-    """True if what served before serves; where it does not, it is said why."""
+    """True if what served before serves; if it does not, it is said why."""
     say(f"putting back {release}")
     try:
         server.start(release)
@@ -160,7 +160,6 @@ def serves_again(server: Server, release: str) -> bool:
 
 
 def start(servers: list[Server]) -> None:
-    """Asks systemd to start these servers."""
     if servers:
         servers[0].systemctl("start", "--no-block", *(unit for server in servers for unit in server.units()))
 
@@ -213,7 +212,7 @@ def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[s
 
 
 def write_verdict(server: Server, verdict: dict[str, Any]) -> None:
-    """Writes the verdict; a full disk loses it, and nothing else."""
+    """Writes the verdict; on a full disk only the verdict is lost."""
     try:
         disk.replace_durably(server.place / "verdict.json", json.dumps(verdict) + "\n")
     except OSError as problem:

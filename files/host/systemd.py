@@ -10,12 +10,12 @@ Properties = dict[str, str]
 
 
 def systemctl(*words: str) -> int:
-    """Exit status of systemctl. What became of a unit is looked at afterwards, so its words are not kept."""
+    """Exit status of systemctl. Its messages are dropped, because the unit's state is checked afterwards."""
     return subprocess.run(["systemctl", *words], check=False, stderr=subprocess.DEVNULL).returncode
 
 
 def show(unit: str, *properties: str) -> Properties:
-    """The unit's properties as systemd tells them; empty texts where it tells none."""
+    """The unit's properties as systemd tells them; empty texts if it tells none."""
     command = ["systemctl", "show", "-p", ",".join(properties), unit]
     output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     values = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
@@ -29,12 +29,11 @@ def active_states(*units: str) -> list[str]:
 
 
 def has_job(properties: Properties) -> bool:
-    """True if systemd is about to start or stop the unit whose `Job` was asked for."""
     return properties["Job"] not in ("", "0")
 
 
 def say(status: str, also_print: bool = False, is_ready: bool = False) -> None:
-    """The status line of the unit this runs in; printed where there is none, or where the journal wants it too.
+    """The status line of the unit this runs in; printed if there is none, or if the journal wants it too.
 
     `is_ready`: what the unit waits for before it is active (Type=notify) has come.
     """

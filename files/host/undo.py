@@ -1,8 +1,8 @@
 """The dead man's switch of a host: a change that may shut us out is taken back unless a new connection confirms it.
 
     host undo save NAME [--after COMMAND]… PATH…   keeps what the paths hold now (a path that is not there counts too)
-    host undo watch [--making] NAME SECONDS        takes it all back after that long; exit 1 where it has been already
-    host undo confirm NAME                         the change stays; exit 1 where it has been taken back already, or is
+    host undo watch [--making] NAME SECONDS        takes it all back after that long; exit 1 if it has been already
+    host undo confirm NAME                         the change stays; exit 1 if it has been taken back already, or is
                                                  not in force yet: `--making` was the last that was said of it
     host undo back NAME [WHY]                      takes it back now, runs each COMMAND, and writes NAME.taken-back.json
     host undo boot                                 as `back`, for every change unconfirmed when the host went down
@@ -33,7 +33,7 @@ COMMAND_SECONDS = 120
 
 
 def main(arguments: list[str]) -> int:
-    """0 where it is done; 1 where there was nothing to confirm or to watch."""
+    """0 if it is done; 1 if there was nothing to confirm or to watch."""
     words = _words(arguments)
     KEPT.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (KEPT / ".lock").open("w") as lock:
@@ -148,7 +148,7 @@ def back(name: str, why: str, run: bool = True) -> None:
 
 
 def _put_back(path: Path, state: dict[str, Any] | None, place: Path) -> None:
-    """The path holds what `state` says, on the disk; it is gone where it was not there."""
+    """The path holds what `state` says, on the disk; it is gone if it was not there."""
     if state is None:
         path.unlink(missing_ok=True)
         return
@@ -161,7 +161,7 @@ def _put_back(path: Path, state: dict[str, Any] | None, place: Path) -> None:
 
 
 def _run(command: str) -> str:
-    """Runs it; what it said where it did not end well. The others still run."""
+    """Runs it; what it said if it did not end well. The others still run."""
     try:
         ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=COMMAND_SECONDS)
     except subprocess.TimeoutExpired:

@@ -74,7 +74,7 @@ class Asker(prove.Triton):
     def ask(
         self, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None, seconds: float = 0
     ) -> tuple[int, bytes]:
-        """As of `prove`; `seconds` is not asked for."""
+        """Asks like `prove`, with the watchdog's own limit in place of `seconds`."""
         return super().ask(path, body, headers, self.seconds)
 
 
@@ -132,7 +132,7 @@ def counted_by_model(asker: Asker, model: dict[str, Any]) -> int | None:
 
 
 def counted_by_triton(asker: Asker, model: dict[str, Any]) -> int:
-    """By Triton's statistics; of an engine's ensemble also what its engine answered, parts where they are counted."""
+    """By Triton's statistics; of an engine's ensemble also what its engine answered, parts if they are counted."""
     names = [model["name"], *(name for name in model.get("loads", []) if name.endswith("_tensorrt_llm"))]
     total = 0
     for name in dict.fromkeys(names):
@@ -179,7 +179,7 @@ class WatchedServer(Server):
         return unit["InvocationID"] if is_steady else ""
 
     def restart(self, invocation: str, reason: str, unit: str) -> bool:
-        """True if it is being restarted. Not when it is another start by now, or somebody holds the swap's lock."""
+        """True if the unit is being restarted; false if it restarted since, or a swap holds the lock."""
         with (self.place / "lock").open("a") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

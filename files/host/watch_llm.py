@@ -22,7 +22,6 @@ class Asker(prove_llm.Engine):
     def ask(
         self, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None, seconds: float = 0
     ) -> tuple[int, bytes]:
-        """As of `prove`, within the watchdog's own limit."""
         return super().ask(path, body, headers, self.seconds)
 
     def progress(self) -> float | None:
@@ -35,7 +34,7 @@ class Asker(prove_llm.Engine):
 
 
 def total(page: str, metrics: tuple[str, ...]) -> float | None:
-    """The sum of all samples of these metrics on a page of Prometheus; None where it has none of them."""
+    """The sum of all samples of these metrics on a page of Prometheus; None if it has none of them."""
     values = [
         float(line.rsplit(" ", 1)[1])
         for line in page.splitlines()

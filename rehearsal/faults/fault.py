@@ -26,9 +26,9 @@ class Fault(ABC):
     happens: ClassVar[str]
     """What a deploy does about it."""
     says: ClassVar[str] = ""
-    """Words of the run's output that tell of it; empty where the run has nothing to tell."""
+    """Words of the run's output that tell of it; empty if the run has nothing to tell."""
     finds: ClassVar[tuple[str, ...]] = ()
-    """Ids of what the doctor finds while it is so, or after it happened; `unasked` where it gets no answer."""
+    """Ids of what the doctor finds while it is so, or after it happened; `unasked` if it gets no answer."""
     then: ClassVar[str] = "run again"
     """What the operator does next."""
     moment: ClassVar[str] = BEFORE

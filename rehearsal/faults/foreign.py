@@ -14,7 +14,7 @@ FOREIGN_KEYS = {"max-concurrent-downloads": 5, "features": {"buildkit": True}, "
 
 
 class ForeignDocker(Fault):
-    """The distribution's Docker, where the inventory asks for Docker's own."""
+    """The distribution's Docker, if the inventory asks for Docker's own."""
 
     name = "foreign-docker"
     summary = "another Docker was installed by hand"

@@ -17,7 +17,7 @@ from rehearsal.places import RehearsalRefused
 
 @dataclass(frozen=True)
 class PciDevice:
-    """A row of the PCI list; ids as `lspci -n` writes them, memory only where the device is a GPU."""
+    """A row of the PCI list; ids as `lspci -n` writes them, memory only if the device is a GPU."""
 
     address: str
     vendor: str
@@ -38,7 +38,7 @@ class Hardware:
     gpu: str = ""
     """What an inventory calls the card."""
     driver: str = ""
-    """Folder of the outer machine's own driver (bin, lib64, modules); empty where the card is stood in for."""
+    """Folder of the outer machine's own driver (bin, lib64, modules); empty if the card is stood in for."""
     nodes: tuple[str, ...] = ()
     """Device nodes of the outer machine's own GPUs."""
 
@@ -68,7 +68,7 @@ class Hardware:
 
 
 def h100(gpus: int = 1, nvswitches: int = 0, nouveau: bool = True, secure_boot: bool = False) -> Hardware:
-    """A VM with that many H100 SXM5 80GB, and NVSwitches where an 8-GPU board is passed through whole.
+    """A VM with that many H100 SXM5 80GB, and NVSwitches if an 8-GPU board is passed through whole.
 
     Source: gpu-host facts, PCI ids from NVIDIA/open-gpu-kernel-modules README; 81,559 MiB read from a real card.
     """
@@ -98,7 +98,7 @@ def _cards(gpus: int, device: str, memory_mib: int, name: str) -> list[PciDevice
 def real_gpus(gpu: str, driver: Path = Path("/usr/local/nvidia"), dev: Path = Path("/dev")) -> Hardware:
     """The GPUs of this computer, and the driver that its provider put into one folder.
 
-    Refuses where there is no card with a loaded driver, or no such folder.
+    Refuses if there is no card with a loaded driver, or no such folder.
     """
     cards = sorted(path.name for path in dev.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name))
     lacking = [str(dev / name) for name in ("nvidiactl", "nvidia-uvm") if not (dev / name).exists()]

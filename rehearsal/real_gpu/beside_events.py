@@ -1,10 +1,11 @@
-"""The LLM beside Triton is killed, stopped under load, swapped for FP8 and taken back: steps of the fourth sitting."""
+"""The LLM beside Triton is killed, stopped under load, promoted to FP8 and taken back: steps of the fourth sitting."""
 
 from __future__ import annotations
 
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from rehearsal.places import RehearsalRefused
 from rehearsal.real_gpu import happenings
@@ -19,9 +20,15 @@ from rehearsal.real_gpu.beside import (
     starts,
     wait_for_tokens,
 )
-from rehearsal.real_gpu.gateway_streams import stream_of, under_way
+from rehearsal.real_gpu.gateway_streams import Answer, clients, stream_of, under_way
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import machine, real, tell
+
+ALL_EQUAL, HALF_EQUAL = 100.0, 50.0
+"""Percent of equal tokens: random weights in FP8 miss the first and meet the second."""
+CLIENTS = 3
+SWAP_SECONDS = 700
+"""Seconds that a client of a swap waits for its answer: longer than two starts of the LLM."""
 
 
 def kill(results: StepResults) -> None:
@@ -60,11 +67,40 @@ def drain(results: StepResults) -> None:
     results["passed"] = results["whole"] == len(answers) and late.result().is_whole
 
 
+def refused(results: StepResults) -> None:
+    """FP8 weights do not answer as 16 bits do: at ALL_EQUAL percent the swap puts the earlier release back."""
+    tell(changed=True, equal_percent=ALL_EQUAL)
+    results["release"] = before = happenings.release()
+    try:
+        with clients(opened(), COMPLETIONS, completion(16), CLIENTS, SWAP_SECONDS) as answers:
+            run = happenings.run_pyinfra("deploy.py", "beside-refused")
+            wait_for_tokens()
+    finally:
+        tell(changed=False)
+    results["seconds"], results["code"] = round(run.seconds, 1), run.code
+    results["verdict"] = [line.strip() for line in run.output.splitlines() if " equal (" in line][:1]
+    results["clients"] = _tally(answers)
+    results["passed"] = bool(run.code and results["verdict"]) and happenings.release() == before
+    results["passed"] = results["passed"] and not results["clients"]["troubles"]
+
+
 def swap(results: StepResults) -> None:
-    """The LLM's weights are held in FP8 instead of 16 bit."""
-    tell(changed=True)
-    _swapped(results, "deploy.py", "beside-swap")
-    results["passed"] = "--quantization fp8" in results["start_line"]
+    """The LLM's weights are held in FP8 instead of 16 bit, while clients ask: HALF_EQUAL percent is met."""
+    tell(changed=True, equal_percent=HALF_EQUAL)
+    with clients(opened(), COMPLETIONS, completion(16), CLIENTS, SWAP_SECONDS) as answers:
+        _swapped(results, "deploy.py", "beside-swap")
+    results["clients"] = _tally(answers)
+    results["passed"] = "--quantization fp8" in results["start_line"] and not results["clients"]["troubles"]
+
+
+def _tally(answers: list[Answer]) -> dict[str, Any]:
+    """Answers to clients: how many, how many whole, the longest, and the troubles of the others."""
+    return {
+        "asked": len(answers),
+        "whole": sum(answer.is_whole for answer in answers),
+        "longest_seconds": max((answer.seconds for answer in answers), default=0.0),
+        "troubles": [answer.trouble or "no end" for answer in answers if not answer.is_whole][:20],
+    }
 
 
 def rollback(results: StepResults) -> None:

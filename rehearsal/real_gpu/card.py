@@ -53,7 +53,7 @@ def settled_mib(machine: Machine, pause: Callable[[float], None] = time.sleep) -
 
 
 def processes(machine: Machine) -> list[dict[str, Any]]:
-    """The processes that nvidia-smi shows on GPU 0, with their MiB; empty where it shows none, as in a container."""
+    """The processes that nvidia-smi shows on GPU 0, with their MiB; empty if it shows none, as in a container."""
     rows = [line.split(", ") for line in machine.run(PROCESSES, check=False).stdout.splitlines()]
     return [
         {"pid": int(row[0]), "program": row[1].rsplit("/", 1)[-1], "mib": int(row[2]) if row[2].isdigit() else None}

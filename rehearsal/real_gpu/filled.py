@@ -28,7 +28,7 @@ def filled(
 ) -> dict[str, Any]:
     """Tokens held, memory used, and what the clients of all three models saw for `seconds` after the cache was full.
 
-    Raises: where an encoder's answer is missing or malformed, and where the cache is not full in `within_seconds`.
+    Raises: if an encoder's answer is missing or malformed, and if the cache is not full in `within_seconds`.
     """
     model, machine = deployed.model("llm"), deployed.machine
     goal, shape = goal_tokens(model), filling(model)
@@ -63,7 +63,7 @@ def filled(
 
 
 def look(deployed: Deployed, seen: Generation) -> card.Sample:
-    """Memory in use, and tokens held: as the LLM says (0 where it says nothing), and as its clients count."""
+    """Memory in use, and tokens held: as the LLM says (0 if it says nothing), and as its clients count."""
     held_tokens = deployed.metrics().get(ENGINE % deployed.model("llm").name, 0.0)
     used = float(card.used_mib(deployed.machine))
     return {"used_mib": used, "held_tokens": held_tokens, "held_by_clients": float(seen.held_tokens)}

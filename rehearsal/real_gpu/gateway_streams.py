@@ -60,13 +60,15 @@ class Answer:
         return asdict(self) | {"text": self.text[:200], "is_whole": self.is_whole}
 
 
-def stream_of(gateway: Gateway, path: str, body: Body, answer: Answer | None = None) -> Answer:
+def stream_of(
+    gateway: Gateway, path: str, body: Body, answer: Answer | None = None, within_seconds: float = ANSWER_SECONDS
+) -> Answer:
     """The streamed answer; `answer` is filled meanwhile, if it is given. A connection that breaks is its trouble."""
     answer, began = answer or Answer(), time.monotonic()
     body = {"stream": True, "stream_options": {"include_usage": True}} | body
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}
     try:
-        with contextlib.closing(connection(gateway, ANSWER_SECONDS)) as line:
+        with contextlib.closing(connection(gateway, within_seconds)) as line:
             line.request("POST", path, json.dumps(body), headers)
             response = line.getresponse()
             answer.status = response.status
@@ -92,7 +94,7 @@ def all_at_once(gateway: Gateway, path: str, bodies: Sequence[Body]) -> list[Ans
 def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_seconds: float) -> Iterator[list[Answer]]:
     """Answers that have begun, and go on during the block; all have ended after it.
 
-    Raises: AssertionError where one has not begun in time.
+    Raises: AssertionError if one has not begun in time.
     """
     answers = [Answer() for _ in bodies]
     threads = [
@@ -108,5 +110,25 @@ def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_second
             time.sleep(0.02)
         yield answers
     finally:
+        for thread in threads:
+            thread.join()
+
+
+@contextlib.contextmanager
+def clients(gateway: Gateway, path: str, body: Body, count: int, within_seconds: float) -> Iterator[list[Answer]]:
+    """Answers to `count` clients that ask one question after the other during the block, each at most so long."""
+    answers, ended = list[Answer](), threading.Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            answers.append(stream_of(gateway, path, body, within_seconds=within_seconds))
+
+    threads = [threading.Thread(target=ask, name=f"client-{number}") for number in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield answers
+    finally:
+        ended.set()
         for thread in threads:
             thread.join()

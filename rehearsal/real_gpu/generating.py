@@ -75,7 +75,7 @@ class Prompts:
         self._random = random.Random(seed)
 
     def text(self, tokens: int) -> tuple[str, int]:
-        """A text, and its tokens as the tokenizer counts them: `tokens`, or a few less where it cannot be cut there."""
+        """A text, and its tokens as the tokenizer counts them: `tokens`, or a few less if it cannot be cut there."""
         words = ("".join(self._random.choices(SYLLABLES, k=3)) for _ in range(tokens))
         text = " ".join(words)
         encoding = self._tokenizer.encode(text)
@@ -120,7 +120,7 @@ class Generation:
         return sum(sequence.held for sequence in self.running)
 
     def wait_until_held(self, tokens: int, seconds: float) -> float:
-        """Seconds until so many tokens were held. Raises: AssertionError where that takes too long, or one failed."""
+        """Seconds until so many tokens were held. Raises: AssertionError if that takes too long, or one failed."""
         began, most = time.monotonic(), 0
         while time.monotonic() < began + seconds:
             most = max(most, held := self.held_tokens)

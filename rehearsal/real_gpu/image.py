@@ -1,7 +1,7 @@
 """The serving image, made of the root of the machine it will run on: its Python, its torch, its compiler.
 
 Its layers: the machine's own packages with what they depend on, the Python packages that serving imports, the real
-Triton with the numpy its stub was built for, and the stand-ins of TensorRT-LLM with a real network behind them. Where
+Triton with the numpy its stub was built for, and the stand-ins of TensorRT-LLM with a real network behind them. If
 vLLM has travelled, its packages lie in a folder of their own, and `vllm` is the real program. Nothing is installed or
 downloaded; what lies on that machine is copied.
 """

@@ -27,6 +27,7 @@ from deploy.spec import (
     Mirrors,
     Registry,
     Release,
+    Replay,
     Reranker,
     Secret,
     Server,
@@ -112,7 +113,7 @@ _llm = LLM(
     max_seq_len=8192 if _is_real else 2048,
     max_num_tokens=8192 if _is_real else 2048,
 )
-# vLLM beside Triton; here the changed release holds its weights in FP8.
+# vLLM beside Triton; here the changed release holds its weights in FP8, and is compared with the earlier one.
 _beside = _replace(
     _llm,
     runtime="vllm",
@@ -121,6 +122,12 @@ _beside = _replace(
     max_batch_size=64 if _is_real else 16,
     guided_decoding=True,
     tool_parser="llama3_json",
+    replay=Replay(
+        prompts="rehearsal/real_gpu/prompts.jsonl",
+        # Random weights in FP8 part from those in 16 bits after a few tokens; the stand-in differs in a word of five.
+        max_tokens=1 if _is_real else 16,
+        equal_percent=_settings.get("equal_percent", 100.0),
+    ),
 )
 _server = Server(
     name="main",
@@ -173,7 +180,7 @@ real_gpu = (
                 ),
                 "servers": _servers[_layout],
                 "firewall": Firewall(allow=(str(_ipaddress.ip_interface(f"{_machine['address']}/24").network),)),
-                "gateway": Gateway() if _layout == "beside" else None,
+                "gateway": Gateway(hold_seconds=600) if _layout == "beside" else None,
                 "own_random_weights": ("bge-reranker-large", "nomic-embed-text-v2-moe"),
             },
         )

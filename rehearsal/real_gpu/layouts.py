@@ -43,7 +43,7 @@ class Load:
 
 
 def one_per_gpu(servers: Sequence[Deployed], load: Load, work: Path) -> Record:
-    """Throughput of the first server by itself, and of all of them at once; passed where all answer well."""
+    """Throughput of the first server by itself, and of all of them at once; passed if all answer well."""
     since, before = [server.now() for server in servers], [server.identity() for server in servers]
     with ExitStack() as stack:
         shares = [stack.enter_context(_passes(load, work, number)) for number, _ in enumerate(servers)]
@@ -87,7 +87,7 @@ def throughput(servers: Sequence[Deployed], shares: Sequence[Passes], load: Load
 
 
 def wait_for_tokens(seen: Sequence[Generation], count: int) -> None:
-    """So many tokens have come in all. Raises: AssertionError where that takes too long, or a prompt failed."""
+    """So many tokens have come in all. Raises: AssertionError if that takes too long, or a prompt failed."""
     end = time.monotonic() + BEGIN_SECONDS
     while _tokens(seen) < count:
         errors = [error for clients in seen for error in clients.errors]

@@ -121,7 +121,7 @@ def found_by(name: str) -> dict[str, Any]:
 
 
 def empty_mib() -> int | None:
-    """MiB in use before anything was deployed, as the step `machine` read; None where it read none."""
+    """MiB in use before anything was deployed, as the step `machine` read; None if it read none."""
     memory = found_by("machine").get("memory_before", {})
     return int(memory["memory.used"]) if "memory.used" in memory else None
 

@@ -93,7 +93,7 @@ def judged(planned: int, measured: int) -> Record:
 
 
 def summed(server: ServerSlice, own_mib: int, rows: list[Record], taken_mib: int, usable_mib: int) -> Record:
-    """The rows with tritonserver itself and the sum; passed where every model is within bounds and all fit the card."""
+    """The rows with tritonserver itself and the sum; passed if every model is within bounds and all fit the card."""
     own = {"planned_mib": server.overhead_mib, "measured_mib": own_mib, "is_allowance": True}
     planned = sum(model.memory.total_mib for model in server.models) + server.overhead_mib
     total = {"planned_mib": planned, "measured_mib": taken_mib, "usable_mib": usable_mib}

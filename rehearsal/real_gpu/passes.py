@@ -25,7 +25,7 @@ class Passes:
     crowds: Mapping[str, Clients]
 
     def drive(self, deployed: Deployed, kinds: Sequence[str], seconds: float) -> dict[str, Reading]:
-        """Readings of the clients of each kind, all kinds at once. Raises: where an answer is missing or malformed."""
+        """Readings of the clients of each kind, all kinds at once. Raises: if an answer is missing or malformed."""
         with ThreadPoolExecutor() as pool:
             running = {kind: pool.submit(self._reading, deployed, kind, seconds) for kind in kinds}
             return {kind: future.result() for kind, future in running.items()}

@@ -41,7 +41,7 @@ def svg(step: Record) -> str:
 
 
 def segments(results: Record) -> list[Segment]:
-    """tritonserver, each model, and the LLM's workspace; the plan's figures are allowances where the remark says so."""
+    """tritonserver, each model, and the LLM's workspace; the plan's figures are allowances if the remark says so."""
     own = results["tritonserver"]
     parts: list[Segment] = [("tritonserver", own["planned_mib"], own["measured_mib"], OWN, "allowance")]
     for row, colour in zip(results["models"], MODELS, strict=False):

@@ -27,8 +27,8 @@ STEPS = (
     *("changed-release", "rollback", "forward", "kills", "daemon-reload", "watchdog", "remove", "untouched"),
     "workspaces",
     *("split-deploy", "split-smoke", "split-load", "both-deploy", "both-smoke", "both-load"),
-    *("beside-deploy", "beside-again", "beside-doctor", "beside-smoke", "beside-chat", "beside-filled", "beside-kill"),
-    *("beside-swap", "beside-rollback", "beside-cost", "beside-drain"),
+    *("beside-deploy", "beside-again", "beside-chat", "beside-smoke", "beside-doctor", "beside-filled", "beside-cost"),
+    *("beside-refused", "beside-swap", "beside-rollback", "beside-kill", "beside-drain"),
 )
 """Names of the steps, in the report's order; others follow these by name."""
 SHORT = 60
@@ -87,7 +87,7 @@ def described(raised: BaseException) -> str:
 
 
 def this_machine(ask: Callable[[str], str] = subprocess.getoutput) -> Record:
-    """Processor, cores, memory and kernel of this machine; card and driver where nvidia-smi answers.
+    """Processor, cores, memory and kernel of this machine; card and driver if nvidia-smi answers.
 
     `ask` runs a shell command where the card is, and returns what it printed.
     """

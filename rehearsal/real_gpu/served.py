@@ -36,7 +36,7 @@ def kernels(log: str) -> dict[str, list[str]]:
 
 
 def plain(chosen: list[str]) -> list[str]:
-    """An encoder's choices that are plain torch where it has a kernel of its own."""
+    """An encoder's choices that are plain torch if it has a kernel of its own."""
     return [choice for choice in chosen if choice.startswith(("plain steps", *(f"{step} plain" for step in OWN)))]
 
 
@@ -69,7 +69,7 @@ class Deployed:
         return f"{self.address}:{self.server.grpc_port}"
 
     def model(self, kind: str) -> ModelSlice:
-        """The planned model of this kind; the first where there are several."""
+        """The planned model of this kind; the first if there are several."""
         return next(model for model in self.server.models if model.kind == kind)
 
     def stop(self) -> None:
@@ -125,7 +125,7 @@ class Deployed:
         return {name: float(value) for name, value in pairs}
 
     def cpu_seconds(self) -> float:
-        """CPU time of all processes of the container since it started; 0 where its cgroup cannot be read."""
+        """CPU time of all processes of the container since it started; 0 if its cgroup cannot be read."""
         words = self._cgroup("cpu.stat").split()
         return int(words[words.index("usage_usec") + 1]) / 1e6 if "usage_usec" in words else 0.0
 
@@ -158,7 +158,7 @@ class Deployed:
         return f"enginehouse-watch@{self.server.name}.timer"
 
     def _is_ready(self, name: str) -> bool:
-        """True if Triton's model of that name answers; False where nothing listens, too."""
+        """True if Triton's model of that name answers; False if nothing listens, too."""
         try:
             return self._ask(f"/v2/models/{name}/ready", self.http)[0] == 200
         except OSError:
@@ -175,7 +175,7 @@ class Deployed:
         return status == 200 and b'"error"' not in body
 
     def _cgroup(self, file: str) -> str:
-        """A file of the container's cgroup; empty where it cannot be read."""
+        """A file of the container's cgroup; empty if it cannot be read."""
         query = f"docker inspect --format '{{{{.State.Pid}}}}' {self.container}"
         path = f"/sys/fs/cgroup$(sed -n s/^0:://p /proc/$({query})/cgroup)/{file}"
         return self.machine.run(f"cat {path}", check=False).stdout

@@ -1,7 +1,7 @@
 """The encoders in the deployed container beside a Triton without one; then with the LLM generating beside them.
 
 Both servers have the release's settings and are asked by the same clients. While they are compared the LLM is idle, or
-unloaded where the card has no room for another set of encoders.
+unloaded if the card has no room for another set of encoders.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def encoder_speed(
 ) -> Record:
     """Each case in the container and without one, in turn, in the same call; `tell` has what is known so far.
 
-    Passed where no case loses more than WITHIN_PERCENT in the container. The LLM is loaded again afterwards.
+    Passed if no case loses more than WITHIN_PERCENT in the container. The LLM is loaded again afterwards.
     """
     rows: list[Record] = []
     is_room = usable_mib - card.used_mib(deployed.machine) >= needed_mib(deployed.server)

@@ -164,6 +164,7 @@ STEPS: dict[str, Step] = {
     "beside-chat": Step(beside.chat, ("beside-deploy",), 20),
     "beside-filled": Step(beside.filled, ("beside-deploy",), 50),
     "beside-kill": Step(beside_events.kill, ("beside-deploy",), 70),
+    "beside-refused": Step(beside_events.refused, ("beside-deploy",), 250),
     "beside-swap": Step(beside_events.swap, ("beside-deploy",), 170),
     "beside-rollback": Step(beside_events.rollback, ("beside-swap",), 100),
     "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 120),
@@ -182,8 +183,9 @@ SITTINGS = {
         *("both-deploy", "both-smoke", "both-load", "untouched"),
     ),
     "fourth": (
-        *("artefacts", "machine", "beside-deploy", "beside-again", "beside-doctor", "beside-smoke", "beside-chat"),
-        *("beside-filled", "beside-kill", "beside-swap", "beside-rollback", "beside-cost", "beside-drain", "untouched"),
+        *("artefacts", "machine", "beside-deploy", "beside-again", "beside-chat", "beside-smoke", "beside-doctor"),
+        *("beside-filled", "beside-cost", "beside-refused", "beside-swap", "beside-rollback"),
+        *("beside-kill", "beside-drain", "untouched"),
     ),
 }
 

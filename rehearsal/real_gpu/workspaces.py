@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
 def workspaces(weights: Path, tokens: list[int], device: str, uncapped: bool = False) -> Record:
     """A bare context, and each encoder at each budget, measured beside what the plan's formulas say.
 
-    Passed where every encoder keeps its budget and its graphs, and takes what is planned for it (memory.judged).
+    Passed if every encoder keeps its budget and its graphs, and takes what is planned for it (memory.judged).
     """
     context = _in_a_process(weights, "context", device)
     rows: list[Record] = []

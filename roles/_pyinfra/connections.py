@@ -1,7 +1,7 @@
 """An SSH connection that broke is the failure of one host, in a sentence, and not the end of the run for all hosts.
 
-Where a connection ends under a question, paramiko raises one of several exceptions, EOFError among them. pyinfra
-(3.10.0) takes EOFError for a defect of its own: it prints a traceback and ends the run, for every host. Where a
+If a connection ends under a question, paramiko raises one of several exceptions, EOFError among them. pyinfra
+(3.10.0) takes EOFError for a defect of its own: it prints a traceback and ends the run, for every host. If a
 connection ends under a command, paramiko says that the command ended badly, and the operator reads an error without a
 word. pyinfra has no hook for either, so `install` replaces two methods of its SSHConnector; every verb calls it first.
 """
@@ -35,7 +35,7 @@ def install(host: Host) -> None:
 
 
 def naming_loss(call: Callable[..., tuple[bool, Any]]) -> Callable[..., tuple[bool, Any]]:
-    """`call` of a connector, which raises ConnectionError where its connection is lost: pyinfra fails that host."""
+    """`call` of a connector, which raises ConnectionError if its connection is lost: pyinfra fails that host."""
 
     @functools.wraps(call)
     def calling(connector: Any, *arguments: Any, **more: Any) -> tuple[bool, Any]:
@@ -64,11 +64,11 @@ def kept_alive(connect: Callable[..., None]) -> Callable[..., None]:
 
 
 def keep_alive(connector: Any) -> None:
-    """The connection, where there is one, asks every KEEP_ALIVE_SECONDS whether somebody is there, and ends after
+    """The connection, if there is one, asks every KEEP_ALIVE_SECONDS whether somebody is there, and ends after
     SILENT_SECONDS without a sign.
 
     A host that lost its power under a long command, or a router that forgot the connection, would be waited for without
-    end, and all other hosts with it: pyinfra keeps a connection alive only where an ssh_config says
+    end, and all other hosts with it: pyinfra keeps a connection alive only if an ssh_config says
     ServerAliveInterval. With 1 s and 6 s a connection whose packets were all dropped ended after 6.6 s (2026-11-22,
     loopback).
     """
@@ -82,14 +82,13 @@ def keep_alive(connector: Any) -> None:
 
 
 def is_lost(connector: Any) -> bool:
-    """True if an SSH connection has ended; not where there is none, as to this machine itself."""
+    """True if an SSH connection has ended; not if there is none, as to this machine itself."""
     client = getattr(connector, "client", None)
     transport = client.get_transport() if client is not None else None
     return transport is not None and not transport.is_active()
 
 
 def lines_of(output: Any) -> list[str]:
-    """The lines that a command printed, on either stream."""
     return list(getattr(output, "combined_lines", output))
 
 

@@ -1,6 +1,6 @@
 """Events of a run for programs: one line of JSON for each event, in the file of `--data events=FILE`.
 
-Every line has `time` (universal), `run`, `event`, `host`, `wave` (the host's, from 1; 0 where it is in none), `stage`
+Every line has `time` (universal), `run`, `event`, `host`, `wave` (the host's, from 1; 0 if it is in none), `stage`
 (the last one told of the host: staged, drained, swapped, proven, admitted, passed, …) and `operation`. By `event`:
 
     waves    who is in which wave
@@ -29,15 +29,15 @@ event_logger = logging.getLogger(f"{logger.name}.enginehouse")
 
 
 def tell(host: str = "", **fields: Any) -> None:
-    """Whoever listens knows that these fields are true of the host, or of the run."""
+    """Logs an event: these fields are true of the host, or of the run."""
     event_logger.debug("", extra={"told": {"host": host, **fields}})
 
 
 class EventFile:
-    """The file, for its owner's eyes, added to. Where it can be written no more, the run goes on without it."""
+    """The file, for its owner's eyes, added to. If it can be written no more, the run goes on without it."""
 
     def __init__(self, path: str, run: str) -> None:
-        """Raises: a Refusal where the file cannot be opened."""
+        """Raises: a Refusal if the file cannot be opened."""
         self.path, self.run = path, run
         try:
             opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -66,15 +66,12 @@ class HostFacts:
     """Answers of `ask_value`, without the last line end; empty ones are left out."""
 
     def value(self, name: str) -> str:
-        """The answer, empty when there was none."""
         return self.values.get(name, "")
 
     def unit(self, name: str) -> Unit:
-        """The unit, as not found when systemd did not name it."""
         return self.units.get(name, Unit())
 
     def holds(self, path: str, content: str) -> bool:
-        """True if the file at `path` has exactly this content."""
         return self.files.get(path) == sha256(content.encode()).hexdigest()
 
     @classmethod
@@ -140,5 +137,4 @@ def ask_value(name: str, shell: str) -> str:
 
 
 def script(*commands: str) -> str:
-    """The command that runs all `commands` and always succeeds."""
     return "\n".join([_ANSWER, *commands, "true"])

@@ -5,7 +5,11 @@ ends (a killed control process, a cut line, a reboot), and after SILENT_SECONDS 
 that sleeps or a network that drops everything. It needs bash and flock, which every Debian and Ubuntu has.
 
 The run says every RENEW_SECONDS that it is there, and the shell answers. Before a further command of a run whose last
-answer is old, it is asked; where it has ended, the lock is taken again, unless another run had it meanwhile.
+answer is old, it is asked; if it has ended, the lock is taken again, unless another run had it meanwhile.
+
+The shell of a run that ended leaves in FILE the host's uptime at that moment. The next run's shell reports it, so that
+run knows whether another one can have changed the host since the host began to answer. A shell that was killed leaves
+no such line; on a host that is not ours any more, the file is removed.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ from pyinfra.connectors.util import make_unix_command_for_host
 from roles._pyinfra import connections
 
 FILE = "/run/enginehouse.lock"
+OURS = "/etc/enginehouse"
+"""Directory of a host's settings; a host without it keeps nothing of a run that ended."""
 RENEW_SECONDS, SILENT_SECONDS = 20, 120
 FRESH_SECONDS = 90
 """How long an answer says that the lock is ours: less than SILENT_SECONDS, by what a command may take."""
@@ -40,15 +46,17 @@ while :; do
   flock -w 5 9 || {{ echo "held $(cat "$0")"; exit; }}
   [ "$0" -ef /proc/self/fd/9 ] && break
 done
-[ -z "$2" ] || [ "$(cat "$0")" = "$1" ] || {{ echo "gone $(cat "$0")"; exit; }}
-echo "$1" >"$0" && echo mine
+was=$(cat "$0") ended=
+case $was in "ended "*) ended=${{was#ended }} was= ;; esac
+[ -z "$2" ] || [ "$was" = "$1" ] || {{ echo "gone $was"; exit; }}
+echo "$1" >"$0" && echo "mine${{ended:+ $ended}}"
 while :; do
   read -r -t {SILENT_SECONDS} _
   heard=$?
   [ $heard -eq 0 ] || break
   echo here
 done
-[ $heard -gt 128 ] || rm -f "$0"
+[ $heard -gt 128 ] || {{ [ -d {OURS} ] && read -r up _ </proc/uptime && echo "ended $up" >"$0"; }} || rm -f "$0"
 """
 """Holds the file `$0` for the run that `$1` tells of; with `$2`, only if that run was the last to hold it.
 
@@ -71,6 +79,8 @@ class Hold:
         connector_arguments = _arguments(held.state, held, dict(held.current_op_global_arguments or {}))[0]
         keys = [key for key in CONNECTOR_ARGUMENT_KEYS if key not in TAKEN_BY_CONNECTORS]
         self._as_user = {key: connector_arguments[key] for key in keys if key in connector_arguments}
+        self.last_ended: float | None = None
+        """Uptime of the host when the run before this one ended; None if nobody knows, or if that run was cut off."""
         self._line: Line | None = None
         self._answered = 0.0
         self._turn = BoundedSemaphore()
@@ -86,7 +96,9 @@ class Hold:
                 if line is None:  # a connector that keeps no command open; no real host has such a one
                     return "mine"
                 reply = line.answer() or line.problem() or "nothing"
-                if reply == "mine":
+                if reply.partition(" ")[0] == "mine":
+                    reply, _, ended = reply.partition(" ")
+                    self.last_ended = float(ended) if ended else None
                     self._line, self._answered = line, asked_at
                     self._guard()
                     gevent.spawn(self._renew, line)
@@ -101,7 +113,7 @@ class Hold:
             line.close()
 
     def confirm(self) -> None:
-        """The host is ours now, as far as its answers say. Raises: ConnectionError where it is not."""
+        """The host is ours now, as far as its answers say. Raises: ConnectionError if it is not."""
         if self._is_fresh():
             return
         reply = f"nothing within {ANSWER_SECONDS} s"
@@ -117,7 +129,7 @@ class Hold:
         return self._line is None or (self._line.is_open and now() - self._answered < FRESH_SECONDS)
 
     def _say(self, line: Line) -> bool:
-        """True where the host's shell has answered; it ends where it has not heard of us in time."""
+        """True if the host's shell has answered; it ends if it has not heard of us in time."""
         asked_at, answer = now(), ""
         with contextlib.suppress(*NO_LINE):
             line.say()
@@ -128,7 +140,6 @@ class Hold:
         return bool(answer)
 
     def _renew(self, line: Line) -> None:
-        """Until the line ends: says that the run is there."""
         while line.is_open and line is self._line:
             gevent.sleep(RENEW_SECONDS)
             with self._turn:
@@ -164,11 +175,9 @@ class Line:
         self.heard.flush()
 
     def answer(self) -> str:
-        """Its next line; empty once it has ended."""
         return _text(self.reply.readline())
 
     def problem(self) -> str:
-        """Error output of the shell before it ended."""
         return _text(self.complaints.read())
 
     def close(self) -> None:
@@ -183,7 +192,7 @@ def _text(output: str | bytes) -> str:
 
 
 def opened(held: Host, command: StringCommand, as_user: Mapping[str, Any]) -> Line | None:
-    """The command begun over the connection that the host has; None where its connector keeps none open."""
+    """The command begun over the connection that the host has; None if its connector keeps none open."""
     shell = make_unix_command_for_host(held.state, held, command, **as_user).get_raw_value()
     client = getattr(held.connector, "client", None)
     if client is not None:

@@ -15,6 +15,7 @@ from pyinfra import host, logger, state
 from pyinfra.api import FactBase, FunctionCommand, Host, State, operation
 
 from deploy.refusals.errors import Refusal, Refusals
+from roles._pyinfra import together
 from roles._pyinfra.hold import FILE, SILENT_SECONDS, Hold
 from roles._pyinfra.runs import this_run
 from roles._pyinfra.steps import Refuse, ask
@@ -35,7 +36,7 @@ class Holder:
 
     @classmethod
     def of(cls, text: str) -> Holder:
-        """From what the file holds; somebody unknown where it was read while it was written."""
+        """The holder named in the text; an unknown one if the text was read while it was written."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -49,7 +50,7 @@ class HolderNow(FactBase[Holder | None]):
     """The run that holds this host now, if there is one."""
 
     def command(self) -> str:
-        """Prints what the holder told. Shared, so that two who look do not take each other for a run."""
+        """Prints the holder's entry. The lock is shared, so that two readers do not take each other for a run."""
         return f"if [ -e {FILE} ] && ! flock -ns {FILE} true; then echo held; cat {FILE}; fi; true"
 
     @staticmethod
@@ -57,7 +58,6 @@ class HolderNow(FactBase[Holder | None]):
         return None
 
     def process(self, output: list[str]) -> Holder | None:
-        """The holder, as it told the host."""
         return Holder.of("".join(output[1:])) if output[:1] == ["held"] else None
 
 
@@ -72,7 +72,7 @@ def take(plan: str) -> None:
 
 @operation()
 def _take(plan: str) -> Generator[FunctionCommand, None, None]:
-    """No change. Where another run holds the host, `_confirm` says so, once every host was asked."""
+    """No change. If another run holds the host, `_confirm` says so, once every host was asked."""
     if not state.is_executing:
         if holder := ask(host, HolderNow):
             host.log(f"held by {holder}; a run that begins before that one ends is refused", log_func=logger.warning)
@@ -83,9 +83,11 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
         record = json.dumps({"run": run.id, "who": run.who, "since": run.since, "plan": plan})
         _holds[held] = Hold(held, record, partial(_lost, held))
         word, text = parted(_holds[held].take())
-        if word == "held":
+        if word == "mine":
+            together.of(held).stand(_holds[held].last_ended)
+        elif word == "held":
             _others.setdefault(host.state, {})[host.name] = Holder.of(text)
-        elif word != "mine":
+        else:
             yield Refuse(not_taken(text, UNTOUCHED))
             return
     host.noop("held by this run, or told below")
@@ -93,7 +95,7 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
 
 @operation()
 def _confirm() -> Generator[FunctionCommand, None, None]:
-    """Stops every host where one is held by another run; the report of all of them is told once."""
+    """Stops every host if one is held by another run; the report of all of them is told once."""
     others = _others.get(host.state, {}) if state.is_executing else {}
     if not others:
         host.noop("nobody else")
@@ -110,16 +112,16 @@ def _confirm() -> Generator[FunctionCommand, None, None]:
 
 
 def let_go(held: Host) -> None:
-    """This run does not hold the host: its connection is about to end on purpose. Nothing is checked until `take_back`.
+    """Stops holding a host whose connection is about to end on purpose. Nothing is checked until `take_back`.
 
-    A host that reboots lets nobody in meanwhile, and another run that wants all its hosts waits at the others.
+    A host that reboots admits nobody meanwhile, and another run that wants all its hosts waits for the others.
     """
     if held in _holds:
         _holds[held].close()
 
 
 def take_back(held: Host) -> bool:
-    """True where this run holds the host again, or never did; False, and told, where another one has come."""
+    """True if this run holds the host again, or never did; False, with an event, if another run has taken it."""
     if held not in _holds:
         return True
     reply = _holds[held].take()
@@ -157,7 +159,6 @@ def taken(others: Mapping[str, Holder], size: int) -> Refusal:
 
 
 def not_taken(reply: str, state_then: str) -> Refusal:
-    """The refusal where a host could not be held, for want of a shell, a file or a second session."""
     return Refusal(
         "this host cannot be held for the run",
         facts={"said": reply, "wanted": f"{FILE}, bash, flock, and a second session over the same connection"},
@@ -168,7 +169,7 @@ def not_taken(reply: str, state_then: str) -> Refusal:
 
 
 def lost(holder: Holder | None) -> Refusal:
-    """The refusal of a run that was away until another one came; None where that one has ended since."""
+    """The refusal of a run that was silent until another took its host; `holder` is None if that one has ended."""
     return Refusal(
         "another run took this host while this run was silent",
         facts={"away": f"silent for {SILENT_SECONDS} s, or in a reboot", "came": str(holder or "it has ended since")},

@@ -73,7 +73,7 @@ def install() -> None:
 
 @cache
 def global_arguments() -> tuple[tuple[str, Any], ...]:
-    """Names and types of the arguments that every operation takes. pyinfra resolves them anew for each operation."""
+    """Names and types of the arguments of every operation, which pyinfra resolves anew for each one."""
     return tuple(get_type_hints(arguments.AllArguments).items())
 
 
@@ -110,7 +110,7 @@ def pop_global_arguments(state: State, host: Host, keywords: dict[str, Any]) -> 
 
 @cache
 def _kept_names() -> frozenset[str]:
-    """The arguments with which an operation is not as most are."""
+    """The arguments that set an operation apart from most others."""
     return frozenset(name for name, _ in global_arguments()) - {"name"}
 
 

@@ -1,12 +1,14 @@
 """Hosts that want nothing: their steps are left out of the run, and one operation rechecks whether that is still so.
 
 pyinfra pays 1.2 ms of CPU for an operation on a host, whatever it does, and a finished host had some 70 (3.10.0,
-2026-11-22). `settle` comes last in a verb. By then each step can say what it would do. Where no step of a host would
+2026-11-22). `settle` comes last in a verb. By then each step can say what it would do. If no step of a host would
 change anything, the host keeps what is no step (preflight, lock, gates) and the operations that `recheck` laid between
-them. Where any would, the host keeps all its steps and no recheck.
+them. If any would, the host keeps all its steps and no recheck.
 
-A recheck asks again, once the run holds the host. Should a step want something by then, because another run or a person
-was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
+A recheck reads the facts again, once the run holds the host. Should a step want something by then, because another run
+or a person was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
+Answers of less than FRESH_SECONDS ago count, if the lock proves that no other run held the host since (together.py). A
+person who changes it within those seconds is noticed by the next run.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from roles._pyinfra.steps import Command, has_failed, looking, steps_of, stopped
 
 @dataclass
 class Part:
-    """Steps of a host, from one recheck to the next: what pyinfra knows of each, by its hash. Empty where they stay."""
+    """Steps of a host, from one recheck to the next: what pyinfra knows of each, by its hash. Empty if they stay."""
 
     steps: dict[str, Any] = field(default_factory=dict)
 
@@ -60,7 +62,7 @@ def _recheck(part: Part) -> Iterator[Command]:
 
 
 def _done(mine: Host, part: Part) -> Iterator[Command]:
-    """Every step of the part has run, in order; ends this host's run where one of them ended badly."""
+    """Every step of the part has run, in order; ends this host's run if one of them ended badly."""
     state.ops[mine].update(part.steps)
     for key in part.steps:
         log_operation_start(state.get_op_meta(key), op_types=["nested"], prefix="")
@@ -70,7 +72,7 @@ def _done(mine: Host, part: Part) -> Iterator[Command]:
 
 
 def once_known(say: Callable[..., None], *about: Any) -> None:
-    """`settle` calls `say`: what it asks is asked together with all else that the verb wants to know of the host."""
+    """Makes `settle` call `say`, so that its questions join the others that the verb asks the host."""
     _said_last.setdefault(ctx_host.get(), []).append(partial(say, *about))
 
 

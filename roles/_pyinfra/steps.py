@@ -35,7 +35,7 @@ ANSWER_SECONDS = 300
 
 
 before_acting: WeakKeyDictionary[Host, PyinfraCommand] = WeakKeyDictionary()
-"""What a host does before the first command that a step has for it; a gate sets it (roles.rollout). It fails where the
+"""What a host does before the first command that a step has for it; a gate sets it (roles.rollout). It fails if the
 host may not act now, and then the step's commands do not run. A host with nothing to do never comes to it."""
 
 
@@ -47,9 +47,7 @@ class Fact(Protocol[Answer]):
 
     name: str
 
-    def process(self, output: list[str]) -> Answer:
-        """The answer in the lines that the host printed."""
-        ...
+    def process(self, output: list[str]) -> Answer: ...
 
 
 class Answers(Protocol[Answer]):
@@ -60,12 +58,12 @@ class Answers(Protocol[Answer]):
         ...
 
     def forget(self) -> None:
-        """The next use asks again."""
+        """Makes the next use ask again."""
         ...
 
 
 def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
-    """The answer of a fact on a host; the fact's default where the host gives none in time, and that host alone fails.
+    """The answer of a fact on a host; the fact's default if the host gives none in time, and that host alone fails.
 
     pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
     It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
@@ -124,7 +122,6 @@ class CachedFact(Generic[T]):
         return cast(T, self._answer)
 
     def forget(self) -> None:
-        """The next use asks again."""
         self._was_executing = None
 
 
@@ -139,7 +136,7 @@ def step(
     """The commands that `decide` returns for the answer of `fact`; none of them is no change.
 
     `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
-    change where one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
+    change if one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
     knows. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` has no end.
     """
     return _kept(_step(fact, decide, after, only_after, name=name))
@@ -187,7 +184,7 @@ def check(
     *,
     name: str,
 ) -> OperationMeta:
-    """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only where `after` changes nothing."""
+    """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only if `after` changes nothing."""
     return _kept(_check(fact, judge, after, name=name))
 
 
@@ -251,7 +248,6 @@ def any_changed(steps: Iterable[OperationMeta]) -> bool:
 
 
 def steps_of(prepared: Host) -> dict[str, OperationMeta]:
-    """The steps and checks of a host as far as it is prepared, by pyinfra's hash."""
     return dict(_steps.get(prepared, {}))
 
 
@@ -277,10 +273,10 @@ _looked_at: WeakSet[Host] = WeakSet()
 def write(path: str, content: str, mode: str = "0644", then: str = "") -> StringCommand:
     """The command after which `path` holds `content`, replaced by rename: no reader ever sees half of it.
 
-    `then` follows where the file was replaced, also where the control process is killed in between: as a command of its
+    `then` follows if the file was replaced, also if the control process is killed in between: as a command of its
     own it would be forgotten, because the next run finds the file as wanted.
 
-    On the disk before the rename is: a power cut would leave a new name with nothing in it. And all of it: where the
+    On the disk before the rename is: a power cut would leave a new name with nothing in it. And all of it: if the
     control process is killed while it sends, `cat` ends well, with half of it or nothing.
     """
     assert content.endswith("\n"), "standard input is sent line by line"

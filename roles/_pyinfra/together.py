@@ -3,12 +3,14 @@
 pyinfra pays 5.7 ms of CPU for a fact, and a finished host was asked 27 (3.10.0, 2026-11-22). A fact is noted
 when a role makes its `CachedFact`, before anything is asked. The first one that is asked brings the answers of all that
 are noted. An answer stands for no longer than FRESH_SECONDS, one phase of pyinfra, and until the run changes the host.
+
+With the first answers comes the host's uptime before it began to look. If no other run held the host since (lock.py),
+the answers of a host that wants nothing stand in the next phase too: it is asked once, not twice.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
@@ -20,11 +22,17 @@ from pyinfra.api import FactBase, Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.context import ctx_host
 
+from roles._pyinfra.hold import now
+
 FRESH_SECONDS = 30
 LONGEST_SCRIPT = 90_000
 """Bytes of a command: Linux takes 131,072 in one word, and quoting makes it longer."""
 END = "@enginehouse-answer"
 _ENDS = re.compile(rf"{END} (\d+) (\d+)")
+BEGAN = "@enginehouse-began"
+_BEGINS = re.compile(rf"{BEGAN} ([0-9]+[.][0-9]+)")
+UPTIME = -1
+"""The number of an answer that no fact has: seconds since boot before the command asked anything."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class FactCall:
         return f"{fact.shell_executable or 'sh'} -c {quote(str(fact.command(**self.arguments)))}"
 
     def read(self, lines: list[str]) -> Any:
-        """The answer in the lines that the host printed; the fact's default where it printed none."""
+        """The answer in the lines that the host printed; the fact's default if it printed none."""
         fact = self.fact()
         return fact.process(lines) if lines else fact.default()
 
@@ -61,7 +69,8 @@ class Script(StringCommand):
             for number, call in enumerate(calls)
         )
         answers = (f"/dev/fd/$a{number}" for number in range(len(calls)))
-        super().__init__("; ".join([*commands, f"exec cat {' '.join(answers)}"]))
+        begin = f"read -r up _ </proc/uptime; echo {BEGAN} $up"
+        super().__init__("; ".join([begin, *commands, f"exec cat {' '.join(answers)}"]))
 
 
 @dataclass(frozen=True)
@@ -82,13 +91,15 @@ class Together(FactBase[dict[int, list[str]]]):
     shell_executable = "bash"  # the lock wants it too, and every Debian and Ubuntu has it
 
     def command(self, batch: Batch) -> Script:
-        """All of them, each in a shell of its own."""
         return Script(batch.calls, batch.prefix)
 
     def process(self, output: list[str]) -> dict[int, list[str]]:
         """Split at the marks."""
         answers, lines = dict[int, list[str]](), list[str]()
         for line in output:
+            if not answers and not lines and (begins := _BEGINS.fullmatch(line)):
+                answers[UPTIME] = [begins[1]]
+                continue
             if not (ended := _ENDS.fullmatch(line)):
                 lines.append(line)
                 continue
@@ -109,6 +120,9 @@ class FactCache:
     _tried: list[FactCall] = field(default_factory=list)
     _executing: bool = False
     _since: float = 0.0
+    _was_asked: bool = False
+    _uptime: float | None = None
+    """The host's uptime before the oldest of the answers; None if that one was asked alone."""
     _turn: BoundedSemaphore = field(default_factory=BoundedSemaphore)
 
     def note(self, fact: Any, arguments: Mapping[str, Any]) -> None:
@@ -119,8 +133,18 @@ class FactCache:
 
     def forget(self) -> None:
         """The run has changed the host: what it answered may not be true any more, and facts are asked alone."""
-        self.wants_nothing = False
+        self.wants_nothing, self._uptime = False, None
         self._answers.clear()
+
+    def stand(self, last_ended: float | None) -> None:
+        """The answers of a host that wants nothing stand while this run executes, if the last run ended before them.
+
+        `last_ended` is the host's uptime at its end; None if nobody knows it.
+        """
+        if last_ended is None or self._uptime is None:
+            return
+        if self.wants_nothing and last_ended < self._uptime:
+            self._executing = True
 
     def enter(self, first: FactCall, more: Sequence[FactCall], prefix: str, load: Callable[..., Any]) -> Any:
         """The answer to the host's first question; those to `more`, asked after the words `prefix`, are kept."""
@@ -129,7 +153,6 @@ class FactCache:
             return self._ask([first, *more], load, prefix).get(0, first.read([]))
 
     def answer(self, call: FactCall, executing: bool, load: Callable[..., Any]) -> Any:
-        """The host's answer. `load` asks a fact over the connection."""
         with self._turn:
             self._begin(executing)
             together = self.wants_nothing or not executing
@@ -138,17 +161,18 @@ class FactCache:
             for known, answer in self._answers:
                 if known == call:
                     return answer
+            self._was_asked = True
             answer = load(call.fact, **call.arguments)
             if not executing:
                 self._answers.append((call, answer))
             return answer
 
     def _begin(self, executing: bool) -> None:
-        """Answers of another phase, or old ones, are forgotten."""
-        if executing != self._executing or time.monotonic() - self._since > FRESH_SECONDS:
+        if executing != self._executing or now() - self._since > FRESH_SECONDS:
             self._answers.clear()
             self._tried.clear()
-            self._executing, self._since = executing, time.monotonic()
+            self._executing, self._since = executing, now()
+            self._was_asked, self._uptime = False, None
 
     def _known(self, call: FactCall) -> bool:
         return any(known == call for known, _ in self._answers)
@@ -170,7 +194,10 @@ class FactCache:
     def _ask(self, batch: Sequence[FactCall], load: Callable[..., Any], prefix: str = "") -> dict[int, Any]:
         """The answers by number, as far as there are any; kept for whoever asks next."""
         how = {"_sudo": False} if prefix else {}  # the words say it
+        is_first, self._was_asked = not self._was_asked, True
         printed: dict[int, list[str]] = load(Together, batch=Batch(tuple(batch), prefix), **how)
+        if (uptime := printed.pop(UPTIME, [])) and is_first:
+            self._uptime = float(uptime[0])
         answers = dict[int, Any]()
         for number, lines in printed.items():
             try:
@@ -182,23 +209,22 @@ class FactCache:
 
 
 def of(host: Host) -> FactCache:
-    """The cache of a host; `host` may be pyinfra's own name for whichever host is being worked on."""
+    """The cache of a host; `host` may also be pyinfra's proxy of the current host."""
     return _caches.setdefault(host.state.inventory.get_host(host.name), FactCache())
 
 
 def note(fact: Any, **arguments: Any) -> None:
-    """The host that is being prepared will be asked this."""
+    """Notes a fact that the host in preparation will be asked."""
     if ctx_host.isset() and not ctx_host.get().state.is_executing:
         of(ctx_host.get()).note(fact, arguments)
 
 
 def early(fact: Any) -> None:
-    """Every host that may serve will be asked this fact, without arguments, before its steps can be named."""
+    """Registers a fact, without arguments, that hosts with servers are asked before their steps can be named."""
     _early.append(fact)
 
 
 def early_calls() -> list[FactCall]:
-    """Facts that are needed before the steps of a host can be named."""
     return [FactCall(fact, {}) for fact in _early]
 
 

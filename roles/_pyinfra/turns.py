@@ -15,5 +15,5 @@ _turns: defaultdict[Path, BoundedSemaphore] = defaultdict(BoundedSemaphore)
 
 
 def turn(path: Path) -> BoundedSemaphore:
-    """To be held while `path` is fetched: who comes second waits, and then finds it there."""
+    """The lock to hold while `path` is fetched: a second host waits, and then uses the fetched file."""
     return _turns[path]

@@ -68,12 +68,11 @@ def installed() -> OperationMeta:
 
 
 def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:
-    """The fact that `put_watched` needs: a role's texts on a host, and units that wait to be confirmed."""
     return CachedFact(InstalledTexts, {"paths": (*(text.path for text in wanted), _kept(role))})
 
 
 def put_watched(role: str, wanted: Sequence[Text], facts: Mapping[str, str], *more: Command) -> Iterator[Command]:
-    """Commands of `put`, then `more`; where present units change, the host keeps the old ones until a new SSH login."""
+    """Commands of `put`, then `more`; if present units change, the host keeps the old ones until a new SSH login."""
     commands = [*put(wanted, facts), *more]
     units = [text for text in wanted if is_unit(text.path)]
     changed = [text for text in units if text.path in facts and facts[text.path] != text.wanted_fact]
@@ -84,7 +83,6 @@ def put_watched(role: str, wanted: Sequence[Text], facts: Mapping[str, str], *mo
 
 
 def units_of(role: str, texts: Iterable[Text]) -> WatchedChange:
-    """The units of a role as a change that may shut us out."""
     return WatchedChange(
         name=f"units-{role}",
         what=f"the changed units ({role})",
@@ -114,11 +112,11 @@ class WatchedChange:
     seconds: int
     attempt: str
     made_within: int = MADE_WITHIN_SECONDS
-    """How long making the change may take: where nobody says that it is made, the host waits this much longer."""
+    """How long making the change may take: if nobody says that it is made, the host waits this much longer."""
 
     @property
     def longest(self) -> int:
-        """Seconds after which the host has begun to take back an unconfirmed change, wherever the run was cut off."""
+        """Seconds after which the host has begun to revert an unconfirmed change, wherever the run was cut off."""
         return self.made_within + self.seconds
 
     def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
@@ -154,7 +152,7 @@ class Risk(PyinfraCommand):
         return f"risk {self.command}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """False only where it ended, and badly."""
+        """False only if it ended, and badly."""
         arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.longest}
         for _ in range(CONNECTIONS):
             done, output = over_a_new_connection(state, host, self.command, arguments)
@@ -182,7 +180,7 @@ class Confirm(PyinfraCommand):
 
     @property
     def within(self) -> int:
-        """Seconds in which the change can be confirmed; longer where its command was lost and may still run."""
+        """Seconds in which the change can be confirmed; more if its command was lost and may still run."""
         return self.watched.longest if self.risk and self.risk.is_lost else self.watched.seconds
 
     def __repr__(self) -> str:
@@ -206,7 +204,7 @@ class Confirm(PyinfraCommand):
         return False
 
     def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
-        """The host's record of what it has put back; empty where it has not yet, or cannot be asked."""
+        """The host's record of what it has put back; empty if it has not yet, or cannot be asked."""
         read_record = f"cat {KEPT}/{self.watched.name}.taken-back.json"
         done, lines = over_a_new_connection(state, host, read_record, arguments)
         return dict(json.loads("".join(lines))) if done else {}
@@ -257,5 +255,5 @@ def over_a_new_connection(
 
 
 def _limited(arguments: ConnectorArguments) -> ConnectorArguments:
-    """With a time for the command's end where it has none: a host that hangs keeps its line alive."""
+    """The arguments, with a time limit if they have none: a host that hangs keeps its connection alive."""
     return arguments if arguments.get("_timeout") else {**arguments, "_timeout": GRACE_SECONDS}

@@ -1,7 +1,7 @@
 """Output of a run for a person: with many hosts a few lines for each operation and wave, and every failure whole.
 
 pyinfra says a line for each host and operation: 117,000 for 200 hosts in 21 waves, 100,000 of them "Skipped" (3.10.0,
-2026-11-22). With up to FEW hosts all but those is shown. With more, a host's line is shown where something is wrong
+2026-11-22). With up to FEW hosts all but those is shown. With more, a host's line is shown if something is wrong
 with it, and each operation that changed something has one with numbers. `-v` shows everything. Each wave has a line as
 it begins and one as it ends, with what it took and an estimate of the rest: from the waves of this run, or, before the
 first of them has ended, from the last swaps of its hosts.
@@ -48,7 +48,7 @@ THROUGH = ("passed", "put back", "kept", "not ready", "slower", "question failed
 def install(data: Iterable[str], verbosity: int) -> None:
     """All that this run logs is shown through a View; with `events=FILE` in `data` the file gets all of it.
 
-    Raises: a Refusal where the file cannot be written.
+    Raises: a Refusal if the file cannot be written.
     """
     path = override_data(data).get("events")
     write = EventFile(str(path), this_run(ctx_state.get()).id).write if path else _nothing
@@ -76,7 +76,7 @@ class View(logging.Filter):
     def __init__(
         self, write: Callable[..., None] = _nothing, shows_all: bool = False, many: bool | None = None
     ) -> None:
-        """`many`: true where a line for each host is too much; asked of pyinfra's state where it is None."""
+        """`many`: true if a line for each host is too much; asked of pyinfra's state if it is None."""
         super().__init__()
         self._write_event, self._shows_all, self._many = write, shows_all, many
         self._began = self._operation_began = self._wave_began = self._shown = time.monotonic()
@@ -251,5 +251,4 @@ def names(hosts: Collection[str]) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in words."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -36,7 +36,7 @@ class Repository:
     """On the control machine; replaces the upstream key. A mirror's operator vouches for it, so no fingerprint."""
 
     def mirrored(self, mirror: AptMirror | None) -> Repository:
-        """The repository with the same packages at `mirror`; this repository where there is no mirror."""
+        """The repository with the same packages at `mirror`; this repository if there is no mirror."""
         if mirror is None:
             return self
         return Repository(
@@ -59,7 +59,6 @@ class Repository:
 
     @property
     def content(self) -> str:
-        """The line of the source list."""
         return f"deb [signed-by={self.key_path}] {self.url}/{self.path}\n"
 
     def fact_commands(self) -> tuple[str, str]:
@@ -136,19 +135,18 @@ def install_masked(wanted: Mapping[str, str], facts: Mapping[str, Installed]) ->
 
 
 def specified(packages: Mapping[str, str]) -> str:
-    """Names and version patterns as apt-get wants them on its command line."""
     return join(f"{name}={version}" if version else name for name, version in packages.items())
 
 
 def hold(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """The command that holds those of `names` that are installed and not held yet; nothing where there are none."""
+    """The command that holds those of `names` that are installed and not held yet; nothing if there are none."""
     free = sorted(name for name in names if name in facts and not facts[name].held)
     if free:
         yield f"apt-mark hold {join(free)}"
 
 
 def release(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """The command that lifts the holds among `names`: apt moves a held package where named, not as a dependency."""
+    """The command that lifts the holds among `names`: apt moves a held package if named, not as a dependency."""
     held = sorted(name for name in names if name in facts and facts[name].held)
     if held:
         yield f"apt-mark unhold {join(held)}"
@@ -165,7 +163,6 @@ def keep_from_upgrades(subject: str, patterns: Iterable[str]) -> tuple[str, str]
 
 
 def write_missing(files: Mapping[str, str], facts: HostFacts) -> Iterator[Command]:
-    """Commands after which every path holds its content."""
     for path, content in files.items():
         if not facts.holds(path, content):
             yield write(path, content)

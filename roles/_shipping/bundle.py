@@ -41,7 +41,6 @@ _turn = BoundedSemaphore()
 
 
 def contents_of(mine: Slice) -> Contents:
-    """The list of the host's bundle, judged once in a run: signature and every byte. Raises: a Refusal."""
     with _turn:
         if mine.bundle not in _contents:
             directory = local_path(mine.bundle)
@@ -72,7 +71,6 @@ def again(host: Host) -> bool:
 
 
 def kernel_refusal(mine: Slice, kernel: str) -> Refusal | None:
-    """The refusal of a kernel for which the bundle has no headers."""
     return kernel_problem(mine, kernel, contents_of(mine)) if mine.bundle else None
 
 
@@ -140,7 +138,7 @@ class Line:
         return self.process.stderr.read().strip()[-300:] or f"no answer within {READY_SECONDS} s"
 
     def _kept(self) -> None:
-        """Makes the connection again whenever it ends by itself."""
+        """Restarts the connection whenever it ends by itself."""
         while True:
             process = self.process
             assert process is not None
@@ -152,7 +150,6 @@ class Line:
 
 
 def _server(bundle: str, place: str) -> tuple[Popen, str]:
-    """The server of a bundle, started once in a run, and the path of its socket."""
     with _turn:
         if bundle not in _servers:
             socket = f"{tempfile.mkdtemp(prefix='enginehouse-bundle-')}/socket"

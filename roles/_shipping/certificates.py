@@ -46,12 +46,10 @@ class Certified:
 
     @property
     def wanted_fact(self) -> str:
-        """Mode and owner as `ask_certificate` has them."""
         return f"{int(self.mode, 8):o} {self.owner}"
 
 
 def authority_folder(host: Host) -> Path:
-    """Directory of the fleet's authority on the control machine."""
     return local_path(overridden(host, "mutual", known_settings()["mutual"]()).authority)
 
 
@@ -97,7 +95,7 @@ def certified(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
 
 
 def _authority(facts: HostFacts, wanted: Certified) -> Authority | Refuse | None:
-    """The authority; None where it is still to be made, in prepare; a refusal where the host's is another one."""
+    """The authority; None if it is still to be made, in prepare; a refusal if the host's is another one."""
     pem = facts.value("certificate")
     try:
         authority = known(wanted.folder)
@@ -149,7 +147,7 @@ def requested(wanted: Certified) -> str:
 
 
 def installed(wanted: Certified, pem: str) -> str:
-    """The command that puts the certificate on its standard input behind its key, and both where they belong."""
+    """The command that puts the certificate on its standard input behind its key, and both if they belong."""
     new = f"{wanted.path}.enginehouse-new"
     return (
         f"set -e; umask 077; cat > {new}.crt; test $(stat -c %s {new}.crt) = {len(pem.encode())};"

@@ -52,7 +52,7 @@ def package(facts: HostFacts) -> Iterator[Command]:
 
 
 def written(facts: HostFacts, path: str, wanted: str) -> Iterator[Command]:
-    """Commands after which the file is as wanted. HAProxy reads it first: one that it refuses replaces nothing."""
+    """Commands that write the file if it differs. HAProxy checks it first; a refused file replaces nothing."""
     if not facts.holds(path, wanted):
         new, folder = f"{path}.checked", path.rsplit("/", 1)[0]
         yield write(new, wanted, then=f"haproxy -c -q -f {new} && mv -T {new} {path} && sync {folder}")
@@ -63,12 +63,11 @@ KEY_SEEN = "600 root"
 
 
 def pem(file: str) -> str:
-    """The content of a PEM file of the control machine."""
     return local_path(file).read_text().rstrip("\n") + "\n"
 
 
 def pem_path(start: str, file: str) -> str:
-    """Path of such a file on the host, empty for none; other content has another path: nothing is replaced in use."""
+    """Path of such a file on the host, empty for none; new content gets a new path, so a file in use is kept."""
     return f"{start}-{hashlib.sha256(pem(file).encode()).hexdigest()[:16]}.pem" if file else ""
 
 

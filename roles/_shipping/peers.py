@@ -2,7 +2,7 @@
 
 A host that wants files starts the hosts that give, over the connections that the run has to them, because a finished
 host has no step of its own. What it needs to know of the others, each host has noted on the board of the run. The
-program that gives and gets is files/host/peers; where it does not deliver, the direct way follows.
+program that gives and gets is files/host/peers; if it does not deliver, the direct way follows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from roles._shipping.places import RUNTIME
 
 MOST_GIVERS, AT_ONCE = 8, 32
 NOT_DELIVERED = "3"
-"""What host.peers.main exits with where the direct way is next."""
+"""What host.peers.main exits with if the direct way is next."""
 UNITS_OF_BYTES = {"": 1 << 10, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 """As rsync reads them behind --bwlimit."""
 LOOK_SECONDS = 1.0
@@ -78,12 +78,10 @@ class Files:
 
     @property
     def unit(self) -> str:
-        """The unit that gives them to other hosts, or gets them from there."""
         return f"enginehouse-share@{self.name}.service"
 
     @property
     def key(self) -> Key:
-        """The name of the files on every host."""
         return self.name, self.revision
 
 
@@ -96,11 +94,10 @@ class Board:
         self._turns: defaultdict[Key, BoundedSemaphore] = defaultdict(BoundedSemaphore)
 
     def note(self, name: str, files: Files, has_it: bool) -> None:
-        """Notes if a host has the files."""
         (set.add if has_it else set.discard)(self.having[files.key], name)
 
     def offer(self, sharing: Sharing, state: State) -> dict[str, Any] | None:
-        """The offer of the hosts that give now; None where nobody does. The first that asks starts them."""
+        """The offer of the hosts that give now; None if nobody does. The first that asks starts them."""
         key = sharing.files.key
         with self._turns[key]:
             if key not in self._offers:
@@ -109,7 +106,6 @@ class Board:
 
 
 def board(state: State) -> Board:
-    """The board of this run."""
     return _boards.setdefault(state, Board())
 
 
@@ -127,7 +123,7 @@ class Sharing:
 
     @classmethod
     def of(cls, mine: Slice, files: Files, settings: Patience, state: State) -> Sharing | None:
-        """None where no other host of the run shares the files."""
+        """None if no other host of the run shares the files."""
         shared = mine.sharing.of(*files.key) if mine.sharing else None
         sharing = cls(mine.host, files, shared, settings) if shared else None
         return sharing if sharing and len(sharing.hosts(state)) > 1 else None
@@ -139,15 +135,13 @@ class Sharing:
         return sorted(names, key=lambda name: hashlib.sha256(f"{self.files.key} {name}".encode()).digest())
 
     def has_a_giver(self, state: State) -> bool:
-        """True if a host of the run has the files."""
         return bool(board(state).having[self.files.key] & set(self.hosts(state)))
 
     def is_first(self, state: State) -> bool:
-        """True if this host is the one that brings the files into the run the direct way, where none has them."""
+        """True if this host fetches the files for the whole run from their source, because no host has them."""
         return self.hosts(state)[:1] == [self.name] and not (state.is_executing and self.has_a_giver(state))
 
     def places(self) -> dict[str, str]:
-        """Address and port at which each host shares the files, by its name."""
         return {self.name: self.shared.here, **{peer.host: peer.place for peer in self.shared.peers}}
 
     def text(self, name: str, others: list[str], offer: Mapping[str, Any] | None) -> str:
@@ -220,7 +214,7 @@ class Giving:
 
 
 def _read(offer: str) -> dict[str, Any] | None:
-    """None where there is no offer, or one that a power cut left half; its host writes it anew."""
+    """The parsed offer; None without one, or if a power cut tore it: its host writes it anew."""
     try:
         return dict(json.loads(offer))
     except ValueError:
@@ -228,7 +222,7 @@ def _read(offer: str) -> dict[str, Any] | None:
 
 
 class Ask(PyinfraCommand):
-    """The files are on their way from other hosts, where one of them gives."""
+    """The files are on their way from other hosts, if one of them gives."""
 
     def __init__(self, sharing: Sharing) -> None:
         super().__init__()
@@ -238,7 +232,7 @@ class Ask(PyinfraCommand):
         return f"ask other hosts for {self.sharing.files.name}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """False only where the host cannot be told."""
+        """False only if the host cannot be told."""
         offer = board(state).offer(self.sharing, state)
         if offer is None:
             host.log(f"{self.sharing.files.what}: no host offers them", log_func=logger.warning)
@@ -250,7 +244,7 @@ class Ask(PyinfraCommand):
 
 
 class Await(PyinfraCommand):
-    """The files are published, or the peers have not delivered them; fails where this host could not take them."""
+    """The files are published, or the peers have not delivered them; fails if this host could not take them."""
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
@@ -294,5 +288,5 @@ def host_arguments(host: Host) -> ConnectorArguments:
 
 
 def bytes_per_second(limit: str) -> int:
-    """Bytes of a limit as rsync takes it ("80m"); 0 where there is none."""
+    """Bytes of a limit as rsync takes it ("80m"); 0 if there is none."""
     return int(float(limit.rstrip("kKmMgG")) * UNITS_OF_BYTES[limit.lstrip("0123456789.").lower()]) if limit else 0

@@ -35,5 +35,4 @@ def release(release_id: str) -> str:
 
 
 def server(name: str) -> str:
-    """Directory with a server's `current`, `previous` and records."""
     return f"{SERVERS}/{name}"

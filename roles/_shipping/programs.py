@@ -40,7 +40,6 @@ class Version(FactBase[str]):
     default = str
 
     def command(self) -> str:
-        """The shell that prints on a host what `digest` returns for the repository's files."""
         return digest_command(LINK)
 
     def process(self, output: list[str]) -> str:
@@ -67,13 +66,11 @@ def installed() -> OperationMeta:
 
 
 def sources(folder: Path = SOURCE) -> dict[str, bytes]:
-    """Content of every module, by its path in the package."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
 
 
 @cache
 def shipped_version() -> str:
-    """The digest of this repository's programs, read once in a run."""
     return digest(sources())
 
 
@@ -94,7 +91,7 @@ def publication() -> StringCommand:
 def publishing(version: str) -> str:
     """The shell command that publishes a version out of the tar on its standard input.
 
-    Every file is on the disk before the link names it. What is in force is never touched: where it was changed by hand,
+    Every file is on the disk before the link names it. What is in force is never touched: if it was changed by hand,
     the same version gets a second name. Versions that nothing runs go before the link changes, so that a run that is
     killed anywhere leaves what the next one, which may find nothing to do, would have left. One run at a time.
     """

@@ -38,7 +38,6 @@ class Text:
 
     @property
     def wanted_fact(self) -> str:
-        """The fact's answer for this path when nothing needs doing."""
         return f"{hashlib.sha256(self.content.encode()).hexdigest()} {int(self.mode, 8):o} root"
 
 
@@ -68,7 +67,6 @@ class InstalledTexts(FactBase[dict[str, str]]):
 
 
 def is_unit(path: str) -> bool:
-    """True if systemd reads this file."""
     return path.startswith(f"{UNITS}/")
 
 
@@ -85,7 +83,6 @@ def shipped(source: str, path: str, mode: str = "0644") -> Text:
 
 @cache
 def _content(source: str) -> str:
-    """Read once in a run: every host of a fleet wants the same files."""
     return (HERE / source).read_text()
 
 

@@ -39,7 +39,6 @@ class UnitState:
 
     @property
     def is_going(self) -> bool:
-        """True if the unit runs, or is queued to run."""
         return self.active in GOING or self.job not in ("", "0")
 
     @classmethod
@@ -143,7 +142,7 @@ class Follow(PyinfraCommand):
 def run(host: Host, command: str, arguments: ConnectorArguments) -> list[str]:
     """Standard output of a command that never fails, with the operation's own sudo settings.
 
-    Empty where it does not end: a host whose systemd hangs keeps its line alive, and whoever follows it has a time.
+    Empty if it does not end: a host whose systemd hangs keeps its line alive, and whoever follows it has a time.
     """
     try:
         _, output = host.run_shell_command(StringCommand(command), **{**arguments, "_timeout": ASKED_SECONDS})

@@ -45,7 +45,7 @@ def apply(mine: BalancerSlice) -> None:
 
 
 def send_keys(mine: BalancerSlice) -> None:
-    """HAProxy knows the keys of this machine, by their hashes, and was not reloaded for it."""
+    """Sends the hashes of this machine's keys to HAProxy, without a reload."""
     if keyed := _keyed(mine):
         step(_look(mine), keys.sent, after=keyed, name="Balancer | Let keys in and out")
 

@@ -32,7 +32,7 @@ def config(
     mine: BalancerSlice, checked: Checked, certificate: str = "", clients: str = "", places: Places = PLACES
 ) -> str:
     """The whole file. `certificate` is the path of the PEM file on the balancer, empty for ports in plain text;
-    `clients` that of the authorities whose certificates clients have to show, empty where nobody is asked for one."""
+    `clients` that of the authorities whose certificates clients have to show, empty if nobody is asked for one."""
     is_v6 = ipaddress.ip_address(mine.address).version == 6
     values = {
         "version": mine.haproxy,
@@ -58,7 +58,6 @@ def config(
 
 
 def everything(mine: BalancerSlice) -> Checked:
-    """Every model of every pool, as the plan has them."""
     return {
         route.pool: tuple(dict.fromkeys(model for member in route.members for model in member.models))
         for route in mine.routes
@@ -77,7 +76,6 @@ def until_all_have_them(mine: BalancerSlice, now: Checked) -> Checked:
 
 
 def hold() -> str:
-    """The Lua action that keeps requests while nobody is ready."""
     return (HERE / "files" / "balancer" / "hold.lua").read_text()
 
 
@@ -93,7 +91,7 @@ def line(member: MemberSlice, grpc: bool) -> str:
 
 
 def gateway_line(member: GatewayMemberSlice) -> str:
-    """The same of a process of a gateway: it says by `/health` that it stops, its host's agent that it drains."""
+    """The line of a gateway's process: `/health` reports a stop, the host's agent a drain."""
     return (
         f"{member.name} {_bracketed(member.address)}:{member.port} check port {member.port} {GATEWAY_CHECKS}"
         f" agent-check agent-addr {member.agent_address} agent-port {member.agent_port} {AGENT}"

@@ -30,24 +30,22 @@ MODE = "0600"
 
 
 def map_path(pool: str, places: Places = PLACES) -> str:
-    """Path of a pool's keys on the balancer."""
     return f"{places.settings}/keys-{pool}.map"
 
 
 def maps(mine: BalancerSlice, keys: Iterable[GatewayKey] | KeyFile, places: Places = PLACES) -> list[Text]:
-    """Every map; none where nobody is asked for a key."""
+    """Every map; none if nobody is asked for a key."""
     content = keys if isinstance(keys, KeyFile) else KeyFile(tuple(keys))
     routes = mine.routes if mine.keys else ()
     return [Text(map_path(route.pool, places), _map(route, content, mine.sharing), MODE) for route in routes]
 
 
 def map_texts(mine: BalancerSlice) -> CachedFact[dict[str, str]]:
-    """The fact of the maps on a balancer."""
     return CachedFact(InstalledTexts, {"paths": tuple(text.path for text in maps(mine, ()))})
 
 
 def written(mine: BalancerSlice, facts: Mapping[str, str]) -> Iterator[Command]:
-    """Commands after which each map has the keys of this machine; where it keeps none, an absent map is made, empty."""
+    """Commands after which each map has the keys of this machine; if it keeps none, an absent map is made, empty."""
     try:
         keys = file_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE)) if KEYS_HERE.exists() else None
     except Refusal as problem:

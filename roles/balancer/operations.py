@@ -38,7 +38,6 @@ def key(facts: HostFacts, mine: BalancerSlice) -> Iterator[Command]:
 
 
 def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
-    """Commands after which the file is as wanted. HAProxy reads it first: one that it refuses replaces nothing."""
     yield from haproxy.written(facts, CONFIG, wanted)
 
 

@@ -16,7 +16,7 @@ PACKAGES = (*TOOLS, "systemd-timesyncd", "chrony", "e2fsprogs", "xfsprogs")
 
 
 class BaseHost(FactBase[HostFacts]):
-    """Tools, clock, directories and, where one is declared, everything lsblk, blkid and wipefs see on the data disk."""
+    """Tools, clock, directories and, if one is declared, everything lsblk, blkid and wipefs see on the data disk."""
 
     default = HostFacts
 

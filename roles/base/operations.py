@@ -45,12 +45,10 @@ _END = "nofail,x-systemd.device-timeout=30s 0 2"
 
 @cache
 def programs() -> Mapping[str, str]:
-    """The helper programs of this role: path on the host, content. Read once in a run."""
     return {f"{PROGRAMS}/{name}": (FILES / name).read_text() for name in HELPERS}
 
 
 def missing_programs(facts: HostFacts) -> Iterator[Command]:
-    """Commands that place every helper program that differs."""
     for path, content in programs().items():
         if not facts.holds(path, content):
             yield write(path, content, mode="0755")
@@ -91,7 +89,7 @@ def settings_of_apt(mine: Slice) -> str:
 
 
 def own_sources(facts: HostFacts, mirrors: Mirrors | None) -> Iterator[Command]:
-    """The command that gives apt its own sources back, once the inventory names no mirror of them any more."""
+    """The command that restores apt's own sources once the inventory no longer names a mirror for them."""
     if SOURCES in facts.files and not (mirrors and mirrors.system):
         yield f"rm -f {SOURCES} && {PROGRAMS}/patient-apt update"
 
@@ -111,7 +109,7 @@ def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: 
 
 
 def clock(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install and enable a time service where none is; any of the usual ones will do.
+    """Commands that install and enable a time service if none is; any of the usual ones will do.
 
     Not whether it is synchronised: in some virtual machines the hypervisor keeps the clock and the service never runs.
     Preflight compares the clock itself.
@@ -140,7 +138,7 @@ def directories(facts: HostFacts) -> Iterator[Command]:
 
 
 def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
-    """The command that formats, mounts and records a blank disk, nothing where that is done, a refusal for any
+    """The command that formats, mounts and records a blank disk, nothing if that is done, a refusal for any
     other."""
     rows = [dict(re.findall(r'([A-Z]+)="([^"]*)"', line)) for line in facts.value("disk").splitlines()]
     if rows:

@@ -15,7 +15,6 @@ class SpareFiles(FactBase[list[str]]):
     default = list
 
     def command(self, kept: str) -> str:
-        """`kept` is the program's JSON."""
         return f"test -e {PROGRAMS}/host && {command('clean-up')} list {shlex.quote(kept)}; true"
 
     def process(self, output: list[str]) -> list[str]:

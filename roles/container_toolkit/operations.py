@@ -43,7 +43,6 @@ def packages(facts: HostFacts, mine: Slice, repository: apt.Repository) -> Itera
 
 
 def hold(facts: HostFacts) -> Iterator[Command]:
-    """The command that holds what is not held yet."""
     yield from apt.hold(defaults.PACKAGES, facts.packages)
 
 
@@ -60,7 +59,7 @@ def program(facts: HostFacts) -> Iterator[Command]:
 
 
 def instances(mine: Slice) -> tuple[str, ...]:
-    """CDI names of all MIG instances; none where the GPUs are whole."""
+    """CDI names of all MIG instances; none if the GPUs are whole."""
     gpus, cut = range(mine.machine.gpus), range(len(mine.mig))
     return tuple(f"nvidia.com/gpu={gpu}:{number}" for gpu in gpus for number in cut)
 
@@ -99,7 +98,6 @@ def versions(facts: HostFacts, mine: Slice) -> str:
 
 
 def prove(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands that prove the GPUs in a container and remember for which versions; nothing where that was done."""
     if facts.value("proven").rstrip() != versions(facts, mine).rstrip():
         yield " ".join([defaults.PROVE, str(mine.machine.gpus), *instances(mine)])
         yield write(defaults.PROVEN, versions(facts, mine))

@@ -26,7 +26,7 @@ class DockerHost(FactBase[HostFacts]):
     default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
-        """`repository` is None where the distribution's package is wanted."""
+        """`repository` is None if the distribution's package is wanted."""
         return script(
             ask_packages(*PACKAGES),
             ask_files(defaults.UPGRADES, defaults.NEEDRESTART),

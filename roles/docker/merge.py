@@ -47,7 +47,7 @@ def as_file(settings: Mapping[str, Any]) -> str:
 
 
 def with_root(config: str, root: str) -> str:
-    """containerd's configuration with its top-level `root` set; the text itself where that is so already.
+    """containerd's configuration with its top-level `root` set; the text itself if that is so already.
 
     Line by line, because a TOML writer would drop the comments. A key before the first table is a top-level one.
     """

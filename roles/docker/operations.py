@@ -67,7 +67,6 @@ def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
 
 
 def repository(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
-    """Commands that make Docker's repository known; nothing for the distribution's package."""
     if wanted.repository:
         yield from wanted.repository.missing(facts)
 
@@ -82,7 +81,7 @@ def packages(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
-    """The command that writes the merged daemon.json: nothing where it says all that, a refusal where unreadable."""
+    """The command that writes the merged daemon.json: nothing if it says all that, a refusal if unreadable."""
     text = b64decode(facts.value("daemon")).decode()
     try:
         current = json.loads(text) if text.strip() else {}
@@ -99,7 +98,7 @@ def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def watched(wanted: WantedDocker) -> undo.WatchedChange:
-    """Settings of Docker as a change that may shut us out: a bridge on our network, rules it no longer makes."""
+    """Docker's settings as a change that may lock us out: a bridge on our network, or firewall rules it drops."""
     return undo.WatchedChange(
         name="docker",
         what="Docker's new settings",
@@ -160,7 +159,6 @@ def _brought(verb: str) -> str:
 
 
 def hold_packages(facts: HostFacts) -> Iterator[Command]:
-    """The command that holds what is not held yet."""
     yield from apt.hold((*OF_DOCKER, *DISTRIBUTION), facts.packages)
 
 

@@ -44,7 +44,7 @@ _read: WeakKeyDictionary[State, dict[str, tuple[Readings, Wanted]]] = WeakKeyDic
 def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, str]) -> None:
     """Prints the findings of this host; after the last host's, those of all. `releases`: planned ids by server.
 
-    Raises: a Refusal where the file of `--data report=FILE` cannot be made.
+    Raises: a Refusal if the file of `--data report=FILE` cannot be made.
     """
     confirm_new(host.data.get("report"))
     by_host = _answers.setdefault(host.state, {})

@@ -9,7 +9,7 @@ from deploy.refusals.errors import Refusal
 
 
 def confirm_new(path: str | None) -> None:
-    """Raises: a Refusal where the file is there already, or cannot come to be."""
+    """Raises: a Refusal if the file is there already, or cannot come to be."""
     if not path:
         return
     file = Path(path)
@@ -21,7 +21,7 @@ def confirm_new(path: str | None) -> None:
 
 
 def write(path: str, packed: bytes) -> None:
-    """The file holds these bytes. Raises: a Refusal where they cannot be written."""
+    """The file holds these bytes. Raises: a Refusal if they cannot be written."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(packed)

@@ -14,7 +14,6 @@ class DoctorFacts(FactBase[Readings]):
     default = Readings
 
     def command(self, about: About) -> str:
-        """The script with all questions; it ends well whatever the answers are."""
         return script(about)
 
     def process(self, output: list[str]) -> Readings:

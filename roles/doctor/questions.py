@@ -139,12 +139,10 @@ class About:
 
 
 def names_of(about: About) -> tuple[str, ...]:
-    """The names of the questions that the host is asked."""
     return tuple(questions(about.mine))
 
 
 def script(about: About) -> str:
-    """The command that asks everything and always succeeds."""
     return asking(questions(about.mine))
 
 
@@ -248,6 +246,7 @@ def _of_servers(mine: Slice) -> dict[str, str]:
         "causes": f"{_LOGGED} 2>/dev/null | grep -avE {quote(WITHOUT_CUDA)} | grep -aoE {quote(PATTERN)}"
         " | sort | uniq -c | head -n 50",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
+        "repair": f"grep -h ^enginehouse_repair {ROOT}/metrics/repair.prom 2>/dev/null",
         "notices": f"grep -h ^enginehouse_notice {ROOT}/metrics/notices.prom 2>/dev/null",
         "metrics": f"exec 2>/dev/null; {_METRICS}; " + "; ".join([*counted, "true"]),
         "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*pieces, "true"]),

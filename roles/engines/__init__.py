@@ -46,7 +46,7 @@ def apply(mine: Slice, slices: Iterable[Slice]) -> None:
 
 
 def build(mine: Slice, slices: Iterable[Slice]) -> None:
-    """Engines that this host is to build are built, signed, recorded, and kept off it; nothing is fetched to serve."""
+    """Builds, signs and records this host's engines and keeps them off it; fetches nothing to serve."""
     if mine.engines:
         work = _Work(mine, tuple(slices), keeps_all=True)
         work.made()
@@ -79,11 +79,9 @@ class _Work:
         step(self.asking, self._for_each_engine(self._collect), name=f"Engines | Collect {self._names()}")
 
     def brought(self) -> None:
-        """Planned engines that other hosts, the store or the cache have are on this host too."""
         step(self.asking, self._for_each_engine(self._fetch), name=f"Engines | Fetch {self._names()}")
 
     def recorded(self) -> None:
-        """Records every engine in the ledger."""
         step(self.asking, self._for_each_engine(self._record), name=f"Engines | Record {self._names()}")
 
     def _for_each_engine(self, decide: Callable[[EngineSlice, Intent], Iterator[PyinfraCommand]]) -> Decide:
@@ -139,7 +137,7 @@ class _Work:
             yield Record(engine, self.settings.ledger)
 
     def _is_ready(self, engine: EngineSlice, kind: str = "unsigned") -> bool:
-        """In prepare everything is taken to go well; in execute it has to be there."""
+        """True if the engine is there; while the run is prepared, earlier steps count as done."""
         return not run_state.is_executing or self.asking.now().kind(engine.path) == kind
 
     def _is_wanted_elsewhere(self, engine: EngineSlice, intent: Intent) -> bool:
@@ -147,7 +145,6 @@ class _Work:
         return others or self.keeps_all or self.mine.engine_store is not None
 
     def _is_put_away(self, engine: EngineSlice) -> bool:
-        """True if the engine is kept off the hosts: in the store where one is declared, else in the cache."""
         return self.kept.is_stored(engine) if self.mine.engine_store else self.kept.is_cached(engine)
 
     def _names(self) -> str:

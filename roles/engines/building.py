@@ -39,7 +39,7 @@ def build(engine: EngineSlice, mine: Slice, facts: Present, settings: Defaults) 
 
 
 def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: Defaults) -> Iterator[PyinfraCommand]:
-    """A unit that builds something else is awaited where the plan wants that too, and ended where it does not."""
+    """A unit that builds something else is awaited if the plan wants that too, and ended if it does not."""
     if not going.unit.is_going:
         return
     unit = build_unit(engine.model)
@@ -103,7 +103,7 @@ def _replay(engine: EngineSlice, replay: ReplaySlice) -> dict[str, object]:
 
 
 def replay_files(engine: EngineSlice) -> dict[str, str]:
-    """The prompts and tasks by their paths on the host; the stored answers stay here, where they are compared."""
+    """The prompts and tasks by their paths on the host; the stored answers stay here, if they are compared."""
     if engine.replay is None:
         return {}
     sources = {"prompts": engine.replay.prompts, "tasks": engine.replay.tasks}
@@ -119,7 +119,7 @@ def _replay_place(engine: EngineSlice) -> str:
 
 
 def calibration_path(engine: EngineSlice) -> str:
-    """The path of an engine's calibration texts on the host; empty where it needs none."""
+    """The path of an engine's calibration texts on the host; empty if it needs none."""
     if not engine.calibration:
         return ""
     texts = engine.fields.get("calibration")
@@ -129,7 +129,7 @@ def calibration_path(engine: EngineSlice) -> str:
 
 
 class SendCalibration(PyinfraCommand):
-    """The calibration texts are on the host, where the build mounts them."""
+    """The calibration texts are on the host, if the build mounts them."""
 
     def __init__(self, source: Path, target: str, settings: Defaults) -> None:
         super().__init__()

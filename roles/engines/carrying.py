@@ -39,12 +39,12 @@ class Carry(PyinfraCommand):
             return False
 
     def done(self, host: Host, arguments: ConnectorArguments) -> bool:
-        """True once the work of the command is done. Raises: a Refusal that says why it is not."""
+        """True once the command's work is done. Raises: a Refusal with the reason if it is not."""
         raise NotImplementedError
 
 
 class Collect(Carry):
-    """The engine of this host is in the cache, checked to its last byte, and in the store where one is declared."""
+    """The engine of this host is in the cache, checked to its last byte, and in the store if one is declared."""
 
     verb = "collect"
 
@@ -113,7 +113,6 @@ def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
 
 
 def cannot_check(engine: EngineSlice, reason: str) -> Refusal:
-    """The refusal to touch an engine that may well be good."""
     return Refusal(
         f"this host cannot check engine {engine.model} ({engine.fingerprint})",
         facts={"said": reason},

@@ -15,7 +15,7 @@ from roles._shipping.units import UnitState, ask
 Kind = Literal["absent", "unsigned", "signed", "broken"]
 BUILDS = f"{SETTINGS}/build"
 CANNOT_CHECK = 2
-"""Exit code of `engine` where it is the host that lacks something."""
+"""Exit code of `engine` if it is the host that lacks something."""
 
 
 def build_unit(model: str) -> str:
@@ -24,14 +24,14 @@ def build_unit(model: str) -> str:
 
 @dataclass(frozen=True)
 class EngineState:
-    """An engine's directory. `problem` is what the host's own check says of it, empty where it would load it."""
+    """An engine's directory. `problem` is what the host's own check says of it, empty if it would load it."""
 
     is_there: bool = False
     is_sealed: bool = False
     """It has a signature, whoever's."""
     problem: str = ""
     is_checked: bool = True
-    """False where the host cannot check: it lacks ssh-keygen, or does not know yet whom to believe."""
+    """False if the host cannot check: it lacks ssh-keygen, or does not know yet whom to believe."""
 
     @property
     def kind(self) -> Kind:
@@ -62,7 +62,6 @@ class Present:
     builds: Mapping[str, BuildState] = field(default_factory=dict)
 
     def kind(self, path: str) -> Kind:
-        """The kind of thing at an engine's path."""
         return self.engines.get(path, EngineState()).kind
 
     def builds_now(self, model: str, fingerprint: str) -> bool:

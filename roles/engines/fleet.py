@@ -84,11 +84,9 @@ class Asking:
                 together.note(Having, **about(planned))
 
     def now(self) -> Present:
-        """This host's answer; the other hosts have been asked as well."""
         return self.board.now().get(self.name, Present())
 
     def forget(self) -> None:
-        """The next use asks this host again."""
         self.board.forget(self.name)
 
 

@@ -16,25 +16,22 @@ from roles.engines.facts import Kind, Present
 
 @dataclass(frozen=True)
 class Intent:
-    """Planned action for an engine. `source` is empty where the kept copy is the source."""
+    """Planned action for an engine. `source` is empty if the kept copy is the source."""
 
     source: str
     kinds: Mapping[str, Kind]
 
     def is_new(self) -> bool:
-        """True if nobody has the engine in any state: somebody has to build it."""
+        """True if the engine has to be built: its source has none, or a broken one."""
         return bool(self.source) and self.kinds.get(self.source, "absent") in ("absent", "broken")
 
     def builds(self, host: str) -> bool:
-        """True if `host` builds the engine, or is building it."""
         return host == self.source and self.is_new()
 
     def signs(self, host: str) -> bool:
-        """True if the engine is to be judged and signed, once built, as it lies on `host`."""
         return host == self.source and self.kinds.get(host) != "signed"
 
     def fetches(self, host: str) -> bool:
-        """True if `host` gets the engine from elsewhere."""
         return host != self.source and self.kinds.get(host) != "signed"
 
 
@@ -57,7 +54,7 @@ def order_of(fingerprint: str, slices: Iterable[Slice]) -> tuple[str, ...]:
 
 
 def builders(slices: Iterable[Slice]) -> frozenset[str]:
-    """The hosts that build where nobody has anything yet: one for each fingerprint."""
+    """The hosts that build if nobody has anything yet: one for each fingerprint."""
     slices = tuple(slices)
     fingerprints = {engine.fingerprint for planned in slices for engine in planned.engines}
     return frozenset(order_of(fingerprint, slices)[0] for fingerprint in fingerprints)

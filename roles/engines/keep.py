@@ -34,11 +34,9 @@ class Kept:
         self.store, self.trust = store, trust
 
     def cached(self, engine: EngineSlice) -> Path:
-        """Path of its directory in the cache, which may be missing."""
         return CACHE.expanduser() / engine.name
 
     def has(self, engine: EngineSlice) -> bool:
-        """True if the engine can be had without a host."""
         return self.is_cached(engine) or self.is_stored(engine)
 
     def is_cached(self, engine: EngineSlice) -> bool:
@@ -78,7 +76,7 @@ class Kept:
     def publish(self, engine: EngineSlice) -> None:
         """Moves the copy that arrived into the cache.
 
-        Raises: a Refusal where the copy is not as its signature says; the copy is then deleted.
+        Raises: a Refusal if the copy is not as its signature says; the copy is then deleted.
         """
         staging = self.staging(engine)
         shutil.rmtree(staging / ".rsync-partial", ignore_errors=True)
@@ -89,7 +87,7 @@ class Kept:
         staging.rename(self.cached(engine))
 
     def check_again(self, engine: EngineSlice) -> None:
-        """A cached copy that is no longer as signed is gone, and refused: the next run gets another one."""
+        """Removes and refuses a cached copy that no longer matches its signature; the next run gets another one."""
         if problem := problem_of(self.cached(engine), self.trust):
             self._forget(engine)
             raise self._not_as_signed(engine, f"{problem}; it is removed")

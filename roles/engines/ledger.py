@@ -9,7 +9,6 @@ from deploy.slices.host import EngineSlice
 
 
 def record_of(engine: EngineSlice, ledger: str) -> Path:
-    """The path of an engine's record: `<ledger>/<model>/<fingerprint>.json`, its signature beside it."""
     return local_path(ledger) / engine.model / f"{engine.fingerprint}.json"
 
 
@@ -20,7 +19,6 @@ def is_recorded(engine: EngineSlice, ledger: str) -> bool:
 
 
 def signature_of(record: Path) -> Path:
-    """The signature beside a record."""
     return record.with_name(f"{record.name}.sig")
 
 

@@ -9,7 +9,6 @@ from roles.engines.trust import signers
 
 
 def texts(trust: EngineTrust) -> list[Text]:
-    """The build's unit, and whose signatures this host believes."""
     return [
         shipped("files/units/enginehouse-build@.service", f"{UNITS}/enginehouse-build@.service"),
         Text(f"{SETTINGS}/engine_signers", signers(trust)),

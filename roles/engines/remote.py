@@ -14,7 +14,7 @@ PRESENT = "present:"
 
 
 def read(host: Host, path: str, arguments: ConnectorArguments) -> bytes | None:
-    """The bytes of a file on the host; None where there is no file."""
+    """The bytes of a file on the host; None if there is no file."""
     file = shlex.quote(path)
     command = StringCommand(f"if test -f {file}; then echo {PRESENT}; base64 {file}; fi")
     _, output = host.run_shell_command(command, **arguments)

@@ -23,7 +23,7 @@ REPAIRS = f"{ROOT}/repairs"
 
 
 def python_path(image: ImageSlice) -> str:
-    """The directory with the image's repairs on a host; empty where it needs none."""
+    """The directory with the image's repairs on a host; empty if it needs none."""
     wanted = wheels(image.repairs)
     if not wanted:
         return ""

@@ -73,7 +73,7 @@ class Sign(PyinfraCommand):
             raise self._refusal("is not accepted by its host", {"found": (list(output.stdout_lines) or ["nothing"])[0]})
 
     def _require_planned(self, record: dict[str, Any]) -> None:
-        """A record of other fields under this fingerprint was made by another hand, or by a mistake of ours."""
+        """Refuses a record of other fields under this fingerprint: another hand made it, or a mistake of ours."""
         if record.get("fingerprint") != self.engine.fingerprint or record.get("fields") != _plain(self.engine.fields):
             raise self._refusal("says in its engine.json that it is another one", {"path": self.engine.path})
 
@@ -119,5 +119,4 @@ def undeclared(engine: EngineSlice) -> Refusal:
 
 
 def _plain(fields: object) -> object:
-    """Tuples as the lists that JSON makes of them."""
     return json.loads(json.dumps(fields))

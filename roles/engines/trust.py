@@ -25,7 +25,7 @@ STATE = "the engine is built and not signed; what serves goes on"
 
 
 def sign(text: bytes, trust: EngineTrust) -> bytes:
-    """The signature over `text`. Refuses where ssh-keygen cannot make one without asking anybody."""
+    """The signature over `text`. Refuses if ssh-keygen cannot make one without asking anybody."""
     key = local_path(trust.key)
     with tempfile.TemporaryDirectory(prefix="enginehouse-") as folder:
         file = Path(folder) / "engine.json"
@@ -79,7 +79,7 @@ def is_believed(directory: Path, trust: EngineTrust) -> bool:
 
 
 def problem_of(directory: Path, trust: EngineTrust) -> str:
-    """The problem of an engine's directory on the control machine, every byte read; empty where there is none."""
+    """The problem of an engine's directory on the control machine, every byte read; empty if there is none."""
     with tempfile.NamedTemporaryFile("w", prefix="enginehouse-signers-") as believed:
         believed.write(signers(trust))
         believed.flush()

@@ -17,7 +17,7 @@ from roles.exporters.facts import ExportersHost, ExportersLeft
 
 
 def apply(exporters: ExportersSlice | None) -> None:
-    """The host's monitors can read its pages, and nobody else; or nothing of the kind is there."""
+    """Opens the host's pages to its monitors alone; removes everything of the role if there are no exporters."""
     if exporters:
         _apply(exporters)
     elif ask(host, ExportersLeft):

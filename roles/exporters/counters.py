@@ -31,5 +31,4 @@ COUNTERS = (
 
 
 def csv() -> str:
-    """The file as dcgm-exporter reads it."""
     return "# Installed by enginehouse (role exporters).\n" + "".join(f"{', '.join(row)}\n" for row in COUNTERS)

@@ -15,5 +15,5 @@ def unit_path(name: str) -> str:
 
 
 def started(name: str) -> str:
-    """The sums of the files that a unit was started with; it writes them itself, and they go when it stops."""
+    """Path of the checksums of the files that a unit was started with: written at its start, removed at its stop."""
     return f"/run/{name.removesuffix('.service')}/started"

@@ -50,12 +50,11 @@ def package(facts: HostFacts) -> Iterator[Command]:
 
 
 def units_of(exporters: ExportersSlice) -> tuple[str, ...]:
-    """The units that run on the host."""
     return (NODE, METRICS, *([DCGM] if exporters.dcgm_image else []))
 
 
 def in_force(facts: HostFacts, wanted: Iterable[str]) -> Iterator[Command]:
-    """Commands after which the units run as their files say, now and after a boot; one that does not shows why."""
+    """Commands that enable each unit and start it with the files on the disk; a failing one shows why."""
     for name in wanted:
         unit = facts.unit(name)
         if not unit.starts_at_boot:
@@ -65,13 +64,12 @@ def in_force(facts: HostFacts, wanted: Iterable[str]) -> Iterator[Command]:
 
 
 def unwanted(facts: HostFacts, exporters: ExportersSlice) -> Iterator[Command]:
-    """Commands after which dcgm-exporter is gone, where the inventory no longer names its image."""
     if not exporters.dcgm_image and facts.unit(DCGM).exists:
         yield f"systemctl disable --now {DCGM}; rm -f {unit_path(DCGM)} {COUNTERS} && systemctl daemon-reload"
 
 
 def retired(left: list[str]) -> Iterator[Command]:
-    """The command after which nothing of the role runs or is there; the package stays, with its unit masked."""
+    """The command that removes everything of the role; the package stays, with its unit masked."""
     if left:
         # Files last: a run that is killed here is begun again by the next one.
         wants = " ".join(unit_path(f"*.wants/{name}") for name in ALL)

@@ -1,4 +1,4 @@
-"""Ports of a host that answer from outside: a table of nftables of our own, where the inventory declares one.
+"""Ports of a host that answer from outside: a table of nftables of our own, if the inventory declares one.
 
 Docker rewrites the address of a published port before the `input` chain sees it, so what is filtered there is not
 filtered at all; these rules stand before that, for IPv4 and IPv6 alike. New rules are watched: unless a new SSH

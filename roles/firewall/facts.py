@@ -24,7 +24,6 @@ class FirewallHost(FactBase[HostFacts]):
     default = HostFacts
 
     def command(self, is_wanted: bool) -> str:
-        """Everything at once; the last only where a firewall is wanted."""
         return script(
             ask_packages("nftables"),
             ask_files(defaults.RULES, defaults.PROGRAM, defaults.UNIT),

@@ -16,7 +16,7 @@ from roles.firewall.rules import Guarded, firewall_of, rules
 
 
 def packages(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install nft; its service is left as it is, ours does not need it."""
+    """Commands that install nft; its own service stays as it is, because ours does not need it."""
     yield from apt.install({"nftables": ""}, facts.packages)
 
 
@@ -51,7 +51,6 @@ def in_force(facts: HostFacts, mine: Guarded) -> Iterator[Command]:
 
 
 def watched(seconds: int) -> undo.WatchedChange:
-    """The rules as a change that may shut us out."""
     return undo.WatchedChange(
         name="firewall",
         what="the firewall's new rules",
@@ -63,7 +62,7 @@ def watched(seconds: int) -> undo.WatchedChange:
 
 
 def taken_away(facts: HostFacts) -> Iterator[Command]:
-    """Commands that remove an earlier plan's firewall; nothing where the project never put one."""
+    """Commands that remove an earlier plan's firewall; nothing if the project never put one."""
     ours = [path for path in (defaults.UNIT, defaults.RULES, defaults.PROGRAM) if path in facts.files]
     if defaults.UNIT in ours:
         yield f"systemctl disable --now {defaults.UNIT_NAME}"

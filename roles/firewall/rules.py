@@ -38,7 +38,7 @@ Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
 
 
 def firewall_of(mine: Guarded) -> Firewall | None:
-    """The declared firewall; one that says nothing of servers where only a port of ours for other hosts is to close."""
+    """The declared firewall; one that says nothing of servers if only a port of ours for other hosts is to close."""
     if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _gateways(mine) or _sharing(mine)):
         return mine.firewall
     return Firewall()
@@ -51,12 +51,10 @@ def _gateways(mine: Guarded) -> tuple[str, ...]:
 
 
 def _sharing(mine: Guarded) -> SharingSlice | None:
-    """Ports for sharing with peers."""
     return mine.sharing if isinstance(mine, Slice) else None
 
 
 def _https(mine: Guarded) -> Https | None:
-    """TLS for clients of the host's own gateway."""
     return mine.https if isinstance(mine, Slice) else None
 
 

@@ -22,7 +22,7 @@ from roles.gateway.programs import environment_path, version_path
 
 
 def apply(mine: Slice) -> None:
-    """The gateway is as planned, and each of its processes answers and offers the models of the plan; or none runs."""
+    """Runs the gateway as planned and confirms that each process offers the plan's models; else removes it."""
     if mine.gateway:
         _apply(mine, mine.gateway)
     elif ask(host, GatewayLeft):

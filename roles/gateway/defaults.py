@@ -22,7 +22,7 @@ SALT = f"{FOLDER}/salt"
 """The secret that keeps tenants' cached prefixes apart. Every host makes its own, so nothing travels and nothing is
 kept elsewhere. Tenants of two gateways that send to one server find less cached; a host's cache is its own anyway."""
 CERTIFICATE, AUTHORITY = f"{FOLDER}/mutual.pem", f"{FOLDER}/authority.pem"
-"""Private key and certificate of the gateway, and the fleet's authority, where it sends to servers of other hosts."""
+"""Private key and certificate of the gateway, and the fleet's authority, if it sends to servers of other hosts."""
 SHARED = "/run/enginehouse-gateway"
 """What processes share of keys' limits: RuntimeDirectory of the unit."""
 HOME = f"{PROGRAMS}/gateway"

@@ -21,7 +21,6 @@ class GatewayHost(FactBase[HostFacts]):
     default = HostFacts
 
     def command(self, environment: str, version: str) -> str:
-        """`environment` and `version` are the directories that are wanted."""
         return script(
             ask_packages("python3-venv", "libseccomp2"),
             ask_value("user", f"id -u {USER}"),

@@ -68,7 +68,6 @@ def environment(facts: HostFacts, gateway: GatewaySlice, chosen: Defaults) -> It
 
 
 def published(facts: HostFacts) -> Iterator[Command]:
-    """The command that publishes the gateway's own files, where the host has others or none."""
     if facts.value("version").split()[:1] != [version()]:
         yield publication()
 
@@ -83,7 +82,7 @@ def user(facts: HostFacts) -> Iterator[Command]:
 
 
 def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
-    """The command that writes a file of no keys where the host has none and nobody here keeps any.
+    """The command that writes a file of no keys if the host has none and nobody here keeps any.
 
     Keys of this machine whose budgets the gateway could not keep are refused.
     """
@@ -114,7 +113,7 @@ def salt(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
 
 
 def texts(mine: Slice, gateway: GatewaySlice) -> list[Text]:
-    """Unit and settings; and the keys, where this machine keeps them."""
+    """Unit and settings; and the keys, if this machine keeps them."""
     wanted = [unit(gateway), Text(WANTED, rendered(mine, gateway), "0640")]
     if gateway.keys and KEYS_HERE.exists():
         wanted.append(Text(KEYS, KEYS_HERE.read_text("utf-8").rstrip("\n") + "\n", "0640"))
@@ -138,13 +137,13 @@ def certified(mine: Slice, folder: Path) -> Certified:
 
 
 def in_force(differs: list[str]) -> Iterator[Command]:
-    """The command after which every process runs as the files say, each restarted after the one before it answers."""
+    """The command that restarts the processes, each after the one before it answers."""
     if differs:
         yield f"{command('gateway')} follow"
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command after which no process of a gateway runs, and none of its programs, settings and keys is there."""
+    """The command that stops every process of a gateway and removes its programs, settings and keys."""
     if is_left:
         yield (
             f"systemctl stop 'enginehouse-gateway@*.service'; rm -rf {HOME} {FOLDER} {SHARED}"

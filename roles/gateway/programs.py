@@ -30,7 +30,6 @@ def sources() -> dict[str, bytes]:
 
 @cache
 def version() -> str:
-    """The digest that a host tells of exactly these files."""
     return programs.digest(sources())
 
 
@@ -40,7 +39,6 @@ def version_path() -> str:
 
 
 def environment_path(gateway: GatewaySlice) -> str:
-    """The virtual environment with the packages of the lock, for this host's Python."""
     return f"{ENVIRONMENTS}/{packages_digest(gateway.python)}"
 
 

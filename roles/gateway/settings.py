@@ -20,7 +20,6 @@ MIB = 2**20
 
 
 def rendered(mine: Slice, gateway: GatewaySlice) -> str:
-    """The whole file, for the gateway and the servers of one host."""
     return json.dumps(settings(mine, gateway), indent=2) + "\n"
 
 
@@ -79,12 +78,10 @@ def listen(gateway: GatewaySlice) -> dict[str, Any]:
 
 
 def full_name(mine: Slice, server: str) -> str:
-    """Name of a server in the audit."""
     return f"{mine.host}/{server}"
 
 
 def llm_name(mine: Slice, server: str) -> str:
-    """Name of the LLM beside a server in the audit."""
     return f"{full_name(mine, server)}/llm"
 
 
@@ -148,7 +145,6 @@ def _alias(alias: GatewayAliasSlice) -> dict[str, Any]:
 
 
 def _non_empty(**values: Any) -> dict[str, Any]:
-    """The values that say something: what does not belong to a model is left out."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value}
 
 

@@ -22,7 +22,7 @@ from roles.https.facts import HttpsHost, HttpsLeft
 
 
 def apply(mine: Slice) -> None:
-    """Clients from outside reach the gateway over TLS; or nothing of the role is on the host."""
+    """Opens the gateway to clients from outside over TLS; removes everything of the role if that is not planned."""
     if mine.https and mine.gateway:
         _apply(mine, mine.https)
     elif ask(host, HttpsLeft):

@@ -45,7 +45,7 @@ class HttpsHost(FactBase[HostFacts]):
 
 
 class HttpsLeft(FactBase[bool]):
-    """True where the host has the role's unit although the inventory declares no HTTPS for it."""
+    """True if the host has the role's unit although the inventory declares no HTTPS for it."""
 
     default = bool
 

@@ -41,7 +41,6 @@ def certificate_path(https: Https) -> str:
 
 
 def shown_certificate(https: Https) -> str:
-    """Path of the certificate that HAProxy shows."""
     return ORDERED_CERTIFICATE if https.acme else certificate_path(https)
 
 
@@ -77,7 +76,6 @@ def texts(https: Https) -> list[Text]:
 
 
 def key(facts: HostFacts, https: Https) -> Iterator[Command]:
-    """The command that sends the certificate's private key."""
     if https.certificate_key is not None:
         yield from haproxy.key(facts, certificate_path(https), https.certificate_key)
 
@@ -90,7 +88,6 @@ def tool(facts: HostFacts) -> Iterator[Command]:
 
 
 def ordered(facts: HostFacts, acme: Acme) -> Iterator[Command]:
-    """The command after which there is a certificate of this very order."""
     if facts.value("ordered") != hashlib.sha256((order(acme) + issuer(acme)).encode()).hexdigest():
         yield (
             f"systemctl start {ORDER_UNIT} || {{ journalctl -q -u {ORDER_UNIT} -n 15 -o cat >&2;"
@@ -106,14 +103,13 @@ def timed(facts: HostFacts) -> Iterator[Command]:
 
 
 def unordered(facts: HostFacts) -> Iterator[Command]:
-    """Commands after which nothing orders a certificate, and neither account nor keys of an earlier order are left."""
+    """Commands that stop the ordering of certificates and remove account and keys of an earlier order."""
     if facts.value("order"):
         yield f"systemctl disable --now {TIMER}; rm -rf {ACCOUNT} && rm -f {join(OF_THE_ORDER)}"
         yield "systemctl daemon-reload"
 
 
 def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
-    """Commands after which the file is as wanted, and one that HAProxy understands."""
     yield from haproxy.written(facts, CONFIG, wanted)
 
 
@@ -129,7 +125,7 @@ def in_force(facts: HostFacts) -> Iterator[Command]:
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command after which nothing listens for clients from outside, and no key of it is left."""
+    """The command that stops listening for clients from outside and removes every key."""
     if is_left:
         # The unit goes last: of a run that was killed before, the next one finds it still.
         yield (

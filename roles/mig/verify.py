@@ -30,7 +30,6 @@ def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def not_managed(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Refusals unless GPUs that somebody else looks after are cut as declared."""
     yield from map(Refuse, not_ours_to_cut(facts, mine, LEFT_ALONE))
 
 
@@ -53,7 +52,6 @@ def in_use(facts: HostFacts, mine: Slice) -> Refusal:
 
 
 def no_mig(mine: Slice) -> Refusal:
-    """The refusal where the driver knows no MIG for this GPU."""
     return Refusal(
         "this GPU cannot be cut here: the driver reports no MIG mode for it",
         facts={"found": "mig.mode.current [N/A]", "wanted": " + ".join(mine.mig)},

@@ -5,7 +5,7 @@ same fetched by the control machine, or a directory of the control machine, sent
 `begin` starts the units; `finish` sends what the control machine has to send and waits for the units.
 
 Hosts that share (`Sharing`) take one of these ways once among them: on the first host that wants a model nobody has.
-The others get it from those that have it, and take the direct way where those do not deliver.
+The others get it from those that have it, and take the direct way if those do not deliver.
 """
 
 from __future__ import annotations

@@ -31,4 +31,4 @@ class Defaults:
     offer_seconds: Annotated[int, SECONDS] = 3600
     """How long a host may read a model through before it gives it for the first time."""
     bandwidth_limit: Annotated[str, Text(r"(\d+(\.\d+)?[kKmMgG]?)?", "a number with k, m or g, or nothing")] = ""
-    """rsync's --bwlimit ("80m"), where several hosts share one uplink; also what a host gives others and gets there."""
+    """rsync's --bwlimit ("80m"), if several hosts share one uplink; also what a host gives others and gets there."""

@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def forget_killed(target: Path) -> None:
-    """No part of a file is left that a killed download began: huggingface_hub begins it anew, under another name."""
+    """Removes partial files of a killed download: huggingface_hub begins anew, under another name."""
     for path in target.glob(".cache/huggingface/download/**/*.incomplete"):
         if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
             path.unlink(missing_ok=True)

@@ -69,7 +69,7 @@ def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:
 
 
 def _remembered(memory: Path) -> dict[str, str]:
-    """The sums of earlier runs; none where a full disk or a power cut left half of the file."""
+    """The sums of earlier runs; none if a full disk or a power cut left half of the file."""
     try:
         known = json.loads(memory.read_text())
     except (OSError, ValueError):
@@ -79,7 +79,7 @@ def _remembered(memory: Path) -> dict[str, str]:
 
 
 def _remember(memory: Path, known: dict[str, str]) -> None:
-    """By rename, so that another run never reads half of it. A full disk costs the next run minutes, not this run."""
+    """Writes by rename, so that another run never reads half of it. A full disk costs only the next run minutes."""
     with contextlib.suppress(OSError):
         memory.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=memory.parent, prefix=f".{memory.name}.")

@@ -58,7 +58,6 @@ def texts(mine: Slice) -> list[Text]:
 
 
 def fetch_settings(mine: Slice, models: Collection[str] | None = None) -> dict[str, str]:
-    """By path: the settings of each fetch, of these models or of all."""
     return {
         f"{SETTINGS}/weights/{weights.model}.json": _settings(weights, mine.hub, _ca(mine))
         for weights in mine.weights
@@ -78,7 +77,7 @@ def accounts(mine: Slice, facts: HostFacts) -> Iterator[str | PyinfraCommand]:
 
 
 def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
-    """Token into memory on standard input (an empty file where none is declared), then the unit, as one command."""
+    """Token into memory on standard input (an empty file if none is declared), then the unit, as one command."""
     directory = quote(f"{RUNTIME}/weights/{weights.model}")
     if problem := secrets.missing(hub.token):
         return Refuse(problem)
@@ -159,7 +158,7 @@ class Send:
         return dict(json.loads(ran.stdout.splitlines()[-1])) or self._held(target)
 
     def _held(self, target: Path) -> dict[str, Any]:
-        """Empty where every file is what the hub's checksum says; others are gone, and fetched anew."""
+        """Empty if every file is what the hub's checksum says; others are gone, and fetched anew."""
         others = spoiled(target, chosen(target, sent(self.weights.files)))
         for name in others:
             (target / name).unlink()
@@ -189,7 +188,7 @@ class Send:
 
 
 def _is_final(status: int) -> bool:
-    """True if the hub said no and would say it again; a connection that broke, or a busy hub, may pass."""
+    """True if the hub's refusal is final; a broken connection or a busy hub may pass."""
     return 400 <= status < 500 and status not in (408, 429)
 
 

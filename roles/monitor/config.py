@@ -37,7 +37,6 @@ def prometheus(mine: MonitorSlice) -> str:
 
 
 def rules(mine: MonitorSlice) -> str:
-    """Alerts and recorded expressions, for the driver branches of the fleet."""
     return rule_file(mine.branches, has_llms=any(target.job == LLM_JOB for target in mine.targets))
 
 

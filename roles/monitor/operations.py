@@ -42,7 +42,6 @@ REFUSED = (
 
 
 def texts(mine: MonitorSlice) -> list[Text]:
-    """The units, and how blackbox-exporter asks."""
     return [*(unit(name, mine) for name in ALL), Text(PROBES, config.probes())]
 
 
@@ -104,7 +103,7 @@ def alerts(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
 
 
 def in_force(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
-    """Commands after which each program runs as its unit says and has read its files; a reload, where that will do."""
+    """Commands after which each program runs as its unit says and has read its files; a reload if that is enough."""
     for name in ALL:
         unit = facts.unit(name)
         if not unit.starts_at_boot:
@@ -126,7 +125,7 @@ def _in_place(path: str, new: str) -> str:
 
 
 def _answers(name: str, mine: MonitorSlice) -> str:
-    """Shell that waits until the program answers, and shows its last words where it does not."""
+    """Shell that waits until the program answers, and shows its last words if it does not."""
     url = f"http://{listen(name, mine)}{READY[name]}"
     probe = f"curl -fs --noproxy '*' --max-time 2 -o /dev/null {url}"
     shown = f"{{ journalctl -q -u {name} -n 8 -o cat >&2; false; }}"

@@ -1,4 +1,4 @@
-"""Mutual TLS before the Triton servers of a host, where gateways of other hosts send to them: HAProxy, on one port.
+"""Mutual TLS before the Triton servers of a host, if gateways of other hosts send to them: HAProxy, on one port.
 
 Triton itself reads its certificates once, when it starts: a renewed one would cost a swap. So Triton's port stays as it
 is, and HAProxy lets in whoever has a certificate of the fleet's authority in the name of such a gateway. A host that no
@@ -23,7 +23,7 @@ from roles.mutual.facts import MutualHost, MutualLeft
 
 
 def apply(mine: Slice) -> None:
-    """Gateways of other hosts reach the host's servers over mutual TLS, and nobody else does; or nothing listens."""
+    """Lets gateways of other hosts, and nobody else, reach the servers over mutual TLS; else removes the role."""
     if mine.mutual and mine.mutual.port:
         _apply(mine, mine.mutual)
     elif ask(host, MutualLeft):

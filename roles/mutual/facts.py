@@ -30,7 +30,7 @@ class MutualHost(FactBase[HostFacts]):
 
 
 class MutualLeft(FactBase[bool]):
-    """True where the host has the role's unit although no gateway of another host comes."""
+    """True if the host has the role's unit although no gateway of another host comes."""
 
     default = bool
 

@@ -16,7 +16,6 @@ def unit() -> Text:
 
 
 def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
-    """Commands after which the file is as wanted, and one that HAProxy understands."""
     yield from haproxy.written(facts, CONFIG, wanted)
 
 
@@ -30,7 +29,7 @@ def in_force(facts: HostFacts) -> Iterator[Command]:
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command after which nothing listens for gateways of other hosts, and no key of it is left."""
+    """The command that stops listening for gateways of other hosts and removes every key."""
     if is_left:
         # The unit goes last: of a run that was killed before, the next one finds it still.
         yield (f"systemctl disable --now {UNIT_NAME}; rm -rf {FOLDER} && rm -f {UNIT} && systemctl daemon-reload")

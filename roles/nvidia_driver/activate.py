@@ -16,7 +16,7 @@ HELD = 75
 
 
 def load(facts: HostFacts) -> Iterator[Command]:
-    """The command that loads or reloads the modules; where they are held it leaves the matter to `reboot`."""
+    """The command that loads or reloads the modules; if they are held it leaves the matter to `reboot`."""
     state = HostDriver.of(facts).state
     if state is State.NEEDS_LOAD:
         yield defaults.RELOAD
@@ -25,6 +25,5 @@ def load(facts: HostFacts) -> Iterator[Command]:
 
 
 def reboot(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
-    """Commands that reboot the host and wait for it, where nothing less helps."""
     if HostDriver.of(facts).state in (State.NEEDS_REBOOT, State.NEEDS_RELOAD):
         yield from boots.reboot(facts.value("boot"), chosen.reboot_seconds)

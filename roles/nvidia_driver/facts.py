@@ -24,7 +24,7 @@ class DriverHost(FactBase[HostFacts]):
     default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
-        """`repository` is None where Canonical's packages are wanted."""
+        """`repository` is None if Canonical's packages are wanted."""
         return script(
             ask_packages(*packages.PATTERNS),
             ask_files(defaults.RELOAD, defaults.NOUVEAU, defaults.PERSISTENCE, defaults.UPGRADES),

@@ -62,7 +62,7 @@ def is_kept(facts: HostFacts, mine: Slice) -> bool:
 
 
 def without_nouveau(facts: HostFacts) -> Iterator[Command]:
-    """Commands that keep nouveau from the next boot on; only where it runs, cloud kernels often have none."""
+    """Commands that keep nouveau from the next boot on; only if it runs, cloud kernels often have none."""
     if facts.value("nouveau") and not facts.holds(defaults.NOUVEAU, NO_NOUVEAU):
         yield write(defaults.NOUVEAU, NO_NOUVEAU)
         # nouveau is loaded from the initramfs, which carries its own copy of the blacklist.
@@ -70,7 +70,6 @@ def without_nouveau(facts: HostFacts) -> Iterator[Command]:
 
 
 def repository(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
-    """Commands that make NVIDIA's repository known, where something has to come from it."""
     if wanted.repository and not is_kept(facts, wanted.mine):
         yield from wanted.repository.missing(facts)
 
@@ -87,7 +86,7 @@ def pinning(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
 
 
 def _is_published(package: str, wanted: WantedDriver) -> str:
-    """A command that fails, saying so, where the repository does not carry the branch; tables of it lag behind."""
+    """A command that fails, saying so, if the repository does not carry the branch; tables of it lag behind."""
     branch = wanted.mine.driver.version or wanted.mine.driver.branch
     place = wanted.repository.url if wanted.repository else ""
     message = f"driver {branch} is not in {place}; apt-cache search nvidia-driver-pinning lists what is"
@@ -109,7 +108,7 @@ def packages(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
 
 
 def _with_contrib(mine: Slice, packages: Mapping[str, str]) -> list[Command]:
-    """The command that adds Debian's `contrib` where apt cannot resolve the packages without it."""
+    """The command that adds Debian's `contrib` if apt cannot resolve the packages without it."""
     program, codename = (FILES / "shell" / "enable-contrib").read_text(), SYSTEMS[mine.machine.os].codename
     retry = f"{defaults.CONTRIB} {codename} && {PROGRAMS}/patient-apt update"
     simulated = f"apt-get install --simulate --allow-change-held-packages {apt.specified(packages)} >/dev/null 2>&1"
@@ -140,7 +139,7 @@ def persistence(facts: HostFacts) -> Iterator[Command]:
 
 
 def persistenced(facts: HostFacts) -> Iterator[Command]:
-    """Commands after which the persistence daemon runs now and after every boot, where the packages brought it."""
+    """Commands after which the persistence daemon runs now and after every boot, if the packages brought it."""
     unit = facts.unit("nvidia-persistenced.service")
     if unit.exists and not unit.starts_at_boot:
         yield "systemctl enable nvidia-persistenced.service"

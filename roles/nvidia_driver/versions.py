@@ -30,7 +30,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class HostDriver:
-    """A host's driver; versions as NVIDIA writes them (580.178.04), empty where there is none."""
+    """A host's driver; versions as NVIDIA writes them (580.178.04), empty if there is none."""
 
     on_disk: str = ""
     loaded: str = ""
@@ -66,11 +66,9 @@ class HostDriver:
         return State.NEEDS_RELOAD if self.loaded else State.NEEDS_LOAD
 
     def reaches(self, floor: str) -> bool:
-        """True if the loaded (else the installed) driver is `floor` or newer."""
         return at_least(self.loaded or self.on_disk, floor)
 
     def to_rows(self) -> dict[str, str]:
-        """For a refusal."""
         return {
             "on disk": self.on_disk or "none",
             "loaded": self.loaded or ("nouveau" if self.nouveau else "none"),

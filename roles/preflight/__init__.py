@@ -68,7 +68,7 @@ def _entered(about: About | None) -> dict[str, str]:
 
 @operation()
 def _report(problems: Sequence[Refusal]) -> Generator[FunctionCommand, None, None]:
-    """No change where nothing was found; otherwise the host fails with all of it."""
+    """No change if nothing was found; otherwise the host fails with all of it."""
     if not problems:
         host.noop("this is the declared machine")
         return
@@ -79,7 +79,7 @@ def _report(problems: Sequence[Refusal]) -> Generator[FunctionCommand, None, Non
 
 
 def _refuse_login(mine: Slice | BalancerSlice | MonitorSlice, login: dict[str, str], asks_sudo: bool) -> None:
-    """Raises where nothing could run as root: later facts would stop and ask for a password."""
+    """Raises if nothing could run as root: later facts would stop and ask for a password."""
     user = login.get("user", "")
     if login.get("uid") == "0" or (asks_sudo and login.get("sudo")):
         return

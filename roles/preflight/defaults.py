@@ -22,7 +22,7 @@ class Defaults:
     connect_seconds: Annotated[int, Range(1, 600)] = 5
     """How long the host tries to reach registry, hub and repositories."""
     check_network: bool = True
-    """False where a proxy that this role does not know is the only way out."""
+    """False if a proxy that this role does not know is the only way out."""
 
 
 def settings(host: Host) -> Defaults:

@@ -105,7 +105,7 @@ def settings_file(words: str) -> str:
 
 
 def other_file(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """A finding if dockerd reads another file: it would never see the settings that give containers their GPUs."""
+    """A finding if dockerd reads another file: it would miss the settings that give containers their GPUs."""
     if path := settings_file(facts.value("dockerd-words")):
         yield Refusal(
             f"{mine.host}: dockerd reads its settings from {path}, and this project writes {DAEMON}",
@@ -121,7 +121,7 @@ def other_file(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def flags_twice(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """A finding where a flag of dockerd's unit is a key that this project writes: dockerd does not start with both."""
+    """A finding if a flag of dockerd's unit is a key that this project writes: dockerd does not start with both."""
     written = {"features", "log-driver", "log-opts", *mine.docker.daemon}
     written |= {"data-root"} if mine.docker.data_root or mine.data_disk() else set()
     twice = {key: flag for key, flag in keys_of(facts.value("dockerd-words")).items() if key in written}
@@ -159,7 +159,7 @@ def _finding(mine: Slice, what: str, evidence: str, attempt: str) -> Refusal:
 
 
 def _instead(package: str, facts: HostFacts, mine: Slice) -> str:
-    """Words to type: to keep that Docker, where this project could run with it; to remove it."""
+    """Words to type: to keep that Docker, if this project could run with it; to remove it."""
     removal = _remove(f"apt-get purge {TOGETHER.get(package, package)}")
     if package == "docker-ce":
         return f'docker = Docker(source="docker") keeps it; or {removal}'

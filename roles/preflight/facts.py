@@ -32,7 +32,7 @@ _NO_OWNER_MATCH = (
     ' && grep -qs "/x_tables[.]ko" "$k/modules.dep" "$k/modules.builtin"'
     ' && ! grep -qs "/xt_owner[.]ko" "$k/modules.dep" "$k/modules.builtin" && echo absent'
 )
-"""Says so only where the kernel's own list of modules has iptables: another list may be a part, or a driver's."""
+"""Says so only if the kernel's own list of modules has iptables: another list may be a part, or a driver's."""
 _NO_FILTER = "f=/proc/sys/kernel/seccomp/actions_avail; [ ! -d /proc/sys/kernel ] || grep -qsw errno $f || echo absent"
 _NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$d" | tail -n 1'
 
@@ -182,7 +182,7 @@ def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
 
 
 def addresses(mine: Slice) -> list[tuple[str, str, str]]:
-    """Each thing that is fetched: purpose, host:port, and shell that succeeds where the host has it already.
+    """Each thing that is fetched: purpose, host:port, and shell that succeeds if the host has it already.
 
     What other hosts of the plan may give is not among them: one that has it is enough, and which has is not known yet.
     """
@@ -210,7 +210,6 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
 
 
 def _has_peers(mine: Slice, name: str, revision: str) -> bool:
-    """True if other hosts of the plan share these files."""
     return bool(mine.sharing and mine.sharing.of(name, revision))
 
 

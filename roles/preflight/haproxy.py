@@ -26,7 +26,7 @@ def units_of(mine: Slice) -> list[str]:
 
 
 def foreign_haproxy(facts: HostFacts, host: str, unit: str) -> Iterator[Refusal]:
-    """A finding where the distribution's HAProxy runs with a changed configuration; `unit` is ours."""
+    """A finding if the distribution's HAProxy runs with a changed configuration; `unit` is ours."""
     theirs = facts.unit(THEIRS)
     if facts.value("changed") and (theirs.runs or theirs.starts_at_boot):
         yield Refusal(

@@ -227,7 +227,7 @@ def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Refusals for GPUs of somebody else that are not cut as declared; where the driver is managed, the role cuts."""
+    """Refusals for unmanaged GPUs that are not cut as declared; if the driver is managed, the role cuts them."""
     for cut in () if mine.driver.manage else not_ours_to_cut(facts, mine, PREFLIGHT):
         problem = f"{mine.host}: {cut.problem}"
         yield Refusal(

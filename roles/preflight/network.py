@@ -97,7 +97,7 @@ def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def reachable(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Every address that was tried without success. Behind apt's proxy a direct attempt says nothing."""
+    """A refusal for each address that could not be reached. Behind apt's proxy a direct attempt proves nothing."""
     for line in facts.value("unreachable").splitlines():
         what, _, place = line.partition(" ")
         if what.endswith("-packages") and facts.value("proxy"):

@@ -117,7 +117,7 @@ def is_kept(facts: HostFacts, mine: Slice) -> bool:
 
 
 def keep_line(facts: HostFacts, mine: Slice) -> str:
-    """The line that keeps the driver as it is, with whose it is; empty where it is too old for the image."""
+    """The line that keeps the driver as it is, with whose it is; empty if it is too old for the image."""
     loaded = facts.value("loaded").strip()
     if not loaded or not at_least(loaded, mine.driver.floor):
         return ""
@@ -188,7 +188,6 @@ def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
 
 
 def _offers(word: str, mine: Slice) -> bool:
-    """True if `Driver(source=…)` may name this publisher on the host's system."""
     return word == "nvidia" or (word == "canonical" and mine.machine.os.startswith("ubuntu"))
 
 

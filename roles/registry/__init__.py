@@ -5,7 +5,7 @@ goes from the control machine to a file in memory on standard input, and the uni
 hears of its end.
 
 Hosts that share their image (`Sharing.images_port`) ask its registry once among them: the first host that wants it
-keeps its blobs. The others get those from hosts that have them, and ask the registry where nobody delivers. Docker
+keeps its blobs. The others get those from hosts that have them, and ask the registry if nobody delivers. Docker
 pulls them from loopback, by the digest that is pinned.
 """
 
@@ -49,7 +49,7 @@ def finish(mine: Slice) -> None:
 
 
 def _with(mine: Slice, image: ImageSlice) -> Slice:
-    """The host as if this were its image. The login stays with the registry that it is for."""
+    """The slice as if this were the host's image. The login stays with its own registry."""
     return replace(mine, image=image, registry=mine.registry_of(image.reference))
 
 
@@ -87,7 +87,6 @@ def _finish(mine: Slice) -> None:
 
 
 def _is_shared(mine: Slice) -> bool:
-    """True if other hosts of the plan have the same image to give."""
     return bool(mine.image.shared_port and mine.sharing and mine.sharing.of(*peers.Files.of(mine.image).key))
 
 
@@ -112,12 +111,11 @@ def _is_direct(mine: Slice, settings: Defaults, pull: PullState) -> bool:
 
 
 def _sharing(mine: Slice, settings: Defaults) -> peers.Sharing | None:
-    """None where no other host of the run shares the image."""
     return peers.Sharing.of(mine, peers.Files.of(mine.image), settings, host.state) if mine.image.shared_port else None
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:
-    """The blobs, where this host lacks them and another one has them."""
+    """The blobs, if this host lacks them and another one has them."""
 
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
         shared = _sharing(mine, settings)
@@ -133,7 +131,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
 
 
 def _left_over(mine: Slice, settings: Defaults) -> Decide:
-    """The pull, where it is still lacking. In prepare that is what the steps before have said."""
+    """The pull, if it is still lacking. In prepare that is what the steps before have said."""
 
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
         if run_state.is_executing and not pull.has_image:

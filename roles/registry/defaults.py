@@ -25,5 +25,4 @@ class Defaults:
 
     @property
     def fetch_seconds(self) -> int:
-        """Seconds that a run waits for other hosts."""
         return self.pull_seconds

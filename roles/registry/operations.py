@@ -20,22 +20,20 @@ from roles._shipping.texts import Text, shipped
 
 
 def pull_id(image: ImageSlice) -> str:
-    """Names the pull's unit and files: the same image, the same unit, so that a second run attaches."""
+    """The id in the names of a pull's unit and files: one image has one unit, so that a second run attaches."""
     return hashlib.sha256(image.pull_reference.encode()).hexdigest()[:12]
 
 
 def record_path(image: ImageSlice) -> str:
-    """The path of the host's record of a pull."""
     return f"{ROOT}/images/{pull_id(image)}.json"
 
 
 def mark_path(image: ImageSlice) -> str:
-    """The file that is there from the beginning of a pull to its end, and stays if the pull is killed."""
+    """Path of a file that exists from the beginning of a pull to its end, and stays if the pull is killed."""
     return f"{ROOT}/images/{pull_id(image)}.begun"
 
 
 def texts(mine: Slice) -> list[Text]:
-    """The pull's unit and settings, and the certificate of a private registry where Docker looks for it."""
     return [
         shipped("files/units/enginehouse-pull@.service", f"{UNITS}/enginehouse-pull@.service"),
         Text(f"{SETTINGS}/pull/{pull_id(mine.image)}.json", _settings(mine)),
@@ -44,7 +42,7 @@ def texts(mine: Slice) -> list[Text]:
 
 
 def start_pull(mine: Slice) -> PyinfraCommand:
-    """Key into memory on standard input, then the unit, as one command: no key is left behind where no unit starts."""
+    """Key into memory on standard input, then the unit, as one command: no key is left behind if no unit starts."""
     unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
     key = mine.registry.key
     if key is None:
@@ -86,5 +84,4 @@ def _certificate(mine: Slice) -> list[Text]:
 
 
 def _certificate_path(mine: Slice) -> str:
-    """Docker's path for a registry's certificate."""
     return f"/etc/docker/certs.d/{registry_of(mine.image.reference)}/ca.crt"

@@ -157,7 +157,7 @@ def _ask(mine: Slice, following: Following) -> None:
 
 @operation()
 def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -> Generator[Command, None, None]:
-    """The host serves again what it served before this run, where a gate has stopped the run and it is its turn."""
+    """The host serves again what it served before this run, if a gate has stopped the run and it is its turn."""
     if state.is_executing:
         following.notice(state)
         if host.name in following.run.next_back:
@@ -202,7 +202,6 @@ def _servers(mine: Slice) -> tuple[str, ...]:
 
 
 def _changed(before: Mapping[str, ServerFacts], now: Mapping[str, ServerFacts]) -> dict[str, str]:
-    """The releases that served before, of servers that serve another one now; by server."""
     return {
         name: facts.release
         for name, facts in before.items()

@@ -66,7 +66,7 @@ def readiness_command(balancers: Iterable[SeenBySlice]) -> str:
 
 
 def ready_hosts(output: Iterable[str], pools: Iterable[Pool]) -> dict[str, bool]:
-    """By host of the pools that some balancer knows: True where every balancer sends to all of the host's servers.
+    """By host of the pools that some balancer knows: True if every balancer sends to all of the host's servers.
 
     `output` is that of `readiness_command`. A host that stands in a pool's backends with no line is not ready there.
     """

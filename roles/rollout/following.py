@@ -67,7 +67,6 @@ class Following:
                 self.hear("staged", name)
 
     def end(self) -> Stop | None:
-        """The end of the run, if a gate has lost too many hosts; None while it goes on."""
         return self.run.end() if self.run.is_going_back else None
 
     def look_for_room(self, mine: Slice, host: Host, arguments: ConnectorArguments) -> Hold | None:
@@ -83,7 +82,7 @@ _followings: WeakKeyDictionary[State, Following] = WeakKeyDictionary()
 
 
 class Drain(PyinfraCommand):
-    """Waits until the host's pool has room for it and tells the machine that it goes out; fails where none comes."""
+    """Waits until the host's pool has room for it and tells the machine that it goes out; fails if none comes."""
 
     def __init__(self, following: Following, mine: Slice, seconds: int) -> None:
         super().__init__()

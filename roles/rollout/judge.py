@@ -57,14 +57,12 @@ def slower(before: ServerFacts, now: ServerFacts, percent: int, floor_seconds: f
 
 
 def unchanged(before: Mapping[str, ServerFacts], now: Mapping[str, ServerFacts]) -> bool:
-    """True if every server runs since the same start with the same release."""
     return {name: (facts.release, facts.invocation) for name, facts in before.items()} == {
         name: (facts.release, facts.invocation) for name, facts in now.items()
     }
 
 
 def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attempt: str = AGAIN) -> Refusal:
-    """The refusal that every remaining host raises where hosts are lost."""
     return Refusal(
         f"the gate stays shut: {len(missing)} of {size} hosts are lost",
         facts=_lost(missing),
@@ -75,7 +73,7 @@ def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attemp
 
 
 def shut(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN) -> Refusal:
-    """The refusal that every remaining host raises where a gate found too much; `why` by host."""
+    """The refusal that every remaining host raises if a gate found too much; `why` by host."""
     if not stop.failed and not stop.back and not stop.stays:
         return stopped(stop.lost, size, state_then)
     failures = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]

@@ -47,6 +47,6 @@ def _listen(cloud: str, service: CachedFact[HostFacts], put: OperationMeta) -> N
 
 
 def tell(mine: Slice, steps: list[OperationMeta]) -> None:
-    """Says, before anything happens, that the run stops no server of this host, where that is so."""
+    """Logs, before anything happens, that the run stops no server of this host, if that is so."""
     if mine.traffic and mine.traffic.servers and not any_changed(steps):
         host.log("nothing here stops a server, so nobody is drained", log_func=logger.info)

@@ -23,7 +23,7 @@ class Service(FactBase[HostFacts]):
 
 
 class NoticesLeft(FactBase[bool]):
-    """True where the host listens for notices although the inventory names no cloud for it."""
+    """True if the host listens for notices although the inventory names no cloud for it."""
 
     default = bool
 

@@ -17,7 +17,7 @@ from roles.traffic.defaults import MARGIN_SECONDS, NOTICES, NOTICES_UNIT, UNIT, 
 
 
 def shown(name: str) -> str:
-    """The end of a command that failed: the last lines of the unit's journal."""
+    """The shell that ends a failed command: it prints the last lines of the unit's journal and fails."""
     return f"{{ journalctl -q -u {name} -n 5 -o cat >&2; false; }}"
 
 
@@ -82,7 +82,7 @@ def run(facts: HostFacts, name: str = UNIT) -> Iterator[Command]:
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command after which no cloud is asked; a drain that a notice began ends by itself."""
+    """The command that stops asking the cloud; a drain that a notice began ends by itself."""
     if is_left:
         path = f"{UNITS}/{NOTICES_UNIT}"
         left = f"{ROOT}/notices {ROOT}/metrics/notices.prom {NOTICES} {path}"

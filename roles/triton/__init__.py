@@ -2,7 +2,7 @@
 
 A release is rendered here, published as an immutable directory, and taken into service by a transaction that lives on
 the host (files/host/swap.py): stop, switch `current`, start, load in order, ask; or put back what served before.
-pyinfra asks for it and waits. Where the planned release already serves, nothing happens. A server the plan no longer
+pyinfra asks for it and waits. If the planned release already serves, nothing happens. A server the plan no longer
 names is forgotten last: until every planned one serves, it may be what has to serve again.
 """
 
@@ -35,10 +35,10 @@ def planned(mine: Slice | None) -> dict[str, str]:
 
 
 def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:
-    """Install, publish, prove CUDA, swap: in that order, each only where it is needed.
+    """Install, publish, prove CUDA, swap: in that order, each only if it is needed.
 
     The digest `plan` and the number of the wave go into the host's history. Returns the steps that stop a server,
-    where they change something.
+    if they change something.
     """
     settings, asking = overridden(host, "triton", Defaults()), Asking.of(host.state, plan, wave)
     releases = [release_of(server, settings, mine.drain_seconds) for server in mine.servers]

@@ -34,7 +34,6 @@ class Logits:
     generation: bool = False
 
     def offered(self, tensors: list[Tensor]) -> list[Tensor]:
-        """The tensors that a public model has."""
         return [
             tensor
             for tensor in tensors
@@ -88,7 +87,6 @@ def contract(trtllm: str, logits: Logits, is_drafted: bool) -> Contract:
 
 
 def _read(trtllm: str, *texts: str) -> list[list[Tensor]]:
-    """The rows of each table that this TensorRT-LLM has."""
     return [[_tensor(row) for row in text.strip().splitlines() if row.strip() and _has(trtllm, row)] for text in texts]
 
 

@@ -1,6 +1,6 @@
 """An engine as a model repository: six models, seven with a draft, under the public name of one LLM.
 
-    <name>                      ensemble: text in, text out, one event a token where it streams
+    <name>                      ensemble: text in, text out, one event a token if it streams
     <name>_completion           the same contract as an LLM of the PyTorch path (deploy/models/llm_contract.py)
     <name>_preprocessing        text to token ids, stop and bad words too
     <name>_tensorrt_llm         token ids in and out: the engine
@@ -55,7 +55,6 @@ def engine(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
 
 
 def model_name(model: ModelSlice, role: str) -> str:
-    """Triton's name for the model of this role."""
     return f"{model.name}_{role}"
 
 

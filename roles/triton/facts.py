@@ -19,23 +19,21 @@ class ServerState:
     active: str = "inactive"
     enabled: str = ""
     with_docker: str = ""
-    """"yes" where the unit starts with Docker's too, as one does that was enabled by this version."""
+    """"yes" if the unit starts with Docker's too, as one does that was enabled by this version."""
     swap: str = "inactive"
     cut: str = ""
-    """"yes" where a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
+    """"yes" if a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
     left: str = ""
-    """"yes" where the unit has settings of its own, as every planned server's has."""
+    """"yes" if the unit has settings of its own, as every planned server's has."""
     llm: str = ""
-    """State of the unit of the LLM beside Triton, where the current release has one."""
+    """State of the unit of the LLM beside Triton, if the current release has one."""
     llm_enabled: str = ""
 
     def serves(self, release: str) -> bool:
-        """True if this release is current and every model of it has answered."""
         return self.current == release and {self.active, self.llm or "active"} == {"active"} and not self.cut
 
     @property
     def has_llm(self) -> bool:
-        """True if systemd would start an LLM beside the server."""
         return self.llm_enabled == "enabled"
 
     @property
@@ -61,7 +59,6 @@ class TritonState:
     llm_orphans: frozenset[str] = frozenset()
 
     def server(self, name: str) -> ServerState:
-        """The state of a server; empty if the host never had it."""
         return self.servers.get(name, ServerState())
 
 
@@ -117,7 +114,6 @@ class TritonServers(FactBase[TritonState]):
 
 
 def _containers(label: str) -> str:
-    """The command that prints the servers of the containers with a label of ours."""
     return f"docker ps --all --filter label=enginehouse.{label} --format '{{{{.Label \"enginehouse.{label}\"}}}}'"
 
 

@@ -38,7 +38,7 @@ class Change:
 
     @classmethod
     def of(cls, line: str) -> Iterator[Change]:
-        """The change in a line; none in one that a power cut tore, or that is older than runs."""
+        """The change in a line of the history; none if a power cut tore the line, or if it is older than runs."""
         try:
             record = json.loads(line)
             known = {key.name: record[key.name] for key in fields(cls) if key.name in record}
@@ -54,7 +54,6 @@ class Changes(FactBase[tuple[Change, ...]]):
     default = tuple
 
     def command(self) -> str:
-        """Prints the lines of swaps that ended well."""
         return f"""grep -F '"result": "serves"' {ROOT}/history.jsonl 2>/dev/null | tail -n {REMEMBERED}; true"""
 
     def process(self, output: list[str]) -> tuple[Change, ...]:
@@ -80,7 +79,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Back:
-    """A run that is taken back: on which hosts which servers change, and where it is done already."""
+    """A run that is taken back: on which hosts which servers change, and if it is done already."""
 
     run: str
     changes: Mapping[str, tuple[Change, ...]]
@@ -90,7 +89,6 @@ class Back:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Hosts with something to do."""
         return tuple(name for name, changes in self.changes.items() if changes)
 
     def within(self, plan: Plan) -> Plan:
@@ -149,7 +147,6 @@ def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
 
 
 def changed_since(change: Change, current: str) -> str:
-    """The release that became current since; empty if the change still stands, or is taken back."""
     return "" if current in (change.release, change.before) else f"since then {current or 'nothing'} is current"
 
 
@@ -169,7 +166,6 @@ def lines_of(pasts: Mapping[str, Past]) -> dict[str, str]:
 
 
 def shown(hosts: Sequence[str]) -> str:
-    """Some hosts by name, and how many more there are."""
     return ", ".join(hosts[:SHOWN]) + (f" and {len(hosts) - SHOWN} more" if len(hosts) > SHOWN else "")
 
 
@@ -186,7 +182,7 @@ def unknown(run_id: str, runs: Mapping[str, str]) -> Refusal:
 
 
 def barred(name: str, server: str, run: str, why: str, state: str = NOTHING) -> Refusal:
-    """The refusal of a run that one server cannot come back from."""
+    """The refusal to take a run back, because one server cannot go back."""
     return Refusal(
         f"{name}: run {run} cannot be taken back on {server}",
         facts={"why": why},

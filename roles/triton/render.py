@@ -6,8 +6,8 @@
     python/…                        packages that repair the image; not here but added when it is sent (repairs.py)
     run, launch                     outside and inside the container
     hidden.py, passwd               what keeps the key out of the list of processes; the container's user has a name
-    spans.py                        what takes spans of traced requests, where a gateway chooses some
-    llm/…                           where an LLM stands beside Triton: its start line and settings (beside.py)
+    spans.py                        what takes spans of traced requests, if a gateway chooses some
+    llm/…                           if an LLM stands beside Triton: its start line and settings (beside.py)
     server.json                     what `prove`, `swap` and a person need to know
 
 Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.
@@ -72,7 +72,6 @@ def _loaded(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
 
 
 def container(server: ServerSlice, settings: Defaults) -> ContainerSlice:
-    """The server's container."""
     return ContainerSlice(
         name=f"triton-{server.name}",
         image=server.image.pull_reference,
@@ -128,7 +127,6 @@ def _launch(server: ServerSlice, loaded: Sequence[Loaded]) -> bytes:
 
 
 def engines(server: ServerSlice) -> tuple[EngineSlice, ...]:
-    """The engines a server loads, each once."""
     return tuple({engine.path: engine for model in server.models for engine in model.engines}.values())
 
 

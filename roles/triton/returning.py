@@ -73,7 +73,7 @@ def announcement(back: Back) -> Iterator[str]:
 def apply(mine: Slice, plan: str, back: Back, wave: int) -> list[OperationMeta]:
     """Every server that the run changed on this host serves what served before it: the same transaction as a swap.
 
-    Returns the steps, each of which stops a server where it changes something.
+    Returns the steps, each of which stops a server if it changes something.
     """
     settings, serving = overridden(host, "triton", Defaults()), CachedFact(TritonServers)
     asking = Asking.of(host.state, plan, wave, back.run)

@@ -55,7 +55,7 @@ def ask_for(
 ) -> Iterator[PyinfraCommand]:
     """`release` serves; or what served before is put back, and this fails with the reason.
 
-    `instead_of`: servers that need not go on where this one does, and serve again where it does not. `replay`: the
+    `instead_of`: servers that need not go on if this one does, and serve again if it does not. `replay`: the
     prompts and limits by which its LLM is compared with the one before.
     """
     request_id = token_hex(8)
@@ -70,8 +70,8 @@ def ask_for(
 class FollowSwap(units.Follow):
     """Waits for the swap that was asked for, and for no other.
 
-    systemd starts nothing where a swap is under way already, asked for by another run or by one that was interrupted;
-    that one read what it was to do before we wrote ours. It is ours all the same where it brought the same release.
+    systemd starts nothing if a swap is under way already, asked for by another run or by one that was interrupted;
+    that one read what it was to do before we wrote ours. It is ours all the same if it brought the same release.
     """
 
     def __init__(self, server: str, release: str, request_id: str, seconds: int) -> None:

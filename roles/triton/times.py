@@ -11,7 +11,6 @@ START_MARGIN_SECONDS = 120
 
 
 def docker_stop_seconds(server: ServerSlice) -> int:
-    """Seconds that `docker stop` waits before it kills."""
     return server.stop_seconds + EXIT_MARGIN_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""A small server that speaks Triton's HTTP and gRPC, in a thread of the test, and misbehaves where it is told to."""
+"""A small server that speaks Triton's HTTP and gRPC, in a thread of the test, and misbehaves if it is told to."""
 
 from __future__ import annotations
 

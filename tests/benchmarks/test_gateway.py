@@ -19,7 +19,7 @@ from benchmarks.gateway.wheels import chosen, packed
 
 
 def test_each_process_has_a_core_of_its_own_where_there_are_enough() -> None:
-    """And none is told to share one where there are not: all of them have them all."""
+    """And none is told to share one if there are not: all of them have them all."""
     cores_of = shares(range(16))
     taken = [core for cores in cores_of.values() for core in cores]
     assert {kind: len(cores) for kind, cores in cores_of.items()} == WANTED

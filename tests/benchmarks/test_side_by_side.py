@@ -83,10 +83,10 @@ def seen(look: str) -> str:
     return subprocess.run(["sh", "-c", look], capture_output=True, text=True, check=False).stdout.rstrip("\n")
 
 
-def test_a_host_that_has_all_of_it_runs_one_operation() -> None:
+def test_a_host_that_has_all_of_it_runs_the_lock_and_one_operation() -> None:
     answers = {operation.look: operation.wanted for operation in MINE.values()}
     ran = run(lambda: runpy.run_path(against_ansible.OURS), answers=answers, detect_changes=False)
-    assert (len(ran.operations), ran.commands, ran.failed_hosts) == (1, (), ())
+    assert (len(ran.operations), ran.commands, ran.failed_hosts) == (3, (), ())
 
 
 def test_a_bare_host_gets_all_of_it() -> None:

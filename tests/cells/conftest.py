@@ -127,11 +127,11 @@ class Scene:
         self.until(lambda: self.read(f"{cell}.log").count("is being served") > served, f"{cell} is served")
 
     def read(self, name: str) -> str:
-        """A file of the folder; empty where there is none."""
+        """A file of the folder; empty if there is none."""
         return (self.folder / name).read_text() if (self.folder / name).exists() else ""
 
     def until(self, happens: Callable[[], bool], what: str) -> None:
-        """Comes back once it happens; fails with all logs where it does not."""
+        """Comes back once it happens; fails with all logs if it does not."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not happens():
             if time.monotonic() > end or self.started[0].poll() is not None:

@@ -20,7 +20,7 @@ def brought(scene: Scene) -> list[str]:
 
 
 def approval_of(scene: Scene, log: str) -> str:
-    """The run that a driver says it waits with; empty where it does not."""
+    """The run that a driver says it waits with; empty if it does not."""
     match = re.search(r"cell west waits for approval: python cells\.py approve (\S+)", scene.read(log))
     return match[1] if match else ""
 

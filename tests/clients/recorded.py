@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Exchange:
-    """A recorded answer, whole or as a stream's events; the request where it is on record, else empty."""
+    """A recorded answer, whole or as a stream's events; the request if it is on record, else empty."""
 
     name: str
     request: Json

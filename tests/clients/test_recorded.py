@@ -1,6 +1,6 @@
 """The gateway's answers beside those of OpenAI's and Anthropic's own servers that their SDKs' tests have on record.
 
-Of each recorded exchange the gateway gets the request, where it is on record, and the model writes the recorded answer.
+Of each recorded exchange the gateway gets the request, if it is on record, and the model writes the recorded answer.
 Then whatever the recorded answer has, the gateway's has too: each event in its place, each field of the same type. The
 tables below name the fields that are not this server's to send, and the answers that no model writes.
 """

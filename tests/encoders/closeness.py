@@ -1,4 +1,4 @@
-"""Distance of two sets of vectors, and the gates: cosine alone is too weak where all vectors look alike.
+"""Distance of two sets of vectors, and the gates: cosine alone is too weak if all vectors look alike.
 
 With random weights all documents lie close together, so an error common to all of them hides in a high cosine. The
 same measure after removing the corpus mean shows it, as does the largest difference of any value.

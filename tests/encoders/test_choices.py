@@ -1,6 +1,6 @@
 """The choice of kernels if a name is missing; every choice computes the same.
 
-The device is `cpu:0`: to torch the same as `cpu`, to `choose` one where everything is worth a try.
+The device is `cpu:0`: to torch the same as `cpu`, to `choose` one if everything is worth a try.
 """
 
 import sys

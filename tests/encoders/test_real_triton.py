@@ -194,7 +194,7 @@ def test_requests_with_different_numbers_of_texts_merge_and_a_bad_one_harms_none
 def test_requests_beyond_a_full_queue_are_told_to_come_back_and_the_others_answered(
     server: real_triton.Server, embedder: Embedder
 ) -> None:
-    """Two always find room in Triton's own queue; up to four more where the model takes some of them in time."""
+    """Two always find room in Triton's own queue; up to four more if the model takes some of them in time."""
     text = "river bank " * 30
     array = strings([[text] * 64])
     client = over_grpc.InferenceServerClient(server.grpc)
@@ -219,7 +219,7 @@ def test_requests_beyond_a_full_queue_are_told_to_come_back_and_the_others_answe
 
 
 def published(server: real_triton.Server, name: str, model: str) -> float:
-    """A metric's value as Prometheus would read it; -1 where it is not there."""
+    """A metric's value as Prometheus would read it; -1 if it is not there."""
     with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=300) as reply:
         lines = reply.read().decode().splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(f'{name}{{model="{model}"}}')), -1.0)

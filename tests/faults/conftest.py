@@ -87,7 +87,7 @@ def _existing() -> Machine:
 
 
 def _started() -> Machine | None:
-    """The machine as the test before left it; None where it left one that does not come up, so that only that test
+    """The machine as the test before left it; None if it left one that does not come up, so that only that test
     tells of it."""
     try:
         return _existing()

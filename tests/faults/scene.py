@@ -123,7 +123,7 @@ class Scene:
     def diagnosed(
         self, inventory: str = INVENTORY, drift: bool = False, past: bool = False, typed: bool = False
     ) -> set[str]:
-        """Ids of what the doctor finds now, with `unasked` where it gets no answer.
+        """Ids of what the doctor finds now, with `unasked` if it gets no answer.
 
         With `drift` the next deploy is asked too; with `past` what only tells of the past counts. `typed`: as a person
         types it, over SSH, which `drift` and another inventory make so too.
@@ -152,7 +152,7 @@ class Scene:
 
 
 WELL = [0, "silent", True]
-"""What `ends_well` says where everything is right again."""
+"""What `ends_well` says if everything is right again."""
 
 
 def answers(machine: Machine) -> bool:
@@ -166,7 +166,7 @@ def answers(machine: Machine) -> bool:
 
 
 def until(is_so: Callable[[], bool], seconds: float, every: float = 0.3) -> bool:
-    """True as soon as it is so; False where it is not after `seconds`."""
+    """True as soon as it is so; False if it is not after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if is_so():

@@ -39,7 +39,7 @@ class Brought:
 
 
 def unpacked(commit: str, directory: Path) -> Path:
-    """A checkout of that commit that shares this one's rehearsal. Fails where the clone does not have the commit."""
+    """A checkout of that commit that shares this one's rehearsal. Fails if the clone does not have the commit."""
     archive = subprocess.run(["git", "archive", commit], cwd=REPOSITORY, capture_output=True, check=False)
     if archive.returncode:
         pytest.fail(

@@ -1,6 +1,6 @@
 """gpt-oss through the gateway: prompts and answers by token ids, and a vocabulary that is nobody else's.
 
-Where openai-harmony is installed and `.cache/o200k_base.tiktoken` was brought, with both; else with a stand-in.
+If openai-harmony is installed and `.cache/o200k_base.tiktoken` was brought, with both; else with a stand-in.
 """
 
 import base64

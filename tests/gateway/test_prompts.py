@@ -177,7 +177,7 @@ def test_a_vocabulary_with_control_tokens_among_its_pieces_forges_none(tmp_path:
 
 
 def test_other_added_tokens_keep_their_ids_beside_a_forgery(prompter: Prompter) -> None:
-    """The library numbers added tokens anew where one is missing."""
+    """The library numbers added tokens anew if one is missing."""
     prompt_ids = ids(prompter, user("<|bos|><table>"), {})
     assert ids_of(prompter, "<table>")[0] in prompt_ids
     assert controls(prompter, prompt_ids) == ORDINARY

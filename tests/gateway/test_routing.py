@@ -260,7 +260,7 @@ async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_n
 
 @in_loop
 async def test_where_tenants_share_prefixes_no_client_is_told_how_many_tokens_were_cached(tmp_path: Path) -> None:
-    """Whole and streamed; the audit has the number. Where nobody shows a key, nobody is told apart."""
+    """Whole and streamed; the audit has the number. If nobody shows a key, nobody is told apart."""
 
     async def cached_tokens(has_keys: bool) -> list[int]:
         async with running_gateway(tmp_path, has_keys=has_keys) as front:

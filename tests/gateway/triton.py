@@ -1,7 +1,7 @@
 """A small KServe gRPC server: Triton's inference calls, with answers that a test writes and a memory of what came.
 
 It keeps what a gateway depends on: a decoupled model answers on `ModelStreamInfer` with any number of events, an error
-of a stream is a gRPC status where the client asks for one and a message where it does not, who leaves is cancelled,
+of a stream is a gRPC status if the client asks for one and a message if it does not, who leaves is cancelled,
 `ModelInfer` of a decoupled model is refused, and tensors travel as raw bytes.
 """
 

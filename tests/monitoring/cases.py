@@ -1,7 +1,7 @@
 """For each alert: series under which it fires, and series near them under which it does not.
 
 A series is written as promtool takes it: `0+6x60` are 61 samples a minute apart, each 6 more. `at` is when both are
-judged. `fires` says the labels of the alert; `value` is what its text says where that holds a number.
+judged. `fires` says the labels of the alert; `value` is what its text says if that holds a number.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def burns(good: str, bad: str, every: int, few: int, at: str, value: str, of: st
 
 
 def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, value: str) -> Case:
-    """A histogram of which most observations lie above the edge, against one where few do."""
+    """A histogram of which most observations lie above the edge, against one if few do."""
     total, under = f"{metric}_count{{{GATEWAY},{labels}}}", f'{metric}_bucket{{{GATEWAY},{labels},le="{edge}"}}'
     return Case(
         at,
@@ -184,6 +184,33 @@ CASES = {
     "RemapPending": gpu("remap_pending"),
     "RemapFailed": gpu("remap_failed"),
     "EccUncorrected": gpu("ecc_uncorrected_volatile"),
+    "RepairWantsPerson": steady(f"enginehouse_repair_person{{{HOST}}}", "1", "0"),
+    "RepairWaits": steady(f"enginehouse_repair_waits{{{HOST}}}", "1", "0", "50m"),
+    "RepairSilent": Case(
+        "150m",
+        {f"enginehouse_repair_looked_timestamp_seconds{{{HOST}}}": "0x200"},
+        {f"enginehouse_repair_looked_timestamp_seconds{{{HOST}}}": "0+60x200"},
+        {"instance": "h100-01", "job": "host"},
+    ),
+    "GpuRepaired": Case(
+        "30m",
+        {f'enginehouse_repairs_total{{{HOST},remedy="reset",result="failed"}}': "0x10 1x60"},
+        {f'enginehouse_repairs_total{{{HOST},remedy="reset",result="failed"}}': "3x70"},
+        {"instance": "h100-01", "job": "host", "remedy": "reset", "result": "failed"},
+    ),
+    "NoticeDrains": steady(f"enginehouse_notice_active{{{HOST}}}", "1", "0"),
+    "NoticesUnread": Case(
+        "30m",
+        {f"enginehouse_notice_answered_timestamp_seconds{{{HOST}}}": "0x60"},
+        {f"enginehouse_notice_answered_timestamp_seconds{{{HOST}}}": "0+60x60"},
+        {"instance": "h100-01", "job": "host"},
+    ),
+    "NoticeCutRequests": Case(
+        "30m",
+        {f"enginehouse_notice_cut_requests_total{{{HOST}}}": "0x10 3x60"},
+        {f"enginehouse_notice_cut_requests_total{{{HOST}}}": "3x70"},
+        {"instance": "h100-01", "job": "host"},
+    ),
     "GpuTooHot": throttled("hw_thermal", "power_cap"),
     "GpuPowerBrake": throttled("hw_power_brake", "gpu_idle"),
     "ModelSilent": Case(

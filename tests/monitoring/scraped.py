@@ -30,7 +30,7 @@ class Metric:
     series: list[dict[str, str]] = field(default_factory=list)
 
     def values(self, label: str) -> set[str]:
-        """The label's values; empty where no series has it."""
+        """The label's values; empty if no series has it."""
         return {labels[label] for labels in self.series if label in labels}
 
     @property

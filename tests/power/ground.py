@@ -97,7 +97,7 @@ class Cut:
     after: Words
     end: Words
     journal: str = ""
-    """What the machine said after the boot, where its server was not active then."""
+    """What the machine said after the boot, if its server was not active then."""
 
 
 @dataclass

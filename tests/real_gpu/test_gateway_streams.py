@@ -12,7 +12,7 @@ import pytest
 
 from rehearsal.gateway import Gateway
 from rehearsal.real_gpu import beside
-from rehearsal.real_gpu.gateway_streams import Answer, all_at_once, stream_of, under_way
+from rehearsal.real_gpu.gateway_streams import Answer, all_at_once, clients, stream_of, under_way
 
 USAGE = {"choices": [], "usage": {"completion_tokens": 2}}
 TEXTS = [{"choices": [{"text": "one"}]}, {"choices": [{"text": " two", "finish_reason": "length"}]}, USAGE]
@@ -113,3 +113,10 @@ def test_a_value_is_held_to_the_schema_that_was_asked_for(text: str, fault: str)
     call = Answer(finish="tool_calls", calls={0: {"name": "forecast", "arguments": text}})
     assert bool(beside._wrong_call(call)) == bool(fault)
     assert "text 'hello'" in beside._wrong_call(Answer(finish="stop", text="hello"))
+
+
+def test_clients_ask_one_question_after_the_other_until_the_block_ends(gateway: Gateway) -> None:
+    with clients(gateway, "/v1/completions", {"events": TEXTS}, 2, 30) as answers:
+        while len(answers) < 6:
+            threading.Event().wait(0.01)
+    assert len(answers) >= 6 and all(answer.is_whole for answer in answers)

@@ -41,7 +41,7 @@ def over_grpc(endpoint: str, model: str, seed: int, count: int) -> Iterator[Answ
 
 
 def send_http(endpoint: str, method: str, path: str, headers: dict[str, str], body: bytes) -> str:
-    """The status one request is answered with; "closed" where the connection just ended, "silent" after too long."""
+    """The status one request is answered with; "closed" if the connection just ended, "silent" after too long."""
     with closing(http.client.HTTPConnection(endpoint, timeout=SECONDS)) as connection:
         try:
             connection.putrequest(method, path, skip_accept_encoding=True)

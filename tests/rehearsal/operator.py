@@ -41,7 +41,7 @@ class Run:
 
     @property
     def operations(self) -> list[dict[str, Any]]:
-        """Every operation of the run, none where it was refused before the first."""
+        """Every operation of the run, none if it was refused before the first."""
         return list(self.results.get("operations", ()))
 
     def told_of(self, verb: str) -> list[str]:

@@ -77,7 +77,7 @@ def test_image_and_weights_were_both_under_way_before_either_was_waited_for(depl
 
 
 def test_image_and_weights_are_recorded_by_the_units_that_brought_them(deployed: Pair) -> None:
-    """Also where the driver's reboot cut a pull whose image Docker already had."""
+    """Also if the driver's reboot cut a pull whose image Docker already had."""
     for machine in deployed.both:
         ended = machine.run(ENDED).stdout.split()
         assert {path.split("/")[0] for path in ended} == {"images", "weights"}

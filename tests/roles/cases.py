@@ -65,7 +65,7 @@ def _with_digests(lines: list[str]) -> list[str]:
 
 
 FACT = re.compile(r"^(answer\(\) \{.*?\n\}\n)?(dpkg-query -W|sha256sum )", re.DOTALL)
-"""The one fact of each foundation role begins with its question about packages, or files where it has none."""
+"""The one fact of each foundation role begins with its question about packages, or files if it has none."""
 
 
 def cases(folder: str | Path) -> list[Case]:

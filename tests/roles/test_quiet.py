@@ -140,7 +140,8 @@ def shelled(questions: list[together.FactCall]) -> dict[int, list[str]]:
     """Answers of a real shell, by the number of the question."""
     shell = [str(together.Together.shell_executable), "-c", str(together.Script(questions))]
     ran = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=300)
-    return together.Together().process(ran.stdout.split("\n")[:-1])
+    answers = together.Together().process(ran.stdout.split("\n")[:-1])
+    return {number: lines for number, lines in answers.items() if number != together.UPTIME}
 
 
 class Shell(Lines):

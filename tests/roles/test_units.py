@@ -15,7 +15,7 @@ from tests.roles.fake import Answer, Ran, Then, run
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time passes only where a test says so."""
+    """Time passes only if a test says so."""
     monkeypatch.setattr(units.gevent, "sleep", lambda seconds: None)
 
 

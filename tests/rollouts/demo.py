@@ -44,7 +44,7 @@ FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.D
 
 
 def main(words: Sequence[str]) -> int:
-    """0 where the picture is drawn and no request was lost."""
+    """0 if the picture is drawn and no request was lost."""
     if len(words) == 2:
         events = [json.loads(line) for line in Path(words[0]).read_text().splitlines()]
         Path(words[1]).write_text(svg(events))

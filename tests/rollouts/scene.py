@@ -150,7 +150,7 @@ def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda even
 
 def gate_lines(output: str) -> list[str]:
     """Two lines of a host about a release that does not serve, and a gate's lines to the first host that it stopped,
-    without pyinfra's own framing; empty where no gate stopped anybody."""
+    without pyinfra's own framing; empty if no gate stopped anybody."""
     framed = (FRAME.match(COLOUR.sub("", line)) for line in output.splitlines())
     lines = [(match[1], match[2].rstrip()) for match in framed if match]
     gate = next((number for number, (_, line) in enumerate(lines) if line.startswith("the gate stays shut")), None)

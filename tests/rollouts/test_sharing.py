@@ -64,7 +64,7 @@ def _went_well(run: Run) -> Run:
 
 
 def _journal(machine: Machine, unit: str) -> str:
-    """All that a unit has ever said; empty where it was never started."""
+    """All that a unit has ever said; empty if it was never started."""
     return machine.run(f"journalctl -q -o cat -u enginehouse-{unit}.service").stdout
 
 

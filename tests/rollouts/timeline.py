@@ -42,7 +42,7 @@ class Timeline:
         self.exporter, self.pool, self.counts, self.tell = exporter, pool, counts, tell
         self.events: list[Event] = []
         self.now: dict[str, str] = {}
-        """The last state of each host, and of the balancer itself where it is silent."""
+        """The last state of each host, and of the balancer itself if it is silent."""
         self._began, self._stopped = time.monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._look_on)
 

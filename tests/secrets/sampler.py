@@ -4,7 +4,7 @@
       {"forms": {text: name}, "machine": part of its control groups' name, "programs": [words…], "seconds": at most}
 
 Machines of nspawn run their processes here, so theirs are seen as well as the control side's own; `side` says whose one
-was, by its process namespace. A process is searched where its arguments or environment are not what they were the
+was, by its process namespace. A process is searched if its arguments or environment are not what they were the
 last time. The answer tells names, never a text: {"sights": […], "samples", "seconds", "median_ms", "longest_ms",
 "processes", "cores": {program: [largest core file it could leave there]}}. Standard library only: it starts at once.
 """
@@ -111,7 +111,7 @@ def variable(environment: bytes, text: bytes) -> str:
 
 
 def largest_core(pid: str) -> str:
-    """The process' hard limit, as /proc writes it; empty where it has gone."""
+    """The process' hard limit, as /proc writes it; empty if it has gone."""
     lines = read(f"/proc/{pid}/limits").decode().splitlines()
     return next((line.split()[5] for line in lines if line.startswith("Max core file size")), "")
 

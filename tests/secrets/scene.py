@@ -1,6 +1,6 @@
 """A machine, an operator who has secrets, and the search for them on both sides.
 
-Where the secrets are meant to be: in the operator's shell (the registry's key: a variable of the control process, which
+If the secrets are meant to be: in the operator's shell (the registry's key: a variable of the control process, which
 its children inherit), in a vault (the hub's token), in a file of his (the key that signs engines), and with the
 stand-ins for registry and hub, which have to know them. These are the directories OPERATORS. Everywhere else they are
 found: in any argument of any process, in any environment but the operator's own variable on his own computer, in any

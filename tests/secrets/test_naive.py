@@ -53,7 +53,7 @@ class Careless:
     report: str
 
     def names_at(self, where: str) -> list[str]:
-        """Names of what was found where the path, or the command, begins so."""
+        """Names of what was found if the path, or the command, begins so."""
         return sorted({name for place, name in self.host["seen"] if place.startswith(where)})
 
 

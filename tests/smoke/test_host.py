@@ -31,7 +31,7 @@ def test_the_driver_is_no_older_than_the_image_needs(machine: Host, mine: Slice)
 
 
 def test_every_declared_gpu_is_offered_to_containers_through_cdi(machine: Host, mine: Slice) -> None:
-    """`nvidia-ctk cdi list` names each GPU, or each MIG instance where they are cut, and `all`."""
+    """`nvidia-ctk cdi list` names each GPU, or each MIG instance if they are cut, and `all`."""
     listed = machine.check_output("nvidia-ctk cdi list")
     gpus, cut = range(mine.machine.gpus), range(len(mine.mig))
     names = [f"{gpu}:{number}" for gpu in gpus for number in cut] or [str(gpu) for gpu in gpus]

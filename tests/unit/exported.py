@@ -13,7 +13,7 @@ from deploy.cli.rendered import served
 from deploy.exports.kubernetes.manifests import files
 from deploy.exports.kubernetes.weights import Storage
 from deploy.exports.served import Served
-from deploy.io.export_kubernetes import programs
+from deploy.io.export_folder import programs
 from deploy.io.inventory import host_data, load_plan
 from deploy.planning.plan import Plan
 
@@ -73,7 +73,7 @@ class StartLine:
     user: str
     published: dict[int, int]
     mounts: dict[str, bool]
-    """True where it is read-only, by the path inside."""
+    """True if it is read-only, by the path inside."""
     environment: dict[str, str]
     tmpfs_mib: int
     shm_mib: int

@@ -201,7 +201,7 @@ def everything(value: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
 
 
 FILLED = {"weights": OWN}
-"""Stands for `…` where the inventory has nothing to keep."""
+"""Stands for `…` if the inventory has nothing to keep."""
 
 
 class NotTyped(Exception):

@@ -94,7 +94,7 @@ def standing(folder: Path, state: Path) -> Iterator[Standing]:
     hub = Hub(known, TOKEN, STRANGER, "", state)
 
     class Counting(Handler):
-        """Notes every request, and is busy first where the test says so."""
+        """Notes every request, and is busy first if the test says so."""
 
         def do_GET(self) -> None:
             path = self.path.split("?")[0]

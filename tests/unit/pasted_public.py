@@ -13,7 +13,7 @@ FILE = Path(__file__).with_suffix(".yml")
 
 @dataclass(frozen=True)
 class Public:
-    """A text; `check` and `migrate` are the verdicts that were written down for it, None where there is none."""
+    """A text; `check` and `migrate` are the verdicts that were written down for it, None if there is none."""
 
     source: str
     batch: str

@@ -90,7 +90,7 @@ class PretendedFleet:
             raise Killed
 
     def drain(self, name: str) -> None:
-        """The host leaves its pool. Fails where that takes too many out, before its turn, or before all are staged."""
+        """The host leaves its pool. Fails if that takes too many out, before its turn, or before all are staged."""
         host, (pool, others) = self.hosts[name], self._pool_of[name]
         if host.is_ready:
             out = sum(not host_of_pool.is_ready and host_of_pool.release != "" for host_of_pool in others)

@@ -181,7 +181,7 @@ def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
 
 
 def test_the_plan_says_who_passes_a_gateway_that_asks_for_keys() -> None:
-    """Networks that a firewall lets go to Triton itself; not where a balancer alone gets there, or no key is asked."""
+    """Networks that a firewall lets go to Triton itself; not if a balancer alone gets there, or no key is asked."""
 
     def notes(server: Server, gateway: Gateway) -> list[str]:
         host = serving("10.0.0.11", server) | {"gateway": gateway, "firewall": Firewall(allow=("10.0.0.5/32",))}

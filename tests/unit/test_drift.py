@@ -1,4 +1,4 @@
-"""`enginehouse drift` only looks: 0 where nothing differs, 2 where something does, 1 where it could not ask."""
+"""`enginehouse drift` only looks: 0 if nothing differs, 2 if something does, 1 if it could not ask."""
 
 from __future__ import annotations
 

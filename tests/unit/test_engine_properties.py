@@ -56,7 +56,7 @@ def certain_of(step: BuildStep, trtllm: str) -> set[str]:
 
 
 def planned(model: LLM, release: str, gpus: int) -> Plan | None:
-    """The plan, or None where it was refused in words."""
+    """The plan, or None if it was refused in words."""
     try:
         return engine_plan(model, release=release, gpus=gpus)
     except Refusal as refused:

@@ -260,7 +260,7 @@ def test_an_inventorys_knobs_reach_the_pods() -> None:
 
 
 def test_host_labels_are_dns_labels_and_differ() -> None:
-    """Short where that is enough; addresses begin with a letter."""
+    """Short if that is enough; addresses begin with a letter."""
     labels = host_labels(["a.x", "a.y", "b.x", "10.0.0.5", "LONG-" * 20])
     assert (labels["a.x"], labels["b.x"], labels["10.0.0.5"]) == ("a-x", "b", "host-10-0-0-5")
     assert all(re.fullmatch(r"[a-z][a-z0-9-]{0,29}", label) for label in labels.values())

@@ -1,4 +1,4 @@
-"""The gateway in the plan: what clients may ask for, and what changes nothing where none is declared."""
+"""The gateway in the plan: what clients may ask for, and what changes nothing if none is declared."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -
 
 
 def test_the_plan_says_which_parsers_of_tool_calls_there_are_where_none_is_known() -> None:
-    """Before the first client is refused; not for a model of the catalog, nor where the operator chose."""
+    """Before the first client is refused; not for a model of the catalog, nor if the operator chose."""
     weights = Weights.hub("acme/own", "0" * 40)
     unknown = replace(LLAMA, name="own", checkpoint=CHECKPOINTS["qwen3-8b"].shape, weights=weights)
 

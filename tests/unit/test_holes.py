@@ -1,4 +1,4 @@
-"""Known holes: rows with sources, refused where strangers reach them, noted elsewhere, and named on running hosts.
+"""Known holes: rows with sources, refused if strangers reach them, noted elsewhere, and named on running hosts.
 
 `GOLDEN=write pytest tests/unit/test_holes.py` writes the table of deploy/catalog/README.md anew.
 """

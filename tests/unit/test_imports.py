@@ -47,7 +47,7 @@ def module_names() -> frozenset[str]:
 
 
 def imported_modules(file: Path) -> Iterator[str]:
-    """The modules of this repository that a file imports; `from a import b` names `a.b` where that is a module."""
+    """The modules of this repository that a file imports; `from a import b` names `a.b` if that is a module."""
     known = module_names()
     for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -233,14 +233,15 @@ def test_every_module_has_a_docstring(package: str) -> None:
 
 
 def test_every_public_function_of_deploy_has_a_docstring() -> None:
-    """The docstring says the result, or the state after the call."""
+    """The docstring says the result, or the state after the call; a function of one statement may do without."""
     missing = []
     for file in python_files():
         if file.parts[0] != "deploy":
             continue
         for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-                missing += [] if ast.get_docstring(node) else [f"{file}: {node.name}"]
+                is_short = isinstance(node, ast.FunctionDef) and len(node.body) == 1
+                missing += [] if is_short or ast.get_docstring(node) else [f"{file}: {node.name}"]
     assert missing == []
 
 

@@ -45,7 +45,7 @@ def test_the_text_printed_as_right_has_no_findings(promise: str, case: Case) -> 
 
 
 def named(target: Target) -> str:
-    """The release that a right text is judged for again; none where the first was never read."""
+    """The release that a right text is judged for again; none if the first was never read."""
     return "" if target.is_unread else target.name or target.trtllm
 
 

@@ -86,7 +86,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_missing_file_is_a_note(case: str, tmp_path: Path) -> None:
-    """With its place in the inventory; none where it is there."""
+    """With its place in the inventory; none if it is there."""
     data, note, file = CASES[case]
     assert notes(tmp_path, **data) == (note,)
     path = tmp_path / file

@@ -29,7 +29,7 @@ NOT_OURS = re.compile(r"^(\w+)=")
 
 
 def tried(words: list[str], block: Block, tmp_path: Path) -> None:
-    """Fails where this command could not be typed; runs it where it needs nothing but this clone."""
+    """Fails if this command could not be typed; runs it if it needs nothing but this clone."""
     while NOT_OURS.match(words[0]):
         words = words[1:]
     assert words[0] in CHECKS, f"{block.where}: no check for `{words[0]}`"
@@ -179,7 +179,7 @@ ROOMS = ("benchmarks/", "deploy/", "files/", "inventories/", "rehearsal/", "role
 
 
 def named_rightly(span: str, page: Path) -> bool:
-    """False where a span names a file, a make target or a verb that does not exist."""
+    """False if a span names a file, a make target or a verb that does not exist."""
     first, _, rest = span.partition(" ")
     if EXAMPLES.search(span):
         return True

@@ -45,7 +45,7 @@ NAMES = st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), min_size=1, max_s
 
 
 def planned(data: dict[str, Any]) -> Plan | None:
-    """The plan, or None where these models do not fit this card."""
+    """The plan, or None if these models do not fit this card."""
     try:
         return plan(**data)
     except Refusal:

@@ -61,7 +61,7 @@ VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
     "qwen3-reranker-0.6b": (LLM, "h100-80", 1, "encoder-as-llm"),
     "snowflake-arctic-l-v2": (Embedder, "h100-80", 1, ""),
 }
-"""Class, card, GPUs, and the kind of the only refusal; empty where the model is planned."""
+"""Class, card, GPUs, and the kind of the only refusal; empty if the model is planned."""
 
 
 def refused(name: str, *, gpus: int = 0, parallel: Parallel | None = None) -> list[Refusal]:

@@ -134,7 +134,7 @@ WORDS = {
     *("--gpu-reset", "--persistence-mode", "--power-limit", "--lock-gpu-clocks", "--ecc-config", "--compute-mode"),
     *("nvidia-modprobe", "nvidia-cuda-mps-control"),
 }
-"""Words of a command that a program puts together, where it speaks of nvidia-smi at all."""
+"""Words of a command that a program puts together, if it speaks of nvidia-smi at all."""
 PARTS = ("deploy", "roles", "files", "benchmarks", "rehearsal/real_gpu", "tests/smoke", "tests/encoders")
 
 

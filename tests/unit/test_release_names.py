@@ -57,7 +57,7 @@ def test_the_names_follow_from_the_rows() -> None:
 
 
 def test_the_oldest_release_on_offer_that_is_new_enough_is_found() -> None:
-    """And the default where none is."""
+    """And the default if none is."""
     assert [first_offered(trtllm) for trtllm in ("0.17.0", "1.1", "9.0")] == ["25.04", "26.02", DEFAULT_RELEASE]
 
 

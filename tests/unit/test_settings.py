@@ -42,7 +42,7 @@ def test_gpt_oss_on_hopper_is_told_exactly_this() -> None:
 
 
 def test_a_chosen_expert_backend_is_written() -> None:
-    """CUTLASS is the fallback where the TRITON kernels do not load."""
+    """CUTLASS is the fallback if the TRITON kernels do not load."""
     assert settings(replace(GPT_OSS, moe_backend="CUTLASS"))["moe_config"] == {"backend": "CUTLASS"}
 
 

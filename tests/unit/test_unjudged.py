@@ -1,4 +1,4 @@
-"""An engine nobody judges: refused, said aloud where the inventory chooses it, left alone where signed before."""
+"""An engine nobody judges: refused, said aloud if the inventory chooses it, left alone if signed before."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def facts(flag: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("release", "program"), PAIRS)
 def test_the_catalog_agrees_with_the_second_reading(release: str, program: str) -> None:
-    """Name by name; choices only where both readings have any."""
+    """Name by name; choices only if both readings have any."""
     upstream, catalog = READ[release][program], of_catalog(release, program)
     wrong = dict.fromkeys(upstream.keys() ^ catalog.keys(), "in one reading only")
     for flag in upstream.keys() & catalog.keys():

@@ -24,7 +24,7 @@ ASKED = {
 
 @pytest.mark.parametrize(("action", "numbers"), ASKED.items())
 def test_every_number_asks_for_what_the_catalogue_names(action: str, numbers: tuple[int, ...]) -> None:
-    """No row is missing, and no reset is asked for where the catalogue says to ignore."""
+    """No row is missing, and no reset is asked for if the catalogue says to ignore."""
     assert {number: XIDS[number].action for number in numbers} == dict.fromkeys(numbers, action)
 
 

@@ -20,7 +20,7 @@ class Row:
     log: str = ""
     """A line that a server or a build of such a host logs."""
     answers: Mapping[str, str] = field(default_factory=dict)
-    """Answers of such a host to the doctor, where no log says it."""
+    """Answers of such a host to the doctor, if no log says it."""
     elsewhere: str = ""
     """The place that names it if no finding can; no host is broken then."""
 

@@ -80,10 +80,10 @@ ALL = {
     "vllm offloads no blocks here": Wrong(
         beside(kv_cache=KVCache(host_mib=4096)), "cache-of-another-runtime", f"{MODEL}.kv_cache.host_mib"
     ),
-    "a number of experts says nothing to vllm": Wrong(
+    "vllm splits experts among all gpus of a layer": Wrong(
         {
-            **main(replace(EXPERTS, parallel=Parallel(expert=2)), gpus=(0, 1)),
-            "machine": replace(MACHINE, gpus=2),
+            **main(replace(EXPERTS, parallel=Parallel(expert=2)), gpus=(0, 1, 2, 3)),
+            "machine": replace(MACHINE, gpus=4),
             **GATEWAY,
         },
         "field-of-another-runtime",

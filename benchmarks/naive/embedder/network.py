@@ -1,6 +1,6 @@
 """NomicBert v2-MoE the plain way: padded rows, and each expert's tokens picked out through Python lists.
 
-That loop is what the published remote code does where no special kernels are installed: for every expert of every
+That loop is what the published remote code does if no special kernels are installed: for every expert of every
 expert layer two tensors go to the host as lists and back, so the GPU waits for the host 48 times in a forward pass.
 """
 

@@ -55,5 +55,4 @@ def config_maps(
 
 
 def volume(name: str, sources: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """A volume of ConfigMaps, read-only."""
     return {"name": name, "projected": {"defaultMode": 0o444, "sources": list(sources)}}

@@ -36,7 +36,7 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # yaml is not typed: its 
         super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:
-        """True: equal values are written out again, and no anchor names them."""
+        """True: equal values are written out again instead of as anchors."""
         return True
 
 
@@ -48,7 +48,6 @@ _Dumper.add_representer(str, _text)
 
 
 def to_yaml(objects: Iterable[Manifest]) -> str:
-    """The objects as one file."""
     return "".join(f"---\n{_dumped(object_)}" for object_ in objects)
 
 

@@ -16,7 +16,7 @@ DIGITS = 10
 
 
 def host_labels(hosts: Iterable[str]) -> dict[str, str]:
-    """A DNS label for each host: its first one where no other host has that, else all of its name."""
+    """A DNS label for each host: its first one if no other host has that, else all of its name."""
     names = list(dict.fromkeys(hosts))
     short = {name: _label(name if re.fullmatch(r"[\d.:]+", name) else name.split(".")[0]) for name in names}
     several = Counter(short.values())

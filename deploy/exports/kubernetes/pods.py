@@ -29,7 +29,6 @@ HEADROOM_MIB = 8192
 
 
 def host_program(served: Served, *words: str) -> list[str]:
-    """The command that starts a program of files/host in a Pod."""
     return ["python3", "-B", f"{served.programs_path}/host", "pod", *words]
 
 
@@ -116,7 +115,6 @@ def confined() -> dict[str, Any]:
 
 
 def mount(name: str, path: str, sub: str = "", *, writable: bool = False) -> dict[str, Any]:
-    """A mount of a volume, read-only unless it says otherwise."""
     return {
         "name": name,
         "mountPath": path,
@@ -131,7 +129,6 @@ def image_of(container: ContainerSlice, origin: str) -> str:
 
 
 def _ours(name: str, served: Served, server: ServedServer, command: list[str]) -> dict[str, Any]:
-    """A container that runs one of our programs in the server's image."""
     return {
         "name": name,
         "image": image_of(server.triton, server.slice.image.origin_reference),

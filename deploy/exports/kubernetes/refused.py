@@ -13,7 +13,6 @@ INSIDE = (8000, 8001, 8002, 8003)
 
 
 def problems(served: Served) -> Iterator[Refusal]:
-    """A refusal for each thing that the manifests could not say."""
     for host in served.hosts:
         yield from _of_host(host)
         for server in host.servers:

@@ -38,7 +38,6 @@ def job_name(host: ServedHost, label: str) -> str:
 
 
 def wheels(host: ServedHost) -> list[dict[str, str]]:
-    """The wheels of all servers of the host, each once."""
     return list({wheel["sha256"]: wheel for server in host.servers for wheel in server.wheels}.values())
 
 

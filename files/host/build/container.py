@@ -33,7 +33,6 @@ ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def name_of(model: str) -> str:
-    """The name of the container of a model's build."""
     return f"enginehouse-build-{model}"
 
 
@@ -66,7 +65,7 @@ def options(settings: dict[str, Any], staging: Path, read_only: list[str]) -> li
 
 
 def memlock() -> str:
-    """Unlimited locked memory, or the most this machine lets root have (some VMs take that right away)."""
+    """Unlimited locked memory, or the most that this machine allows root (some VMs restrict it)."""
     try:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         return "-1"

@@ -2,7 +2,7 @@
 
 Names are compared exactly. argparse itself accepts prefixes, so that a misspelt flag may quietly become another one;
 and a plan for a release nobody has read to the letter may name a flag that the image lacks. Both are found here, before
-a minute of GPU is spent. Where a help text prints no choices, none are checked.
+a minute of GPU is spent. If a help text prints no choices, none are checked.
 """
 
 from __future__ import annotations

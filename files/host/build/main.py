@@ -217,7 +217,6 @@ class Build:
             raise Stopped(stage, cause, remedy, exit_status=status, log=output)
 
     def command_line(self, *read_only: str) -> list[str]:
-        """The start of a `docker run`; the command follows."""
         return container.options(self.settings, self.staging, list(read_only))
 
     def answer(self, model: list[str], stage: str) -> None:

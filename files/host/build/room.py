@@ -31,7 +31,7 @@ class Gpu:
 
 
 def gpus() -> list[Gpu]:
-    """Every GPU of this host. Raises NoAnswer where nvidia-smi says nothing."""
+    """Every GPU of this host. Raises NoAnswer if nvidia-smi says nothing."""
     rows = nvidia_smi.query("--query-gpu=index,uuid,name,driver_version,compute_cap,memory.free")
     return [
         Gpu(index, uuid, name, driver, sm.replace(".", ""), int(free)) for index, uuid, name, driver, sm, free in rows
@@ -39,7 +39,7 @@ def gpus() -> list[Gpu]:
 
 
 def disk_problem(place: Path, needed_mib: int) -> str:
-    """A sentence where the disk is too full; empty where it is not."""
+    """A sentence if the disk is too full; empty if it is not."""
     free = shutil.disk_usage(place).free // MIB
     if free >= needed_mib:
         return ""
@@ -61,7 +61,7 @@ def chosen(devices: list[str], here: list[Gpu]) -> list[Gpu]:
 
 
 def absent_problem(devices: list[str], here: list[Gpu]) -> str:
-    """A sentence where a device is none of this host's; empty where all are."""
+    """A sentence if a device is none of this host's; empty if all are."""
     absent = [device for device in devices if not is_slice(device) and not chosen([device], here)]
     if not absent:
         return ""
@@ -70,7 +70,7 @@ def absent_problem(devices: list[str], here: list[Gpu]) -> str:
 
 
 def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:
-    """A sentence where a GPU has too little free, with who takes it; empty where all have enough."""
+    """A sentence if a GPU has too little free, with who takes it; empty if all have enough."""
     short = [gpu for gpu in wanted if gpu.free_mib < needed_mib]
     if not short:
         return ""
@@ -86,7 +86,7 @@ def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:
 
 
 def sm_problem(wanted: list[Gpu], sm: str) -> str:
-    """A sentence where a GPU is not of the SM the engine is planned for: it would be built, and refused at load."""
+    """A sentence if a GPU is not of the SM the engine is planned for: it would be built, and refused at load."""
     mismatched = [gpu for gpu in wanted if sm and gpu.sm != sm]
     if not mismatched:
         return ""
@@ -97,12 +97,11 @@ def sm_problem(wanted: list[Gpu], sm: str) -> str:
 
 
 def is_active(server: str) -> bool:
-    """True if a Triton server serves, or is about to."""
     return systemd.active_states(f"triton@{server}.service")[0] in ("active", "activating", "reloading")
 
 
 def holders(short: list[Gpu]) -> list[str]:
-    """Processes on those GPUs, each by its container's name where it has one."""
+    """Processes on those GPUs, each by its container's name if it has one."""
     try:
         rows = nvidia_smi.query("--query-compute-apps=gpu_uuid,pid,used_memory,process_name")
     except NoAnswer:

@@ -65,7 +65,7 @@ class Metadata:
     """Answers that never change while the host runs."""
 
     def read(self, path: str, headers: dict[str, str], method: str = "GET") -> str | None:
-        """The text of an answer; None where the service says that there is nothing. Raises Unread."""
+        """The text of an answer; None if the service says that there is nothing. Raises Unread."""
         request = urllib.request.Request(f"{self.place}{path}", headers=headers, method=method)
         try:
             with _limited(), _OPENER.open(request, timeout=ANSWER_SECONDS) as answer:

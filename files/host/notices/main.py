@@ -25,6 +25,7 @@ from host import disk, places
 from host.notices import drain
 from host.notices.clouds import CLOUDS, PLACES, POLL_SECONDS, Metadata, Notice, Unread
 from host.systemd import say
+from host.traffic import draining
 from host.traffic.state import iso
 from host.traffic.state import settings as traffic_settings
 
@@ -32,12 +33,13 @@ TICK_SECONDS = 0.5
 NEAR_SECONDS = 15.0
 """So near to the end the cloud is asked no more: an answer that does not come may delay nothing."""
 BALANCER_SECONDS = 1
+MARK = "cloud"
 WRITE_SECONDS = 60.0
 """Between two writings of a state that has not changed."""
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 where it does not understand."""
+    """Never ends by itself; 64 if it does not understand."""
     if arguments != ["serve"]:
         print("host notices serve", file=sys.stderr)
         return 64
@@ -78,17 +80,14 @@ class Watch:
 
     @property
     def file(self) -> Any:
-        """The state file."""
         return places.ROOT / "notices" / "state.json"
 
     @property
     def servers(self) -> list[str]:
-        """The names of the host's servers."""
         return list(self.traffic["servers"])
 
     @property
     def pause_seconds(self) -> float:
-        """Seconds to the next look."""
         return TICK_SECONDS if self.kept["active"] else POLL_SECONDS[self.settings["cloud"]]
 
     def look(self, now: float) -> None:
@@ -109,7 +108,7 @@ class Watch:
         return not is_near and now - self.read_at >= POLL_SECONDS[self.settings["cloud"]]
 
     def read(self, now: float) -> None:
-        """The cloud's notices; those of the last answer where this one is none."""
+        """The cloud's notices; those of the last answer if this one is none."""
         self.read_at = now
         try:
             self.notices = CLOUDS[self.settings["cloud"]](self.metadata)
@@ -134,11 +133,10 @@ class Watch:
         return [Notice(active["id"], active["kind"], ends=active["ends"])] if active else []
 
     def end_of(self, notice: Notice) -> float:
-        """The end of the host, in seconds of the epoch."""
         return float(notice.ends or self.kept["seen"][notice.id]["at"] + notice.within)
 
     def is_to_drain(self, notice: Notice) -> bool:
-        """False for a notice of the boot before: that interruption is over, though the cloud still names it."""
+        """False for a notice of an earlier boot: its interruption is over, though the cloud still reports it."""
         return notice.drains and bool((self.kept["seen"].get(notice.id) or {}).get("boot") == self.boot)
 
     def drain(self, ends: float, notice: Notice, now: float) -> None:
@@ -151,11 +149,11 @@ class Watch:
         active["ends"] = ends
         if active["held"] < max(ends, now) + drain.HELD_SECONDS / 2:
             active["held"] = max(ends, now) + drain.HELD_SECONDS
-            drain.hold(self.servers, active["held"], notice.kind, now)
+            draining.hold(self.servers, active["held"], f"the cloud: {notice.kind}", MARK, now)
             self.write(now)
         if active["state"] != "draining":
             return
-        flight = drain.in_flight(self.traffic)
+        flight = draining.in_flight(self.traffic)
         active["requests"] = flight.requests
         say(f"{notice.kind}: draining, requests in flight: {flight.requests}")
         if flight.is_heard and flight.requests == 0:
@@ -171,7 +169,7 @@ class Watch:
     def withdraw(self) -> None:
         """The host takes requests again."""
         active, self.kept["active"] = self.kept["active"], None
-        drain.release(self.servers)
+        draining.release(self.servers, MARK)
         if active["state"] == "cut":
             drain.start_again(self.traffic)
         self.record("withdrawn", active["kind"], "the cloud no longer announces it: the host takes requests again")

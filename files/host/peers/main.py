@@ -15,8 +15,8 @@ user who can write into the folder alone. Root publishes nothing before every fi
 that user lost the files; so neither peers, nor torrent, nor that user are believed in anything. What was received is
 kept over a kill.
 
-`give` exits 3 where nothing is published: the peers did not deliver. What they sent whole lies where the direct way
-goes on (`.NAME.partial`), which the run starts next. `receive` exits 1 where its disk cannot take it, and no other way
+`give` exits 3 if nothing is published: the peers did not deliver. What they sent whole lies where the direct way
+goes on (`.NAME.partial`), which the run starts next. `receive` exits 1 if its disk cannot take it, and no other way
 would help.
 """
 

@@ -35,7 +35,6 @@ def prepare(settings: Settings, user: str) -> None:
 
 
 def offered(settings: Settings) -> dict[str, str]:
-    """The sha256 of every file by name, as the offer beside `target` has them; empty where none can be read."""
     try:
         return {name: sha256 for name, (_, sha256) in Offer.of(_json(settings.beside(OFFER))).files.items()}
     except (OSError, ValueError, KeyError, TypeError):  # a power cut leaves zeros

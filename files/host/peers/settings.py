@@ -24,16 +24,13 @@ class Offer:
         return cls(str(content["digest"]), files)
 
     def text(self) -> str:
-        """As JSON, for the run to carry."""
         return json.dumps({"digest": self.digest, "files": self.files}, sort_keys=True) + "\n"
 
     def manifest(self) -> str:
-        """The text of manifest.sha256."""
         return "".join(f"{sha256}  {name}\n" for name, (_, sha256) in sorted(self.files.items()))
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
         return sum(size for size, _ in self.files.values())
 
 
@@ -62,7 +59,6 @@ class Settings:
         return cls(**(content | paths | {"offer": offer}))
 
     def beside(self, suffix: str) -> Path:
-        """A hidden name next to the published directory."""
         return self.target.with_name(f".{self.target.name}.{suffix}")
 
     @property

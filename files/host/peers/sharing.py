@@ -40,7 +40,7 @@ def receive(settings: Settings) -> None:
 
 
 def describe_published(settings: Settings) -> None:
-    """The offer of the published directory is in the folder, where the one beside the directory is not of its files."""
+    """The offer of the published directory is in the folder, if the one beside the directory is not of its files."""
     sums = publish.manifest(settings.target)
     if publishing.offered(settings) == sums and settings.beside(publishing.TORRENT).exists():
         return
@@ -74,7 +74,7 @@ def receive_from_peers(settings: Settings) -> None:
 
 
 def give(settings: Settings) -> None:
-    """The published directory was given to the others; only words where that does not go."""
+    """The published directory was given to the others; only words if that does not go."""
     session, resume = publishing.session_of(settings), settings.folder / publishing.RESUME
     try:
         torrents = TorrentSession(settings.here, settings.peers, settings.bytes_per_second)
@@ -89,7 +89,7 @@ def give(settings: Settings) -> None:
 
 
 def drop_halves(settings: Settings, offer: Offer) -> None:
-    """No file of another size is left: libtorrent 2.0.8 does not go on with an empty one, which a full disk leaves."""
+    """Removes files of another size: libtorrent 2.0.8 does not resume an empty one, which a full disk leaves."""
     for name, (size, _) in offer.files.items():
         path = settings.staging / name
         if path.is_file() and path.stat().st_size != size:
@@ -132,7 +132,6 @@ def until_whole(torrents: TorrentSession, settings: Settings, offer: Offer) -> N
 
 
 def judge(files: dict[str, int], offer: Offer) -> None:
-    """Checks that the torrent has the offer's files and no others."""
     if files != {name: size for name, (size, _) in offer.files.items()}:
         raise NotDelivered("the torrent has other files than the offer")
 
@@ -145,7 +144,7 @@ class Pace:
         self.began, self.had = time.monotonic(), 0
 
     def judge(self, received: int) -> None:
-        """Raises `NotDelivered` where too little came since the last look."""
+        """Raises `NotDelivered` if too little came since the last look."""
         if time.monotonic() - self.began < self.seconds:
             return
         if received - self.had < self.least * self.seconds:
@@ -155,7 +154,6 @@ class Pace:
 
 
 def report(caught: list[str], settings: Settings) -> None:
-    """The journal names who sent what does not verify."""
     for name in caught:
         what = "sent a piece that does not verify, or a part of it; no more is taken from it"
         print(f"{settings.target.name}: {name} {what}", flush=True)

@@ -225,7 +225,7 @@ def describe(directory: Path, names: list[str]) -> tuple[str, bytes]:
 
 
 def digest_of(torrent: bytes) -> str:
-    """The digest under which a torrent is asked for. Raises RuntimeError or ValueError where it is none."""
+    """The digest under which a torrent is asked for. Raises RuntimeError or ValueError if it is none."""
     return str(lt.torrent_info(lt.bdecode(torrent)).info_hashes().v2)
 
 

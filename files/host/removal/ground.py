@@ -32,12 +32,10 @@ def recorded(name: str) -> set[str]:
 
 
 def docker(*words: str) -> list[str]:
-    """The engine's lines; none where there is no engine."""
     return run("docker", *words).splitlines()
 
 
 def run(*command: str) -> str:
-    """Standard output; a program that is not there, or says no, says nothing."""
     try:
         return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False).stdout
     except OSError:
@@ -45,7 +43,7 @@ def run(*command: str) -> str:
 
 
 def empty(*paths: str) -> None:
-    """The directories are gone; of one that is a mount point the content."""
+    """Removes the directories; of a mount point only the content."""
     for path in paths:
         if path == DATA and os.path.isdir(path):
             set_aside(Path(path))
@@ -68,7 +66,6 @@ def set_aside(data: Path) -> None:
 
 
 def remove_empty(*folders: Path) -> None:
-    """Removes those of the folders that are empty, in this order."""
     for folder in folders:
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
@@ -81,5 +78,4 @@ def gib(path: str) -> float:
 
 
 def contents(path: str) -> str:
-    """Names in a directory; nothing where there is none."""
     return ", ".join(sorted(os.listdir(path))) if os.path.isdir(path) else ""

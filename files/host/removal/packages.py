@@ -102,7 +102,6 @@ def after_docker(roots: list[str]) -> Iterator[Step]:
 
 
 def account(name: str, kind: str, program: str) -> Iterator[Step]:
-    """A user or group that was not there before."""
     if name not in recorded(kind):
         yield f"{kind}: {name}", lambda: run(program, name)
 
@@ -157,7 +156,7 @@ def installed() -> set[str]:
 
 
 def apt(*words: str) -> None:
-    """apt-get that waits for its lock and asks nothing; what it says is shown where it fails."""
+    """apt-get that waits for its lock and asks nothing; what it says is shown if it fails."""
     options = ["-y", "-q", "-o", "DPkg::Lock::Timeout=600", "-o", "Dpkg::Options::=--force-confold"]
     ran = subprocess.run(["apt-get", *options, *words], env=ENVIRONMENT, capture_output=True, text=True, check=False)
     if ran.returncode:

@@ -44,7 +44,7 @@ def root_of_containerd() -> Iterator[Step]:
 
 
 def certificates() -> Iterator[Step]:
-    """Certificates of private registries that were put where Docker looks for them."""
+    """The removal of certificates of private registries from the directory where Docker looks for them."""
     for settings in glob.glob(f"{SETTINGS}/pull/*.json"):
         folder = Path(f"{PREFIX}/etc/docker/certs.d") / json.loads(Path(settings).read_text())["registry"]
         if (folder / "ca.crt").exists():
@@ -71,12 +71,11 @@ def unmerged(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed(now: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Keys whose value is not the wanted one; keys to remove are among them."""
     return [key for key in now if now[key] != wanted.get(key)]
 
 
 def rewrite(path: Path, wanted: dict[str, Any], kept: Path, before: dict[str, Any]) -> None:
-    """As the file was, byte by byte, where nothing else changed; gone where it was not there and nothing is left."""
+    """Restores the file byte by byte if nothing else changed; removes it if it is new and nothing is left."""
     if kept.exists() and wanted == before:
         shutil.copy2(kept, path)
     elif wanted or kept.exists():
@@ -86,7 +85,6 @@ def rewrite(path: Path, wanted: dict[str, Any], kept: Path, before: dict[str, An
 
 
 def without_root(config: str) -> str:
-    """The text of a config.toml but for where containerd keeps its data."""
     return re.sub(r'(?m)^root\s*=\s*".*"\n*', "", config).strip()
 
 
@@ -97,7 +95,7 @@ def remove_certificate(folder: Path) -> None:
 
 
 def apt_sources() -> Iterator[Step]:
-    """Sources set aside, or given a component: as they were, unless somebody else changed them too."""
+    """Restores sources that were set aside or extended, unless somebody else changed them too."""
     for kept in sorted(path for path in (BEFORE / "apt").rglob("*") if path.is_file()):
         path = Path(f"{PREFIX}/etc/apt") / kept.relative_to(BEFORE / "apt")
         aside = path.with_name(f"{path.name}.disabled")

@@ -124,14 +124,13 @@ def containers() -> Iterator[Step]:
 
 
 def users() -> Iterator[Step]:
-    """The users of services, and their groups."""
     for user in USERS:
         if run("getent", "passwd", user):
             yield f"user: {user}", functools.partial(run, "userdel", user)
 
 
 def firewall_rules() -> Iterator[Step]:
-    """The rules that keep containers from calling out, and users of the host from calling in."""
+    """The removal of rules that keep containers from calling out, and users of the host from calling in."""
     for program in ("iptables", "ip6tables"):
         listed = run(program, "-w", "-S").splitlines()
         rules = [rule for rule in listed if any(comment in rule for comment in OWN_RULES)]

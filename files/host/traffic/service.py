@@ -68,11 +68,10 @@ class Service:
         return HTTPStatus.NOT_FOUND, {"error": f"no such page; there are {', '.join(['/ready', *self.pages()])}"}
 
     def pages(self) -> Iterator[str]:
-        """The page of each server."""
         return (f"/ready/{name}" for name in self.models)
 
     async def look(self) -> None:
-        """`units` are as systemd tells them; where it tells nothing they stay as they were."""
+        """`units` are as systemd tells them; if it tells nothing they stay as they were."""
         properties = "Id,ActiveState,InvocationID,StateChangeTimestampMonotonic"
         units = [f"triton@{name}.service" for name in self.models]
         units += [f"llm@{name}.service" for name in sorted(self.beside)]
@@ -92,7 +91,7 @@ class Service:
         self.units |= units_now
 
     async def keep_looking(self) -> None:
-        """For ever; oftener while a server is on its way to serve."""
+        """Checks all servers for ever, more often while one is starting."""
         while True:
             names = [*self.models, *map(llm_of, self.beside)]
             is_settled = all(name in self.units and self.units[name].active for name in names)
@@ -114,13 +113,11 @@ class Service:
             await asyncio.sleep(HOLD_SECONDS)
 
     async def answer_agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers an agent-check, a line each way; the connection ends."""
         async with conversation(writer):
             question = await asyncio.wait_for(reader.readline(), ASKED_SECONDS)
             writer.write(f"{self.agent(question.decode(errors='replace').strip())}\n".encode())
 
     async def answer_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers an HTTP request; the connection ends."""
         async with conversation(writer):
             request = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), ASKED_SECONDS)
             method, path = [*request.decode(errors="replace").splitlines()[0].split(), "", ""][:2]
@@ -134,7 +131,6 @@ class Service:
 
 
 def llm_of(server: str) -> str:
-    """The key of the unit of the LLM beside a server."""
     return f"{server}/llm"
 
 
@@ -154,7 +150,6 @@ def parsed(output: str) -> dict[str, Unit]:
 
 
 def status(state: State) -> HTTPStatus:
-    """The status that balancers read."""
     return HTTPStatus.OK if state.ready else HTTPStatus.SERVICE_UNAVAILABLE
 
 
@@ -167,10 +162,10 @@ async def conversation(writer: asyncio.StreamWriter) -> Any:
     writer.close()
 
 
-async def serve(wanted: dict[str, Any]) -> int:
+async def serve(wanted: dict[str, Any], kind: type[Service] = Service) -> int:
     """Never ends by itself. Its unit is active once both ports answer."""
     beside = frozenset(name for name, server in wanted["servers"].items() if server.get("llm"))
-    service = Service({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
+    service = kind({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
     await service.look()
     service.holds |= {name: hold_of(name) for name in service.models}
     sockets = [listening(wanted["address"], wanted[f"{kind}_port"]) for kind in ("agent", "ready")]

@@ -13,7 +13,6 @@ from host import places
 
 
 def settings() -> dict[str, Any]:
-    """The plan's settings for this host."""
     return dict(json.loads((places.SETTINGS / "traffic.json").read_text()))
 
 
@@ -49,7 +48,6 @@ class State:
 
     @property
     def word(self) -> str:
-        """The word that an agent of HAProxy answers."""
         return "ready" if self.ready else "drain"
 
 
@@ -65,27 +63,25 @@ def state_of(unit: Unit | None, stops: tuple[str, float], held: Hold | None, now
 
 
 def iso(seconds: float) -> str:
-    """A moment as people and programs read it, in UTC."""
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def stops_file(server: str) -> Path:
-    """Names the invocation of the server's unit that has begun to stop."""
+    """Path of the file that names the invocation of the server's unit that has begun to stop."""
     return places.RUNTIME / "traffic" / f"{server}.stops"
 
 
 def hold_file(server: str) -> Path:
-    """Says until when an operator keeps requests away from a server."""
+    """Path of the file that says until when an operator keeps requests away from a server."""
     return places.ROOT / "traffic" / f"{server}.json"
 
 
 def cut_file() -> Path:
-    """There from the moment at which servers stop for a cloud that takes the host back, until the next boot."""
+    """Path of a file that exists from the moment servers stop for the cloud's notice until the next boot."""
     return places.RUNTIME / "notices" / "cut"
 
 
 def stops_of(server: str) -> tuple[str, float]:
-    """The invocation that has begun to stop, and when it began."""
     try:
         with stops_file(server).open() as file:
             return file.read().strip(), os.fstat(file.fileno()).st_mtime
@@ -94,7 +90,6 @@ def stops_of(server: str) -> tuple[str, float]:
 
 
 def hold_of(server: str) -> Hold | None:
-    """The operator's last drain, ended or not."""
     try:
         record = json.loads(hold_file(server).read_text())
         return Hold(float(record["since"]), float(record["until"]))

@@ -173,7 +173,7 @@ def down() -> None:
 
 @contextmanager
 def recorded_pages(names: tuple[str, ...]) -> Iterator[str]:
-    """HOST:PORT, reachable from the machines, where the kept scrapes of these names are one page."""
+    """HOST:PORT, reachable from the machines, if the kept scrapes of these names are one page."""
     text = "".join((REPOSITORY / "tests/monitoring/scrapes" / f"{name}.prom").read_text() for name in names).encode()
 
     class Page(http.server.BaseHTTPRequestHandler):

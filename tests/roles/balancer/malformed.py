@@ -2,7 +2,7 @@
 
 `answered`: the gateway answers 200, once for each request. `refused`: a status of the 400s or 500s, a reset stream or a
 closed connection. `either`: both are right. `requests` is how many requests the gateway sees at most; exactly so many
-where the case says `answered`. More than 300 lines, for it is one table.
+if the case says `answered`. More than 300 lines, for it is one table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FLOOD = 5000
 
 @dataclass(frozen=True)
 class Case:
-    """Bytes that a client sends, over HTTP/2 where `h2`, and what has to come of them."""
+    """Bytes that a client sends, over HTTP/2 if `h2`, and what has to come of them."""
 
     name: str
     sent: bytes

@@ -28,12 +28,12 @@ class Host:
         self.told_keys = 0
         """Requests that came with a key."""
         self.gateway: Any = None
-        """Its gateway, where it has one (`tests.roles.balancer.gateways`)."""
+        """Its gateway, if it has one (`tests.roles.balancer.gateways`)."""
         self._triton: Any = None
         self._server: Any = None
 
     async def start(self) -> Host:
-        """It listens, at the ports of before where it had any."""
+        """It listens, at the ports of before if it had any."""
         triton = await asyncio.start_server(self._http, "127.0.0.1", self.http_port)
         if not self.agent_port:
             agent = await asyncio.start_server(self._agent, "127.0.0.1", 0)

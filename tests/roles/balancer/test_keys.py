@@ -207,6 +207,6 @@ def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
 
 
 def send(*there: str) -> Ran:
-    """A run for gateways alone, on a balancer with these maps; where one is new, the process has others."""
+    """A run for gateways alone, on a balancer with these maps; if one is new, the process has others."""
     seen = [] if there else ["value\tdiffers\tchanged keys: keys-chat.map"]
     return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "%n %a %U": "\n".join(there)})

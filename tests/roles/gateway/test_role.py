@@ -148,7 +148,7 @@ def test_an_environment_that_was_cut_off_is_made_anew(sent: list[str]) -> None:
 
 
 def test_a_host_without_the_library_of_filters_gets_it() -> None:
-    """The gateway confines what reads templates of strangers, and ends with 78 where it cannot."""
+    """The gateway confines what reads templates of strangers, and ends with 78 if it cannot."""
     ran = play(VENV, *USER, COMPLETE, PUBLISHED)
     assert [command.split()[-1] for command in ran.commands] == ["libseccomp2"]
 

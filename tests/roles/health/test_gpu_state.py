@@ -101,7 +101,7 @@ def test_an_xid_of_the_card_stops_the_swap(host: Host, number: int) -> None:
 
 
 def test_a_failed_remap_asks_for_a_reset_first(host: Host) -> None:
-    """Another card is asked for only where nvidia-smi still says that the remap failed."""
+    """Another card is asked for only if nvidia-smi still says that the remap failed."""
     host.journal(LINE.replace("79", "64"))
     assert host.call("gate", "main") == 1
     assert "nvidia-smi --gpu-reset -i 0" in host.verdict["reason"]

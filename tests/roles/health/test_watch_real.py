@@ -95,7 +95,7 @@ class Watch:
         return int(watch.counted_by_triton(self.asker, self.model))
 
     def client(self, word: str, decoupled: bool, seconds: float = PATIENT) -> int:
-        """The status a client of the LLM gets; 0 where it waits no longer."""
+        """The status a client of the LLM gets; 0 if it waits no longer."""
         verb = "generate_stream" if decoupled else "generate"
         body = json.dumps({"text_input": word, "streaming": decoupled}).encode()
         try:

@@ -114,7 +114,7 @@ def settings_of(ran: Ran, name: str) -> dict[str, Any]:
 
 
 def first() -> str:
-    """The host that brings the model where nobody has it."""
+    """The host that brings the model if nobody has it."""
     return min(NAMES, key=lambda name: hashlib.sha256(f"{('chat', HUB.revision)} @fake/{name}".encode()).digest())
 
 

@@ -212,7 +212,7 @@ def test_loopback_gives_nothing_else(path: str, port: int) -> None:
 
 
 def test_a_client_that_begins_with_tls_is_answered_in_http(port: int) -> None:
-    """Docker's client goes on without TLS where the answer begins so (Go: tls.RecordHeaderError)."""
+    """Docker's client goes on without TLS if the answer begins so (Go: tls.RecordHeaderError)."""
     with socket.create_connection(("127.0.0.1", port), timeout=300) as line:
         line.sendall(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\x00\x0a\x00\x01")
         assert line.recv(5) == b"HTTP/"

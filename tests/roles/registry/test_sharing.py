@@ -94,7 +94,7 @@ def order(ran: Ran, name: str) -> list[str]:
 
 
 def first() -> str:
-    """The host that asks the registry where nobody has the image."""
+    """The host that asks the registry if nobody has the image."""
     return min(NAMES, key=lambda name: hashlib.sha256(f"{KEY} @fake/{name}".encode()).digest())
 
 

@@ -12,7 +12,7 @@ STAYS = "stays: every package; what was here before the first deploy is not reco
 
 
 def play(listed: str, agreed: bool, **options: Any) -> Ran:
-    """`remove.py` on a host where the program finds this."""
+    """`remove.py` on a host if the program finds this."""
     return run(lambda: removal.apply(agreed), answers={"python3 -B - list": listed}, **options)
 
 

@@ -142,7 +142,7 @@ def test_a_docker_that_comes_back_lets_a_server_start_that_used_up_its_starts() 
 def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_what_would_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No step of it waits for itself, also where nothing before it changes."""
+    """No step of it waits for itself, also if nothing before it changes."""
     mine = replace(MINE, driver=replace(MINE.driver, manage=False))
     monkeypatch.setattr(nvidia_driver, "apply", lambda _: [step(CachedFact(Service), lambda _: [], name="As wanted")])
     answers: list[bool] = []

@@ -44,7 +44,7 @@ class Machine(FakeHost):
         monkeypatch.setattr(prove_llm, "ANSWERS", 0)
 
     def systemctl(self, *arguments: str) -> None:
-        """The LLM's unit is active where its proof succeeds."""
+        """The LLM's unit is active if its proof succeeds."""
         super().systemctl(*arguments)
         if arguments[0] == "start" and UNITS[1] in arguments:
             self.units[UNITS[1]] = "active" if prove_llm.main(["main"]) == 0 else "failed"

@@ -1,7 +1,7 @@
 """The LLM over a compiled engine (rehearsal stand-in).
 
 It answers as the checkpoint does whose digest the engine carries: the same words while the weights beside the tokenizer
-are those, others from the first word on where they are not, and from word `drift` on where the engine says so.
+are those, others from the first word on if they are not, and from word `drift` on if the engine says so.
 """
 
 import json

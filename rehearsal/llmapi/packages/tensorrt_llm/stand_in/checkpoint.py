@@ -15,7 +15,7 @@ BITS = {"FP8": 8, "W8A8_SQ_PER_CHANNEL": 8, "W8A16": 8, "NVFP4": 4}
 
 
 def published(folder):
-    """config.json of published weights. Raises what the scripts raise where there are none."""
+    """config.json of published weights. Raises what the scripts raise if there are none."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise OSError(f"{folder} does not appear to have a file named config.json.")

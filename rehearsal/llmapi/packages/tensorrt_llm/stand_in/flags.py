@@ -1,7 +1,7 @@
 """Parsers with the flags, types, defaults and choices of TensorRT-LLM 1.2, and refusals as argparse words them.
 
 They are read from upstream's source by rehearsal/upstream_flags.py and lie beside this file in the image (`flags.json`,
-put there by rehearsal/triton_image.py). Where only a running TensorRT-LLM knows the choices, none are checked.
+put there by rehearsal/triton_image.py). If only a running TensorRT-LLM knows the choices, none are checked.
 """
 
 import argparse

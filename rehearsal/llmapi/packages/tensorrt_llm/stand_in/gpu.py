@@ -26,7 +26,7 @@ def require_torch_memory(needed_mib):
 
 
 def require_builder_memory(needed_mib):
-    """Leaves as TensorRT's builder does where no tactic fits into the GPU's memory."""
+    """Leaves as TensorRT's builder does if no tactic fits into the GPU's memory."""
     smallest = min(mib for _, mib, _ in gpus())
     if needed_mib <= smallest:
         return

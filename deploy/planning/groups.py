@@ -1,0 +1,196 @@
+"""Each host's part in its group: its number, its ranks and their memory, and the flags that join it to the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from deploy.catalog.runtimes import SERVE, VLLM
+from deploy.models.memory import MIB, kv_heads, mib
+from deploy.models.resolve import Layout, Served, kv_dtype_of, layout_of, serve
+from deploy.models.runtimes import known_only, row_of_image
+from deploy.models.stages import layers_of_stages, stage_kv_bytes, stage_weights_mib
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse, together
+from deploy.slices.group import GroupSlice, MemberSlice, RankSlice, TrafficOfRanks
+from deploy.slices.host import MemorySlice, ModelSlice, ServerSlice, Slice
+from deploy.slices.runtime import RuntimeSlice
+from deploy.spec import LLM, Fabric, Host, Server
+from deploy.spec.surroundings import Surroundings
+from deploy.topology.balancing import address_of
+from deploy.topology.groups import group_of, grouped
+
+STORE = 2
+"""Place of the port of the ranks' store among those of a group."""
+
+
+def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Surroundings) -> tuple[Slice, ...]:
+    """The slices; those of hosts that serve a model together with their parts in it."""
+    by_name = {host.name: host for host in hosts}
+    return tuple(
+        _with(slice_, by_name, surroundings) if group_of(by_name[slice_.host]) else slice_ for slice_ in slices
+    )
+
+
+def planned_only(slices: Iterable[Slice]) -> list[Refusal]:
+    """A refusal for each model of a group: its plan is made, and nothing here starts it yet."""
+    return together(
+        (
+            slice_.host,
+            refuse(
+                "group-planned-only",
+                f"{model.name}: a group of hosts is planned, and nothing here starts one yet",
+                where=model_at(server.name, model.name, "parallel", "hosts"),
+                seen=", ".join(member.host for member in runtime.group.members),
+                wanted="a model that one host serves; no host was changed",
+                attempt="enginehouse plan INVENTORY shows ranks, memory and flags; leave hosts out to deploy",
+            ),
+        )
+        for slice_ in slices
+        for server in slice_.servers
+        for model in server.models
+        if (runtime := model.runtime) and runtime.group
+    )
+
+
+def _with(slice_: Slice, hosts: dict[str, Host], surroundings: Surroundings) -> Slice:
+    host = hosts[slice_.host]
+    servers = tuple(
+        _server(planned, declared, host, hosts, surroundings) if grouped(declared) else planned
+        for planned, declared in zip(slice_.servers, host.servers, strict=True)
+    )
+    return replace(slice_, servers=servers)
+
+
+def _server(
+    planned: ServerSlice, declared: Server, host: Host, hosts: dict[str, Host], surroundings: Surroundings
+) -> ServerSlice:
+    llm = grouped(declared)
+    assert llm
+    served = serve(llm, surroundings)
+    assert served
+    models = tuple(
+        _model(model, served, llm, declared, host, hosts) if model.name == llm.name else model
+        for model in planned.models
+    )
+    return replace(planned, models=models)
+
+
+def _model(
+    planned: ModelSlice, served: Served, llm: LLM, server: Server, host: Host, hosts: dict[str, Host]
+) -> ModelSlice:
+    """The model with the memory of this host's fullest rank, and its program with the flags of this host's number."""
+    assert planned.runtime and host.machine.fabric
+    group = _group(planned, served, llm, server, host, hosts)
+    fullest = max(group.ranks, key=lambda rank: rank.total_mib)
+    memory = MemorySlice(
+        weights_mib=fullest.weights_mib,
+        context_mib=fullest.context_mib,
+        workspace_mib=fullest.workspace_mib,
+        kv_cache_mib=fullest.kv_cache_mib,
+    )
+    return replace(planned, memory=memory, runtime=_runtime(planned.runtime, llm, group))
+
+
+def _group(
+    planned: ModelSlice, served: Served, llm: LLM, server: Server, host: Host, hosts: dict[str, Host]
+) -> GroupSlice:
+    names, layout, fabric = llm.parallel.hosts, layout_of(server, llm), host.machine.fabric
+    assert fabric
+    number = names.index(host.name)
+    return GroupSlice(
+        members=tuple(MemberSlice(host=name, address=address_of(hosts[name])) for name in names),
+        number=number,
+        tensor=layout.tensor,
+        pipeline=layout.pipeline,
+        expert=layout.expert,
+        port=llm.parallel.port,
+        fabric=fabric.kind,
+        gbit=fabric.gbit,
+        interface=fabric.interface,
+        ranks=ranks_of(planned, served, llm, layout, number, server.gpus),
+        sent=sent_between_hosts(served, llm, layout, len(server.gpus), fabric),
+    )
+
+
+def ranks_of(
+    planned: ModelSlice, served: Served, llm: LLM, layout: Layout, number: int, gpus: tuple[int, ...]
+) -> tuple[RankSlice, ...]:
+    """The ranks of the member of this number: tensor parallelism counts first, so a stage has neighbouring ranks."""
+    shape, tensor = served.shape, layout.tensor
+    stages = layers_of_stages(shape.layers, layout.pipeline, llm.runtime)
+    whole = layout.expert or (math.gcd(tensor, shape.experts) if llm.runtime == SERVE and shape.experts else 1)
+    ranks = []
+    for place, gpu in enumerate(gpus):
+        rank = number * len(gpus) + place
+        first, last = stages[rank // tensor]
+        per_token = stage_kv_bytes(shape, kv_dtype_of(served), tensor, first, last)
+        ranks.append(
+            RankSlice(
+                rank=rank,
+                gpu=gpu,
+                stage=rank // tensor,
+                layers=(first, last),
+                heads=shape.heads // tensor,
+                kv_heads=1 if shape.kv_lora_rank else -(-kv_heads(shape) // tensor),
+                experts=shape.experts // whole,
+                weights_mib=stage_weights_mib(served, tensor, first, last),
+                context_mib=planned.memory.context_mib,
+                workspace_mib=planned.memory.workspace_mib,
+                kv_cache_mib=mib(planned.kv_cache_tokens * per_token),
+            )
+        )
+    return tuple(ranks)
+
+
+def sent_between_hosts(served: Served, llm: LLM, layout: Layout, gpus: int, fabric: Fabric) -> TrafficOfRanks:
+    """Bytes over one host's link for the longest prompt that one iteration takes, and their time at the link's speed.
+
+    Shape:   tensor parallelism over n hosts: two all-reduces of tokens x hidden x 2 bytes in each layer, of which a
+             ring sends 2 (n - 1) / n through each link; over one host nothing. Pipeline: the same tokens once, at
+             each border between hosts. Bytes alone; each exchange waits for the network's latency beside them.
+    By hand: Llama-3.1-405B, 8,192 tokens: 8,192 x 16,384 x 2 = 268,435,456 bytes, 256 MiB at a border: 6 ms at 400
+             Gbit/s. Tensor 16 over two hosts: 252 x 256 MiB = 64,512 MiB: 1,353 ms at 400 Gbit/s, 21,647 at 25.
+    """
+    shape, tokens = served.shape, llm.max_num_tokens
+    states = tokens * shape.hidden * 2
+    across = -(-layout.tensor // gpus)
+    layers = -(-shape.layers // layout.pipeline)
+    tensor = 2 * layers * states * 2 * (across - 1) // across
+    pipeline = states if layout.pipeline > 1 else 0
+    milliseconds = -(-(tensor + pipeline) * 8 // (fabric.gbit * 1_000_000))
+    return TrafficOfRanks(
+        tokens=tokens, tensor_mib=tensor // MIB, pipeline_mib=pipeline // MIB, milliseconds=milliseconds
+    )
+
+
+def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice:
+    """The program of this member. vLLM starts once on each host; the others have no HTTP and wait for the leader.
+
+    Its ranks find each other at the leader's store, and then connect to ports that the system chooses, at the address
+    of VLLM_HOST_IP. Nothing of that traffic is authenticated, so the firewall keeps it among these hosts.
+    """
+    if llm.runtime != VLLM:
+        return replace(runtime, group=group)
+    row = row_of_image(llm)
+    assert row
+    joined = (
+        *("--distributed-executor-backend", "mp", "--nnodes", str(len(group.members))),
+        *("--node-rank", str(group.number), "--master-addr", group.leader.address),
+        *("--master-port", str(group.port + STORE)),
+        *(("--headless",) if group.number else ()),
+    )
+    return replace(
+        runtime,
+        arguments=known_only((*runtime.arguments, *joined), row),
+        environment=environment_of(group),
+        group=group,
+    )
+
+
+def environment_of(group: GroupSlice) -> tuple[tuple[str, str], ...]:
+    """Variables by which NCCL and Gloo take the declared network and no other one."""
+    own = group.members[group.number].address
+    sockets = {"VLLM_HOST_IP": own, "NCCL_SOCKET_IFNAME": f"={group.interface}", "GLOO_SOCKET_IFNAME": group.interface}
+    return tuple(sorted({**sockets, **({"NCCL_IB_DISABLE": "1"} if group.fabric == "ethernet" else {})}.items()))

@@ -1,0 +1,37 @@
+"""Groups: hosts that serve one model together. They are staged, stopped and started as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deploy.spec import LLM, Host, Rollout, Server
+from deploy.topology.balancing import address_of
+from deploy.topology.waves import Pool, Unit, pools_of
+
+
+def grouped(server: Server) -> LLM | None:
+    """The LLM that a server serves together with other hosts; None if it has none."""
+    return next((model for model in server.models if isinstance(model, LLM) and model.parallel.hosts), None)
+
+
+def group_of(host: Host) -> Unit:
+    """The names of the host's group in the order of their ranks; empty for a host that serves alone."""
+    models = (grouped(server) for server in host.servers)
+    return next((model.parallel.hosts for model in models if model), ())
+
+
+def units_of(hosts: Iterable[Host]) -> tuple[Unit, ...]:
+    """The groups of a fleet, each once: hosts of one go out together."""
+    return tuple(dict.fromkeys(group for host in hosts if (group := group_of(host))))
+
+
+def pools_of_hosts(hosts: Iterable[Host], rollout: Rollout) -> tuple[Pool, ...]:
+    """The pools of all hosts that serve."""
+    serving = [host for host in hosts if not host.farm]
+    return pools_of(((host.name, host.pool) for host in serving), rollout, units_of(serving))
+
+
+def addresses_of_others(host: Host, hosts: Iterable[Host]) -> tuple[str, ...]:
+    """Addresses of the other hosts of its group, which alone reach the ranks of this one."""
+    group = group_of(host)
+    return tuple(sorted(address_of(member) for member in hosts if member.name in group and member.name != host.name))
