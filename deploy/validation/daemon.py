@@ -18,6 +18,7 @@ WORDS = {list: "a list", dict: "a dictionary", bool: "True or False", int: "a wh
 
 
 def daemon_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each key with which the daemon would not start, or would take orders from the network."""
     for key, value in host.docker.daemon.items():
         where = f'docker.daemon["{key}"]'
         wanted = DAEMON_KEYS.get(key)
