@@ -82,7 +82,7 @@ def _address(key: str, value: object) -> Iterator[Refusal]:
 
 
 def _parts(text: str) -> tuple[str, str, str]:
-    """User, address and port in what somebody typed for a host: of a URL, of user@host:port, of a network."""
+    """User, address and port in the text for a host: of a URL, of user@host:port, of a network."""
     rest = text.strip().partition("://")[2] or text.strip()
     user, _, rest = rest.rpartition("@")
     rest = rest.partition("/")[0]

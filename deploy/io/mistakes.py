@@ -23,7 +23,7 @@ MISSING = re.compile(
 )
 POSITIONAL = re.compile(r"(?P<name>\w+)\.__init__\(\) takes 1 positional argument but (?P<count>\d+) were given")
 CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
-"""Connectors of pyinfra that somebody may want in an inventory."""
+"""Connectors of pyinfra that an inventory may use by mistake."""
 
 
 def explained(error: Exception, file: str) -> Refusal:
@@ -119,7 +119,7 @@ def _of_the_environment(error: Exception, place: str) -> Refusal | None:
 
 
 def ended_itself(error: SystemExit, file: str) -> Refusal:
-    """The refusal of an inventory that ends the command, as sys.exit() does."""
+    """The refusal of an inventory that ends the command, for example by sys.exit()."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == file]
     return refuse(
