@@ -37,7 +37,7 @@ class Believable:
 
 
 def shown(number: float) -> str:
-    """A number for a person: thousands apart, no fraction of a whole number, no more digits than anybody reads."""
+    """A number for a person: commas between thousands, whole numbers without a fraction, few digits."""
     if abs(number) >= 1e18 or number != number:
         return f"{number:.3g}" if isinstance(number, float) else f"a number of {int(abs(number)).bit_length():,} bits"
     return f"{int(number):,}" if number == int(number) else f"{number:,}"
@@ -212,4 +212,4 @@ RANGES: dict[str, dict[str, Believable]] = {
         "heard_seconds": Believable("seconds", 1, 60, "a balancer that is up answers within seconds"),
     },
 }
-"""Rows by class and field. Of a tuple or a dictionary of numbers, the row is that of each number in it."""
+"""Rows by class and field. The row of a tuple or dictionary holds for each number in it."""

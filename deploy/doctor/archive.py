@@ -148,7 +148,7 @@ def _lines(name: str, text: str, form: str) -> Iterator[str]:
 
 
 def _numbers_only(line: str) -> str:
-    """A line with a record of JSON, without what the record says in words; another line as it is."""
+    """A line with a JSON record without its texts; another line unchanged."""
     if not (record := _RECORD.fullmatch(line)):
         return line
     record_fields = fields(record[2])

@@ -1,4 +1,4 @@
-"""Keys of the data whose meaning is said elsewhere: the nearest known key would lead operators astray."""
+"""Advice for keys that belong elsewhere: the nearest known key would lead operators astray."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ELSEWHERE = (
 
 
 def elsewhere(key: str) -> str:
-    """The way to say what a key was meant for; "" for a key that nobody expects."""
+    """The advice for a key that belongs elsewhere; "" for a key that is not in the table."""
     return next((attempt for pattern, attempt in ELSEWHERE if pattern.fullmatch(key)), "")
 
 

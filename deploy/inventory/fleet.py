@@ -43,7 +43,7 @@ FLEET_KEYS = (
 PARTS = ("gateway",)
 """What `--data only=PART` may name."""
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
-"""Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
+"""Prefixes of keys that pyinfra and its connectors read, and `own_` for keys of an operator's own roles."""
 
 DEFAULT_ROLLOUT = Rollout()
 
@@ -63,7 +63,7 @@ class Fleet:
     remarks: tuple[str, ...] = ()
     """What was left out of the hosts without being asked for, a sentence each."""
     gets_gateway: bool = False
-    """True if the only serving host says nothing of a gateway: the plan gives it one."""
+    """True if the inventory does not mention a gateway for its only serving host: the plan adds one."""
 
     @classmethod
     def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
@@ -148,7 +148,7 @@ def _port_of_ssh(data: Mapping[str, Any], host: Host) -> list[Refusal]:
 def read_balancer(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[BalancerHost | None, list[Refusal]]:
-    """The typed balancer, or None with the reasons. What a group says of GPU hosts too does not concern it."""
+    """The typed balancer, or None with the reasons. Keys of its groups that only concern GPU hosts are ignored."""
     problems = _apart(name, data, knobs, "balancer", Balancer, ("machine", "servers", "pool", "monitor"))
     if problems:
         return None, problems
@@ -158,7 +158,7 @@ def read_balancer(
 def read_monitor(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[MonitorHost | None, list[Refusal]]:
-    """The typed monitor, or None with the reasons. What a group says of GPU hosts too does not concern it."""
+    """The typed monitor, or None with the reasons. Keys of its groups that only concern GPU hosts are ignored."""
     problems = _apart(name, data, knobs, "monitor", Monitor, ("machine", "servers", "pool"))
     if problems:
         return None, problems

@@ -25,11 +25,11 @@ from deploy.spec import Secret
 UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
 TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>")
 TEMPLATES_MEANT = re.compile(r"^docker\.daemon|^gateway\.aliases|\.reason$|\.prefixes\[")
-"""Places whose texts are data: they are words for a person, or of another program's templates."""
+"""Places whose texts are for a person or for another program's templates."""
 BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes\[|\.reason$")
 """Places whose texts may end with a blank, such as `query: ` before a text to embed."""
 MOST = 10**18
-"""Numbers beyond have no place in any field; Python cannot even print the longest of them."""
+"""Largest number in any field; Python cannot print much longer ones."""
 
 
 def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
@@ -257,7 +257,8 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
 
 
 def _unfilled(text: str, where: str) -> str:
-    """The reason why a text was not meant as it stands; empty if it may have been. Docker's own keys take templates."""
+    """The sign that a text is a mistake, such as an unfilled template; "" without one. Docker's own keys take
+    templates."""
     if UNSET.search(text):
         return "holds the word None, as the text of an unset variable does"
     if TEMPLATE.search(text) and not TEMPLATES_MEANT.search(where):

@@ -28,7 +28,7 @@ UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 NO_MODULE = re.compile(r"No module named '(enginehouse|spec|deploy\.spec\.\w+)'")
 NO_ATTRIBUTE = re.compile(r"(?:type object '(\w+)'|module '(deploy\.spec)') has no attribute '(\w+)'")
 CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
-"""Connectors of pyinfra that somebody may want in an inventory."""
+"""Connectors of pyinfra that an inventory may use by mistake."""
 
 
 def explained(error: Exception, file: str) -> Refusal:
@@ -188,7 +188,7 @@ def _of_the_environment(error: Exception, place: str) -> Refusal | None:
 
 
 def ended_itself(error: SystemExit, file: str) -> Refusal:
-    """The refusal of an inventory that ends the command, as sys.exit() does."""
+    """The refusal of an inventory that ends the command, for example by sys.exit()."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == file]
     return refuse(

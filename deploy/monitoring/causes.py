@@ -65,7 +65,7 @@ def xid(remedy: str, kind: str, severity: Severity) -> Alert:
 
 
 def of_llms() -> tuple[Alert, ...]:
-    """Alerts on LLMs beside Triton; vLLM and trtllm-serve tell the same by names of their own."""
+    """Alerts on LLMs beside Triton; vLLM and trtllm-serve have the same figures under other names."""
     metrics = [rows[0].metrics for rows in map(rows_of, (VLLM, SERVE))]
     cache = " or ".join(f"{names.cache_used} > 0.95" for names in metrics)
     waiting = " or ".join(f"min_over_time({names.waiting}[10m]) > 0" for names in metrics)

@@ -11,7 +11,7 @@ from deploy.spec import Gateway
 
 
 def trimmed(plain: dict[str, Any]) -> dict[str, object]:
-    """The slice's plain values without what is not declared."""
+    """The slice's plain values without undeclared fields."""
     for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing", "repair"):
         if plain[name] is None:
             del plain[name]

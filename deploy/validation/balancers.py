@@ -204,7 +204,7 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
 
 
 def _other_models(pool: str, hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    """A refusal for each server whose models are not those of the pool's first: any of them may be sent a request."""
+    """A refusal for each server whose models differ from those of the pool's first: a request may reach any of them."""
     servers = [(host.name, server) for host in hosts for server in host.servers]
     if not servers:
         return
@@ -230,7 +230,7 @@ def _names(server: Server) -> list[str]:
 
 
 def _out_of_reach(host: Host) -> Iterator[Refusal]:
-    """A refusal if a balancer would find nobody at the host's addresses."""
+    """A refusal for each server on an address that no balancer reaches."""
     for server in host.servers:
         if is_loopback(server.address) and _is_address(server.address):
             yield refuse(

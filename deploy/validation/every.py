@@ -77,7 +77,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
 
 
 def _unrefused(numbers: list[tuple[str, Refusal]], refusals: list[tuple[str, Refusal]]) -> list[tuple[str, Refusal]]:
-    """The refusals of numbers by their range, but for those whose field a check refuses by a reason of its own."""
+    """The refusals of numbers by their range, except fields for which a check has a better reason."""
     places = {(host, problem.facts["where"]) for host, problem in refusals}
     return [
         (host, problem)
@@ -87,7 +87,7 @@ def _unrefused(numbers: list[tuple[str, Refusal]], refusals: list[tuple[str, Ref
 
 
 def _numbers_beside_hosts(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each number of rollout, balancers and monitors that nobody would mean."""
+    """(host, refusal) for each unbelievable number of rollout, balancers and monitors."""
     declared: list[tuple[str, object, str]] = [("", fleet.rollout, "rollout")]
     for balancer in fleet.balancers:
         declared += [(balancer.name, balancer.balancer, "balancer"), (balancer.name, balancer.firewall, "firewall")]
@@ -107,7 +107,7 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings, strange:
 
 
 def _around(place: str) -> set[str]:
-    """The place, and the place of what it is a number of: gateway.ports for gateway.ports[0], a price's for its own."""
+    """The place, and the place it is part of: gateway.ports for gateway.ports[0], the price for one of its numbers."""
     return {place, re.sub(r"(\[[^]]*\]|\.(prompt|completion|cached))$", "", place)}
 
 

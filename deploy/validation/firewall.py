@@ -1,4 +1,4 @@
-"""The declared firewall: networks that are networks, ports that are ports, and something it does."""
+"""The declared firewall: valid networks and ports, and at least one rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deploy.topology.groups import group_of
 
 CONFIRM_SECONDS = (10, 600)
 MOST_ADDRESSES, MOST_ADDRESSES_OF_IPV6 = 2**25, 2**112
-"""Public addresses of one organisation: no registry gave anybody more than a few /8, or a /19 of IPv6."""
+"""Most public addresses of one organisation: no registry assigned more than a few /8, or a /19 of IPv6."""
 SSH_PORT = 22
 
 
@@ -79,7 +79,7 @@ def declared_problems(
 
 
 def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed: bool) -> Iterator[Refusal]:
-    """A refusal if `protection` is a word and nothing behind it.
+    """A refusal if nothing enforces the declared `protection`.
 
     A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so being declared is
     enough for "firewall". "balancer" wants a Balancer of the inventory with a route to the host's pool, and no whole
@@ -151,7 +151,7 @@ def bad_networks(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
 
 
 def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
-    """A refusal for each text that is no network, and for everybody; `who` is what they would reach."""
+    """A refusal for each text that is not a network, and for all networks at once; `who` is what they would reach."""
     yield from bad_networks(networks, where)
     yield from _everybody(networks, where, who)
 
@@ -203,7 +203,7 @@ def _nearest(written: str) -> str:
 
 
 def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
-    """A refusal for networks that are everybody, alone or joined: ("0.0.0.0/1", "128.0.0.0/1") is all of IPv4."""
+    """A refusal for networks that cover all addresses, alone or joined: ("0.0.0.0/1", "128.0.0.0/1") is all of IPv4."""
     wide = [written for written in networks if _is_everybody(written)]
     if not wide and not _is_everybody_joined(networks):
         return

@@ -298,7 +298,8 @@ def _origins(gateway: Gateway) -> Iterator[Refusal]:
 
 
 def _models_of(alias: object) -> list[str]:
-    """All models that an `Alias` names, the fallback last; none if it is none or its weights are not numbers."""
+    """All models that an `Alias` names, the fallback last; none if it is not an alias or its weights are not
+    numbers."""
     if not isinstance(alias, Alias) or not isinstance(alias.models, dict) or not alias.models:
         return []
     if not all(type(weight) is int for weight in alias.models.values()):

@@ -24,7 +24,7 @@ LIMITS = {
     "retention_mib": (512, 10_000_000),
     "scrape_seconds": (5, 60),
 }
-"""The slowest alert reads three days; and nothing is called lost between two looks."""
+"""Least and most: the slowest alert reads three days, and no host may count as lost between two scrapes."""
 PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 

@@ -30,7 +30,7 @@ NO_DISK = re.compile(r"/dev/(?:[shv]d|xvd|nvme[0-9]*n?|md|mapper/?|disk/?|disk/b
 
 
 def pair_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each pair of settings of the host of which one makes the other wrong."""
+    """A refusal for each pair of settings of the host that contradict each other."""
     yield from _image(host)
     yield from _token(host)
     yield from _registry(host)
@@ -144,7 +144,7 @@ def _switches(host: Host) -> Iterator[Refusal]:
 
 
 def missing_switches(host: Host) -> str:
-    """A sentence for a board of eight GPUs without the NVSwitches that such boards have; empty for another host."""
+    """A sentence for a board of eight GPUs without its NVSwitches; empty for another host."""
     row, machine = GPUS.get(host.machine.gpu), host.machine
     is_board = row is not None and machine.gpus == BOARD and any(word in row.title for word in ("SXM", "B200"))
     if row is None or not is_board or machine.nvswitch or machine.mig:

@@ -1,4 +1,5 @@
-"""Secrets are named, never typed out. What looks like a key in a place for names is refused without being shown."""
+"""Secrets are named, never typed out. A text that looks like a key in place of a name is refused without being
+shown."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ USERNAME = re.compile(r"[\w$][\w.$@+:=/-]*", re.ASCII)
 
 
 def source_problems(host: Host) -> Iterator[Refusal]:
-    """Every address or path of one host that cannot be one."""
+    """A refusal for every address or path of one host that cannot be valid."""
     mirrors = {name: mirror for name, mirror in vars(host.mirrors).items() if mirror}
     urls = {"hub.endpoint": host.hub.endpoint} | {f"mirrors.{name}.url": mirror.url for name, mirror in mirrors.items()}
     for where, url in urls.items():

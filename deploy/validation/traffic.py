@@ -1,4 +1,4 @@
-"""Refusals of a host's `traffic`: times and ports that cannot work, and an address that is none."""
+"""Refusals of a host's `traffic`: times and ports that cannot work, and invalid addresses."""
 
 from __future__ import annotations
 
