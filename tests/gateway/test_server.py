@@ -110,7 +110,7 @@ async def test_the_head_of_an_answer_waits_for_its_first_bytes_and_for_nothing_e
     from gateway.server import Joining  # not where uvicorn is missing
 
     transport = Writes()
-    joining = Joining(transport)  # type: ignore[arg-type]  # as much of a transport as it needs
+    joining = Joining(transport)  # as much of a transport as it needs
     for data in (b"HTTP/1.1 200 OK\r\n\r\n", b"first", b"second", b"HTTP/1.1 204 No Content\r\n\r\n"):
         joining.write(data)
     assert transport.writes == [b"HTTP/1.1 200 OK\r\n\r\nfirst", b"second"]
