@@ -31,6 +31,7 @@ from deploy.topology.gateway import gateway_slice, sharing
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
+from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, waves
 from deploy.validation.default_gateway import with_default_gateway
@@ -49,7 +50,8 @@ class Plan:
     rollout: Rollout = DEFAULT_ROLLOUT
     warnings: tuple[str, ...] = ()
     changes: Mapping[str, str] = field(default_factory=dict)
-    """Why each engine, by its fingerprint, is built: new, known, or its difference from the most similar known one."""
+    """The reason for each build, by the engine's fingerprint: new, known, or its difference from the nearest known one.
+    """
     balancers: tuple[BalancerSlice, ...] = ()
     monitors: tuple[MonitorSlice, ...] = ()
     gateway_only: bool = False
@@ -129,9 +131,9 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
-    """The slices of all GPU hosts; then their parts of what hosts do together: groups, engines, gateways, peers."""
-    alone = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
-    alone = with_groups(alone, fleet.hosts, surroundings)
+    """The slices of all GPU hosts, completed with what depends on other hosts: groups, engines, gateways, peers."""
+    slices = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    alone = with_groups(with_repairs(slices, fleet), fleet.hosts, surroundings)
     return with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
 
 
@@ -253,7 +255,7 @@ def host_slice(
 
 
 def driver_slice(host: Host, floor: str) -> DriverSlice:
-    """The driver; its source is the OS's default unless the inventory names one."""
+    """The driver; its source is the system's default unless the inventory names one."""
     auto = host.driver.source == "auto"
     return DriverSlice(
         manage=host.driver.manage,

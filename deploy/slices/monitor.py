@@ -22,7 +22,7 @@ class ExportersSlice:
     address: str
     port: int
     monitors: tuple[str, ...]
-    """Addresses of those who may read."""
+    """Addresses of the readers."""
     pages: tuple[PageSlice, ...]
     dcgm_image: str = ""
 
@@ -41,7 +41,7 @@ class TargetSlice:
     path: str = ""
     probe: str = ""
     port: int = 0
-    """Of a gateway with several processes: which of them this is."""
+    """The port's number among those of a gateway with several processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class MonitorSlice:
     os: str
     address: str
     listen: str
-    """Where Prometheus and Alertmanager answer: `address`, or loopback if nobody is let in."""
+    """Address of Prometheus and Alertmanager: `address`, or loopback if no reader is allowed."""
     prometheus_port: int
     alertmanager_port: int
     retention_days: int
@@ -69,7 +69,7 @@ class MonitorSlice:
     """Networks that may read both."""
 
     def data_disk(self) -> None:
-        """None: samples lie on the system's disk."""
+        """None: samples are on the system's disk."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""

@@ -1,4 +1,4 @@
-"""A balancer of the inventory, and what a host says of its own traffic, as an operator declares them."""
+"""A balancer of the inventory, and a host's settings for its traffic, as an operator declares them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Traffic:
     agent_port: int = 8004
     gateways_port: int = 8009
     drain_seconds: int = 60
-    """At a stop, requests in flight have this long to end; then they are cut."""
+    """Seconds that requests in flight have to end at a stop; then they are cut."""
     heard_seconds: int = 5
-    """A balancer that cannot be asked for this long is not waited for."""
+    """Seconds after which a stop no longer waits for a balancer that cannot be asked."""
 
 
 @dataclass(frozen=True, kw_only=True)

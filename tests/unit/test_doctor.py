@@ -132,6 +132,7 @@ ENDS = {"gpu-lost": "15", "gpus-unseen": "6", "driver-missing": "127", "driver-n
 ENDS |= {"driver-mismatch": "18", "smi-refuses": "255", "nvml-closed": "255", **KERNEL_ENDS}
 ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", *PHRASES}
 ELSEWHERE |= {"notice-drains", "notice-seen", "notices-unread"}
+ELSEWHERE |= {"repair-person", "repair-active", "repair-waits", "repair-silent"}
 ELSEWHERE |= {"first-boot-failed", "first-boot-running", "hole-strangers", "holes-unread", "xid-beside"}
 
 
