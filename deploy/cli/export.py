@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from deploy.cli.knobs import knobs
+from deploy.exports.slurm.cluster import RUNTIMES, Cluster
 from deploy.io.inventory import load_plan
 from deploy.io.printing import refusals_shown, say
 from deploy.planning.groups import planned_only
@@ -20,11 +21,11 @@ EXAMPLE = (
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    short_help="Write user-data of hosts, or manifests of Kubernetes.",
+    short_help="Write user-data, manifests of Kubernetes, jobs of Slurm.",
     epilog=f"Example: {EXAMPLE}",
 )
 def export() -> None:
-    """Write a plan in the form that a cloud or Kubernetes starts hosts or Pods by."""
+    """Write a plan in the form that a cloud, Kubernetes or Slurm starts hosts, Pods or jobs by."""
 
 
 @export.command(
@@ -87,7 +88,7 @@ def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str,
     from deploy.cli.rendered import served
     from deploy.exports.kubernetes.manifests import files
     from deploy.exports.kubernetes.weights import Storage
-    from deploy.io.export_kubernetes import confirm_folder, programs, written
+    from deploy.io.export_folder import confirm_folder, programs, written
     from deploy.io.inventory import host_data
 
     with refusals_shown(inventory, False):
@@ -98,3 +99,38 @@ def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str,
         storage = Storage(storage_class=storage_class, access_mode=access_mode)
         paths = list(written(files(rendered, namespace, storage), folder))
         say(f"wrote {len(paths)} files to {folder}; {folder / 'README.md'} says what to type")
+
+
+@export.command(
+    short_help="Write batch files that run a plan's servers as jobs.",
+    epilog="Example: enginehouse export slurm inventories/fleet.py -o jobs --runtime pyxis --root /shared/enginehouse",
+)
+@click.argument("inventory")
+@click.argument("hosts", nargs=-1, metavar="[HOST]...")
+@click.option(
+    "-o", "folder", required=True, type=click.Path(file_okay=False, path_type=Path), help="The folder to write."
+)
+@click.option(
+    "--runtime", default=Cluster.runtime, show_default=True, type=click.Choice(RUNTIMES), help="Of containers on nodes."
+)
+@click.option("--root", default=Cluster.root, show_default=True, help="Directory of all nodes that has `weights`.")
+@click.option("--time", "limit", default=Cluster.time, show_default=True, help="Time limit of a serving job.")
+def slurm(inventory: str, hosts: tuple[str, ...], folder: Path, runtime: str, root: str, limit: str) -> None:
+    """Write to a folder: batch files by which nodes of Slurm serve as the hosts of INVENTORY, or as these HOSTs.
+
+    Touches no host and no cluster. Images, flags, ports and digests are those of the plan. No secret is in it.
+    """
+    from deploy.cli.rendered import served
+    from deploy.exports.slurm.folder import chosen, files, notes
+    from deploy.io.export_folder import OF_JOBS, STEPS, confirm_folder, programs, steps, written
+    from deploy.io.inventory import host_data
+
+    with refusals_shown(inventory, False):
+        confirm_folder(folder, STEPS)
+        plan = load_plan(inventory, (), (), knobs())
+        rendered = chosen(served(plan, inventory, host_data(inventory), programs(OF_JOBS)), hosts)
+        texts = files(rendered, Cluster(runtime=runtime, root=root, time=limit), steps())
+        paths = list(written(texts, folder))
+        say(f"wrote {len(paths)} files to {folder}; {folder / 'README.md'} says what to type")
+        for note in notes(rendered):
+            say(note, err=True)

@@ -44,6 +44,7 @@ def _host(mine: Slice, data: Mapping[str, Any]) -> ServedHost:
         servers=tuple(_server(server, triton, drain_seconds) for server in mine.servers),
         gateway=_gateway(mine),
         weights=fetch_settings(mine),
+        traffic=_traffic(mine),
         authority=Path(mine.hub.ca_file).expanduser().read_text("utf-8") if mine.hub.ca_file else "",
         watch_seconds=health.watch_seconds,
         answer_seconds=health.answer_seconds,
@@ -93,6 +94,14 @@ def _gateway(mine: Slice) -> ServedGateway | None:
         sources=programs.sources(),
         requirements=requirements(mine.gateway.python),
     )
+
+
+def _traffic(mine: Slice) -> str:
+    from roles.traffic.operations import settings
+
+    if mine.traffic is None or not mine.traffic.servers:
+        return ""
+    return settings(mine.traffic, [server.name for server in mine.servers if server.beside]).content
 
 
 def _overridden(data: Mapping[str, Any], role: str, defaults: D) -> D:

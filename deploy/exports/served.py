@@ -62,6 +62,8 @@ class ServedHost:
     gateway: ServedGateway | None
     weights: Mapping[str, str]
     """By path on the host: the settings by which `host fetch` brings each set of weights."""
+    traffic: str
+    """Settings of the service that tells balancers whether a server is ready; empty without such a service."""
     authority: str
     """Certificate of the hub's private authority; empty if the hub has a public one."""
     watch_seconds: int

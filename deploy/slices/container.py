@@ -31,4 +31,4 @@ class ContainerSlice:
     pids_limit: int
     shm_mib: int
     stop_seconds: int
-    """From the signal that stops it until it is killed."""
+    """Seconds from the stop signal until the container is killed."""

@@ -40,7 +40,7 @@ OF_RUN = ("run", "wave", "back")
 PUT_BACK = "put-back.json"
 """The release that was last put back, and the run that had asked for it: the other hosts of a group are told."""
 TRY_AGAIN = 255
-"""Of an ExecCondition a failure, after which systemd tries again; 1 to 254 would skip the start, and nobody would."""
+"""Exit status of an ExecCondition that fails, after which systemd retries; 1 to 254 would skip the start for good."""
 
 
 def main(arguments: list[str]) -> int:
@@ -161,7 +161,7 @@ def remember(server: Server, release: str, run: str) -> None:
 
 
 def serves_again(server: Server, release: str) -> bool:
-    """True if what served before serves; if it does not, it is said why."""
+    """True if the earlier release serves again; prints the reason if it does not."""
     say(f"putting back {release}")
     try:
         server.start(release)
@@ -177,7 +177,7 @@ def start(servers: list[Server]) -> None:
 
 
 def undo(server: Server, running: bool) -> None:
-    """`current` is again what it was before a cut swap. `running`: the cut one's container may still be there."""
+    """Puts `current` back to the state before an interrupted swap. `running`: its container may still exist."""
     cut = json.loads(server.swap_file.read_text())
     if running:
         server.stop()
@@ -205,7 +205,7 @@ def undo(server: Server, running: bool) -> None:
 
 
 def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[str]) -> None:
-    """The verdict, for whoever asked and for the unit's journal."""
+    """Records the verdict for the caller and for the unit's journal."""
     does_not = f"{entry['release']} does not serve"
     stays = "it stays the one that the next boot starts"
     neither = stays if fallback == entry["release"] else f"{fallback} did not start again either"

@@ -39,7 +39,7 @@ ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-"""Compilers keep their results in the release's cache; nobody asks a hub for anything, and nobody is told of it."""
+"""Environment: compilers keep their results in the release's cache; no hub is asked, and no usage is reported."""
 FABRIC_DEVICES = ("/dev/infiniband",)
 """Directory of the devices of InfiniBand and RoCE; memory may be locked by the container's own limit."""
 OF_RUNTIME = {

@@ -13,7 +13,7 @@ from deploy.cli.rendered import served
 from deploy.exports.kubernetes.manifests import files
 from deploy.exports.kubernetes.weights import Storage
 from deploy.exports.served import Served
-from deploy.io.export_kubernetes import programs
+from deploy.io.export_folder import programs
 from deploy.io.inventory import host_data, load_plan
 from deploy.planning.plan import Plan
 

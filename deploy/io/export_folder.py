@@ -1,28 +1,36 @@
-"""Manifests of Kubernetes: the programs that Pods run, read from this repository, and the folder that is written."""
+"""The folder of an export: the programs that Pods or jobs run, read from this repository, and the files written."""
 
 from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deploy.refusals.refuse import refuse
 
 FILES = Path(__file__).parents[2] / "files"
-START = ("host.__main__", "host.pod")
+OF_PODS = ("host.__main__", "host.pod")
+OF_JOBS = (*OF_PODS, "host.job", "host.prove", "host.traffic.main")
+STEPS = "job.sh"
+"""The steps of a job, which every batch file of a folder reads."""
 MARK = "kustomization.yaml"
 
 
-def programs() -> dict[str, str]:
-    """The modules of files/host that Pods run, and those that they import, by path."""
-    texts, names = dict[str, str](), list(START)
+def programs(modules: Sequence[str] = OF_PODS) -> dict[str, str]:
+    """These modules of files/host, and those that they import, by path."""
+    texts, names = dict[str, str](), list(modules)
     while names:
         path = _file(names.pop())
         if path and str(path.relative_to(FILES)) not in texts:
             texts[str(path.relative_to(FILES))] = path.read_text("utf-8")
             names += _imported(path)
     return texts | {"host/__init__.py": (FILES / "host/__init__.py").read_text("utf-8")}
+
+
+def steps() -> str:
+    """The steps of a job of Slurm."""
+    return (FILES / "shell" / "slurm-job.sh").read_text("utf-8")
 
 
 def _file(module: str) -> Path | None:
@@ -37,16 +45,16 @@ def _imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def confirm_folder(folder: Path) -> None:
+def confirm_folder(folder: Path, mark: str = MARK) -> None:
     """Confirms that the folder is new, empty, or an earlier export. Raises: a Refusal for any other."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
+    if folder.exists() and any(folder.iterdir()) and not (folder / mark).exists():
         raise refuse(
             "folder-of-others",
             f"{folder} holds files of somebody else, and an export replaces all of a folder",
             where="-o",
             seen=", ".join(sorted(path.name for path in folder.iterdir())[:5]),
             wanted="a new folder, an empty one, or one of an earlier export",
-            attempt=f"-o {folder / 'kubernetes'}",
+            attempt=f"-o {folder / 'export'}",
         )
 
 
