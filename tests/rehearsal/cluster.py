@@ -82,7 +82,10 @@ class Cluster:
     def give(self, machine: Machine, path: str, content: str) -> None:
         """A file of the user alone, below its home."""
         home = f"/home/{USER}"
-        machine.run(f"runuser -u {USER} -- sh -c 'umask 077; mkdir -p $(dirname {home}/{path}); cat >{home}/{path}'", input=content)
+        machine.run(
+            f"runuser -u {USER} -- sh -c 'umask 077; mkdir -p $(dirname {home}/{path}); cat >{home}/{path}'",
+            input=content,
+        )
 
     def types(self, command: str) -> str:
         """Output of a command of the user on the controller, in the folder of the export."""
