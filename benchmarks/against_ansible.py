@@ -23,6 +23,7 @@ from rehearsal import machines, ssh
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.pyinfra_run import TOTAL
+from roles._pyinfra import hold
 
 INVENTORY, OURS = "benchmarks/inventories/machines.py", "benchmarks/side_by_side/ours.py"
 PLAYBOOK, CONFIG = "benchmarks/side_by_side/site.yml", "benchmarks/side_by_side/ansible.cfg"
@@ -30,6 +31,8 @@ OPERATIONS = 29
 STRATEGIES = ("linear", "free")
 BARE = "side-by-side"
 PYTHON = "sudo apt-get -q update && sudo apt-get -qy install --no-install-recommends python3 python3-apt"
+SETTINGS = f"sudo mkdir -p {hold.OURS}"
+"""As on a host that was deployed to: the end of a run is kept there, so the next one asks once."""
 LONGEST_SECONDS = 600
 RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
 
@@ -65,6 +68,7 @@ def bare_machines(count: int) -> list[Machine]:
     (first,) = machines.up(["a1"], places=places)
     if not (places.snapshots / BARE).exists():
         first.run(PYTHON)
+        first.run(SETTINGS)
         first.stop()
         machines.snapshot(first, BARE)
     others = [f"a{number}" for number in range(2, count + 1)]

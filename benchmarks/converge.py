@@ -7,11 +7,13 @@
 
 Beside Ansible: 29 operations on machines of their own (against_ansible.py). For many: `pyinfra … deploy.py -y` on a
 machine under many names, with real sshd, systemd, Docker and Triton; GPU and driver are stand-ins. Every name is a host
-to pyinfra, with a connection and a plan of its own. Only the lock of the host is shared out: each name sees a file of
-its own, or the second name would be refused. The machine answers for all names, so seconds grow with its load; CPU is
-that of pyinfra's process alone. Beyond ANSWERS_FOR names the machine works each answer out once, and says it to every
-name: it could not do so two hundred times a look. Prints one JSON line last, whose `ratio` is Ansible's seconds for a
-second of ours.
+to pyinfra, with a connection and a plan of its own. Only the lock of the host is shared out: of several names each
+login sees a new file, or the second name would be refused. So those are asked twice, as after a boot. The machine
+answers for all names, so seconds grow with its load; CPU is that of pyinfra's process alone. Beyond ANSWERS_FOR names
+the machine works each answer out once, and says it to every name: it could not do so two hundred times a look.
+
+Prints one JSON line last. Its `ratio` is Ansible's seconds for a second of ours; beside each number of names stands the
+limit of the same minute: `true` on every name by pyinfra itself, without this project.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -69,7 +72,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if options.names:
             machines.down()  # the names are those of one machine
             machine = _up(max(options.names))
-            result |= summary([_measured_on(machine, names) for names in options.names])
+            result |= summary([_measured_on(machine, names, options.rounds) for names in sorted(options.names)])
     except RehearsalRefused as refused:
         print(refused, file=sys.stderr)
         return 1
@@ -85,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line's options."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.converge", description=(__doc__ or "").splitlines()[0])
     made.add_argument("--machines", type=int, default=MACHINES, help="of the runs beside Ansible; 0 leaves them out")
-    made.add_argument("--rounds", type=int, default=3, help="runs of each way beside Ansible, after one that warms up")
+    made.add_argument("--rounds", type=int, default=3, help="runs of each after one that warms up; medians count")
     made.add_argument("--peer", default=sys.executable, help="a Python that has ansible-core")
     made.add_argument("--names", type=int, nargs="*", default=NAMES, help="of one machine; none leaves those runs out")
     made.add_argument("--keep", action="store_true", help="leave the machines running at the end")
@@ -110,16 +113,33 @@ def _up(names: int) -> Machine:
     name_them([machine], names)
     if (run := pyinfra(INVENTORY, "deploy.py", "-y", tell=False)).code:
         raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
-    share_lock(machine)
     return machine
 
 
-def _measured_on(machine: Machine, names: int) -> dict[str, Any]:
-    """Results of `measured`, and whether the machine kept its answers."""
+def _measured_on(machine: Machine, names: int, rounds: int) -> dict[str, Any]:
+    """Medians of `rounds` runs with `names` names after one that warms up, and whether the machine kept its answers."""
+    if names > 1:
+        share_lock(machine)
     is_kept = names > ANSWERS_FOR
     for words in (f"sudo rm -rf {KEPT}", f"sudo mkdir -m 1777 {KEPT}")[: 1 + is_kept]:
         subprocess.run([*_ssh(machine), words], check=True, timeout=60)
-    return measured(names) | {"answers_kept": is_kept}
+    runs = [measured(names) for _ in range(rounds + 1)][1:]
+    medians = {key: round(statistics.median(run[key] for run in runs), 2) for key in runs[0]}
+    figures = medians | {"limit_seconds": limit_seconds(names, rounds), "medians_of": rounds, "answers_kept": is_kept}
+    print(json.dumps(figures), file=sys.stderr, flush=True)
+    return figures
+
+
+def limit_seconds(names: int, rounds: int) -> float:
+    """Median seconds of pyinfra's own `exec -- true` on these names of the same inventory, without our config.py."""
+    argv = [sys.executable, "-m", "pyinfra", "--config", "none.py", INVENTORY, "exec", "--", "true"]
+    took = list[float]()
+    for _ in range(rounds):
+        began = time.monotonic()
+        environment = {**os.environ, "CONVERGE_NAMES": str(names)}
+        subprocess.run(argv, cwd=REPOSITORY, env=environment, check=True, capture_output=True, timeout=LONGEST_SECONDS)
+        took.append(time.monotonic() - began)
+    return round(statistics.median(took), 2)
 
 
 def name_them(known: Sequence[Machine], names: int) -> None:
@@ -150,7 +170,7 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-def measured(names: int) -> dict[str, Any]:
+def measured(names: int) -> dict[str, float]:
     """Seconds, CPU and what went to each host, of a run with `names` names. Raises if it changed anything."""
     argv = [sys.executable, "-m", "benchmarks.pyinfra_counters", INVENTORY, "deploy.py", "-y"]
     environment = {**os.environ, "CONVERGE_NAMES": str(names)}
@@ -165,15 +185,13 @@ def measured(names: int) -> dict[str, Any]:
     counted = json.loads(done.stdout.strip().splitlines()[-1]) if done.stdout.strip() else {}
     if done.returncode or not total or total[1] != total[4]:
         raise RehearsalRefused(f"the run of {names} names was not silent\n{(done.stdout + done.stderr)[-3000:]}")
-    figures = {
+    return {
         "names": names,
         "seconds": round(seconds, 2),
         "cpu_seconds": counted["cpu_seconds"],
         "commands_per_host": round(counted["commands"] / names, 1),
         "operations_per_host": round(int(total[1]) / names, 1),
     }
-    print(json.dumps(figures), file=sys.stderr, flush=True)
-    return figures
 
 
 def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command `enginehouse`: the verbs of `deploy/cli/`, each of which imports what it alone needs when it runs."""
+"""The command `enginehouse`: the verbs of `deploy/cli/`, each of which imports its own needs when it runs."""
 
 from __future__ import annotations
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles import balancer, base, exporters, firewall, monitor
+from roles import balancer, base, exporters, firewall, monitor, proxy
 
 
 def apply(mine: BalancerSlice | MonitorSlice) -> None:
     """Tools and firewall are there; a balancer's HAProxy sends to the hosts of the plan, each once it says ready."""
+    proxy.apply(mine)
     base.apply(mine)
     if isinstance(mine, BalancerSlice):
         balancer.apply(mine)
@@ -25,7 +26,7 @@ def send_keys(mine: BalancerSlice | MonitorSlice) -> None:
 
 
 def settle(mine: BalancerSlice | MonitorSlice) -> None:
-    """Every host has the models of the plan: a balancer asks each for them, a monitor reads all that is there."""
+    """Makes a balancer check every model of the plan, and a monitor read every target."""
     exporters.apply(mine.exporters)
     if isinstance(mine, BalancerSlice):
         balancer.settle(mine)

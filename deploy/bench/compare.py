@@ -101,7 +101,7 @@ def _values(case: Mapping[str, Any], name: str) -> list[float]:
 
 
 def _worse_by(was: float, now: float, higher_is_better: bool) -> float:
-    """Percent of `was` by which `now` is worse; 0 if both are zero, 100 if only `was` is."""
+    """Percent by which `now` is worse than `was`; 0 if both are zero, 100 if only `was` is zero."""
     if not was:
         return 0.0 if higher_is_better or not now else 100.0
     return (1 - now / was) * 100 if higher_is_better else (now / was - 1) * 100
@@ -120,7 +120,7 @@ def _chance(before: Sequence[float], after: Sequence[float], higher_is_better: b
 
 @cache
 def _rankings(before: int, after: int, wins: int) -> int:
-    """In how many orders of two groups the second wins so many pairs."""
+    """Number of orders of two groups in which the second wins this many pairs."""
     if wins < 0 or before < 0 or after < 0:
         return 0
     if not before or not after:

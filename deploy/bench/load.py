@@ -20,7 +20,7 @@ TYPES: Mapping[str, str] = {
     "rerank-tei": "hf_tei_rankings",
 }
 WORKER_CLIENTS = 200
-"""Of one process of aiperf, whose own default is a process for each core."""
+"""Clients per process of aiperf, whose own default is one process per core."""
 WARM_UP = 8
 """Requests that are asked first and counted nowhere."""
 
@@ -48,7 +48,7 @@ class Load:
     whole_ms: float = 500.0
 
     def name(self, ask: str) -> str:
-        """As tables call it."""
+        """The load's name in tables."""
         how = f"{self.rate:g} requests/s" if self.rate else f"{self.clients} clients"
         if ask == "chat":
             return f"chat {self.prompt}+{self.answer} tokens, {how}"

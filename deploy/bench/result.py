@@ -64,7 +64,7 @@ def case_of(
 
 
 def beside(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The cases of loads that ran at the same time; each names the others."""
+    """The cases of simultaneous loads; each names the others."""
     return [
         case | {"beside": [sibling["name"] for sibling in cases if sibling is not case]} if len(cases) > 1 else case
         for case in cases

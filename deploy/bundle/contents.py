@@ -33,7 +33,7 @@ class Part:
     sha256: str
     size: int
     source: str
-    """The origin, as a person reads it."""
+    """The origin in words for a person."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Contents:
 
     parts: tuple[Part, ...]
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By OS: names (`name=version` if the plan says a version) that were asked for, with everything they need."""
+    """By OS: the requested packages (`name=version` if the plan has a version) and everything they depend on."""
     architecture: str = ARCHITECTURE
     made: str = ""
     base: str = ""
@@ -101,7 +101,7 @@ class Contents:
 
 
 def confirm_paths(parts: Iterable[Part]) -> None:
-    """Confirms that no part leaves the bundle. Raises: ValueError."""
+    """Confirms that no part's path leads out of the bundle."""
     for part in parts:
         pieces = part.path.split("/")
         is_inside = pieces[0] in FOLDERS and not {"", ".", ".."} & set(pieces) and part.path.isprintable()

@@ -21,7 +21,7 @@ def lacking(mine: Slice, packages: Iterable[str], contents: Contents) -> list[Re
 
 
 def kernel_problem(mine: Slice, kernel: str, contents: Contents) -> Refusal | None:
-    """The refusal of a host whose running kernel the driver's module cannot be built for; None if it can."""
+    """The refusal of a host for whose running kernel the driver's module cannot be built; None if it can."""
     os = mine.machine.os
     if not (mine.driver.manage and mine.driver.source == "nvidia") or kernel in contents.kernels(os):
         return None

@@ -77,7 +77,7 @@ class Architecture:
     pytorch_since: str = ""
     engine: bool = False
     engine_since: str = ""
-    """The first TensorRT-LLM with its engine, if not every one that is served here has it."""
+    """The first TensorRT-LLM with an engine for it, if not every version served here has one."""
     python: bool = False
     files: tuple[str, ...] = LLM_FILES
     tasks: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Architecture:
     experts: bool = False
     """True for an LLM with a mixture of experts."""
     gated: bool = False
-    """An encoder whose feed-forward has a gate; of NomicBert only without experts."""
+    """True for an encoder whose feed-forward has a gate; of NomicBert only for models without experts."""
     mixes: bool = False
     """An encoder that adds its states up in float32, and attends causally, in windows, or with shared heads."""
     halves: bool = True
@@ -179,7 +179,7 @@ _ENCODERS = (
         for name in ("XLMRobertaForSequenceClassification", "RobertaForSequenceClassification")
     ),
 )
-"""A test holds them against the families of files/encoders, which enter themselves there."""
+"""A test compares them with the families that files/encoders registers."""
 
 ALSO_ENCODERS = {
     ("Qwen3ForCausalLM", "embedder"): Architecture(
@@ -236,8 +236,8 @@ _UNCOUNTED = {
     "RecurrentGemmaForCausalLM": "recurrent states beside windows of keys and values",
     "Zamba2ForCausalLM": _STATES,
 }
-"""Decoders whose cache is not keys and values of every layer, and what it is: none of this is counted here, and the
-names are near to ones that are."""
+"""Decoders whose cache is more than keys and values of every layer, with the kind of cache. Memory is not computed for
+them, and their names are close to names of supported ones."""
 
 ARCHITECTURES: dict[str, Architecture] = {
     row.name: row

@@ -47,10 +47,7 @@ NUMBERS = {
     "_retry_delay": (0, 3600, "seconds"),
 }
 """Keys that are numbers: least, most and unit."""
-TEXTS = (
-    *("ssh_file_transfer_protocol", "_sudo_user", "_su_user", "_su_shell", "_doas_user", "_dzdo_user"),
-    *("_shell_executable", "_chdir", "_temp_dir"),
-)
+TEXTS = (*("ssh_file_transfer_protocol", "_su_shell", "_shell_executable", "_chdir", "_temp_dir"),)
 DICTIONARIES = ("ssh_paramiko_connect_kwargs", "_env")
 OUT_OF_STEP = (
     *("_ignore_errors", "_continue_on_error", "_if", "_run_once", "_serial", "_parallel", "_stdin"),
@@ -63,4 +60,4 @@ PASSWORDS = {
     "_sudo_password": "on the host, as root: echo 'USER ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-USER",
     "_su_password": '"_sudo": True, with a login user who may use sudo without a password',
 }
-"""Keys whose value is a password, and the way to do without: pyinfra holds them as text and prints them."""
+"""Keys whose value is a password, and the alternative: pyinfra holds them as text and prints them."""

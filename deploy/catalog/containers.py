@@ -51,9 +51,9 @@ SERVES_ALONE = re.compile(
     r"(?:^|/)(?:vllm/vllm-openai|huggingface/text-generation-inference|huggingface/text-embeddings-inference)(?:[:@]|$)"
     r"|(?:^|/)nvcr\.io/nim/|^nvcr\.io/nim/"
 )
-"""Images whose own command is a server on a GPU."""
+"""Images whose default command is a server on a GPU."""
 OTHER_HARDWARE = re.compile(
     r"(?:^|[-_:./])(?:cpu|rocm|amd|xpu|hpu|gaudi|tpu|neuron|intel|npu|ascend)(?:[-_:./\d]|$)", re.I
 )
 HIDDEN_GPUS = {"NVIDIA_VISIBLE_DEVICES": ("void", "none", ""), "CUDA_VISIBLE_DEVICES": ("", "-1", "none", "NoDevFiles")}
-"""Variables that hide every GPU, with the values that do so."""
+"""Variables that hide every GPU, and the values that do so."""

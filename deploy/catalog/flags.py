@@ -130,7 +130,7 @@ def confidence_of(trtllm: str) -> tuple[str, str]:
 
 
 def rows_with(program: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The rows, oldest first, whose `program` has the flag or alias `name`, and those whose program lacks it."""
+    """The rows, oldest first, whose `program` has the flag or alias `name`, and the rows whose program does not."""
     kept: tuple[list[str], list[str]] = ([], [])
     for row in _POSITIONS:
         tables = [table[row] for table in _tables_of(program) if row in table]

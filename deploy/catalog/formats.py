@@ -108,6 +108,6 @@ NAMED = (
     ("quantized.w4a16", "compressed-other"),
     ("w4a16", "compressed-other"),
 )
-"""Words at the end of repositories' names, and the format that their publishers mean by them."""
+"""Words at the end of repositories' names, and the format that publishers mean by each."""
 
 FORMATS: dict[str, Format] = {row.name: row for row in _ROWS}

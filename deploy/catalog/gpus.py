@@ -22,7 +22,7 @@ class GPU:
     name: str
     title: str
     smi: str
-    """Its name in nvidia-smi, without the maker's."""
+    """The card's name in nvidia-smi, without the vendor's."""
     pci_id: str
     sm: str
     total_mib: int
@@ -98,7 +98,7 @@ GPUS: dict[str, GPU] = {row.name: row for row in _ROWS}
 
 
 def card_called(word: str) -> GPU | None:
-    """The card that nvidia-smi, a data sheet or an inventory calls by this name, whatever the case and the dashes."""
+    """The card that has this name in nvidia-smi, a data sheet or an inventory; case and dashes are ignored."""
     wanted = _plain(word)
     return next((row for row in _ROWS if wanted in (_plain(row.name), _plain(row.smi), _plain(row.title))), None)
 

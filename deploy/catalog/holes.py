@@ -54,7 +54,7 @@ EFFECTS: Mapping[Effect, str] = {
     "stops": "stops the service",
 }
 _BRANCH_PARTS: Mapping[Component, int] = {"driver": 1}
-"""Leading numbers that name a branch; two for all others."""
+"""Number of leading numbers that name a branch, by component; two for every other component."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class Hole:
     id: str
     component: Component
     fixed: tuple[str, ...]
-    """The first version without it, of each branch that has one, oldest first; of Triton the container release.
-    Empty if nobody read it."""
+    """The first version without the hole, for each fixed branch, oldest first; for Triton the container release. Empty
+    if the fix is unknown."""
     reach: Reach
     """Access that an attacker needs."""
     effect: Effect
@@ -75,11 +75,11 @@ class Hole:
     packages: Mapping[str, str] = field(default_factory=dict)
     """The distribution's own first version without it, by OS. A backport keeps the upstream number."""
     only: str = ""
-    """The only setups in which the hole is open; if `judged` is False, no host here is one."""
+    """The only setups in which the hole is open; if `judged` is False, no host of this project is such a setup."""
     judged: bool = True
-    """False: the row is listed, and no host is said to have the hole."""
+    """False: the row is listed, and no host counts as affected."""
     read: date | None = READ
-    """None: the row is written from memory."""
+    """Date on which the source was read; None: the row is written from memory."""
 
     def is_in(self, number: str) -> bool:
         """True if upstream version `number` has the hole.
@@ -407,8 +407,8 @@ def holes_in_package(component: Component, os: str, number: str) -> tuple[Hole, 
 def release_of_core(core: str, otherwise: str = "") -> str:
     """The container release that a Triton core version is judged as.
 
-    `otherwise`, if it has this very core (25.06 and 25.07 share one); else the oldest release with the newest core
-    that is not newer. A core older than the catalog is its oldest release; what is no version is none.
+    `otherwise`, if it has the same core (25.06 and 25.07 share one); else the oldest release with the newest core that
+    is not newer. A core older than the catalog is its oldest release; what is no version is none.
     """
     if otherwise in RELEASES and RELEASES[otherwise].triton_core == core:
         return otherwise
@@ -419,7 +419,7 @@ def release_of_core(core: str, otherwise: str = "") -> str:
 
 
 def is_mended_on_offer(hole: Hole) -> bool:
-    """False if it is a hole of an image, and every release on offer has it."""
+    """False if the hole is in an image and every release on offer has it."""
     if hole.component == "triton":
         return not hole.is_in(OFFERED[-1])
     if hole.component == "tensorrt-llm":
@@ -428,7 +428,7 @@ def is_mended_on_offer(hole: Hole) -> bool:
 
 
 def table_age(today: date) -> str:
-    """A sentence about a table that nobody has read again for long; empty for a fresh one."""
+    """A sentence about a table that has not been checked again for long; empty for a recently checked one."""
     days = (today - READ).days
     if days <= OLD_AFTER_DAYS:
         return ""

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 COMPUTE_SLICES = 7
 RESERVED_MIB = 256
-"""Of each instance, not measured here: a third more than the whole H100 lacks (81,152 listed, 81,079 usable)."""
+"""MiB that each instance loses, not measured here: a third more than the loss of the whole H100 (81,152 listed, 81,079
+usable)."""
 
 MEASURED = "nvmlDeviceGetGpuInstanceProfileInfoV, driver 580.159.04, 2026-11-21"
 LISTED = "profile: MIG user guide; MiB: `nvidia-smi mig -lgip` in public reports, the smallest seen"
@@ -159,7 +160,7 @@ PROFILES: dict[tuple[str, str], MigProfile] = {
         media=("1g.23gb+me", 20_500),
     ),
 }
-"""By card (a name of catalog.GPUS) and profile name, each card's largest first."""
+"""Profiles by card (a name of catalog.GPUS) and name, the largest of each card first."""
 
 
 def profiles_of(gpu: str) -> tuple[MigProfile, ...]:
@@ -193,7 +194,7 @@ def _too_many(profiles: Iterable[MigProfile]) -> bool:
 
 
 def _placed(left: Sequence[MigProfile], taken: frozenset[int]) -> tuple[int, ...] | None:
-    """Starts of `left`, in its order, beside what is taken; the first that work."""
+    """Starts of the profiles `left`, in their order, in the remaining slices; the first combination that fits."""
     if not left:
         return ()
     first, rest = left[0], left[1:]

@@ -146,7 +146,7 @@ def value_meant(program: str, flag: str, value: str, choices: tuple[str, ...]) -
 
 
 def why_not(program: str, flag: str, value: str) -> str:
-    """The sentence that belongs to a misquoted value, empty without one."""
+    """The explanation of a misquoted value; empty without one."""
     lowered = value.lower()
     for spelling in (lowered, _SPELLINGS.get(lowered, ""), lowered.split("_")[0]):
         if (program, flag, spelling) in VALUE_NOTES:

@@ -1,4 +1,4 @@
-"""The right name for a near miss, so that every refusal of an unknown name can offer one."""
+"""The right name for a misspelled one, so that every refusal of an unknown name can offer it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 FEW = 12
-"""As many names as are worth reading beside the nearest one."""
+"""Largest number of names that is worth listing beside the nearest one."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -17,7 +17,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def slip_of(word: str, known: Iterable[str]) -> str:
-    """The name `word` is a slip of the pen for; empty if it is known itself, or may mean something else.
+    """The name that `word` misspells; empty if it is known itself, or may mean something else.
 
     Dashes and underscores count as the same. Otherwise each part of the name has to be the part meant, but for two
     letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, `--use_custom_all_reduce` is none for

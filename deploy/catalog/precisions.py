@@ -79,7 +79,7 @@ _ROWS = (
 PRECISIONS: dict[str, PrecisionRow] = {row.name: row for row in _ROWS}
 
 STORED: dict[str, str] = {"": "bfloat16", "fp8": "fp8", "nvfp4": "nvfp4", "mxfp4": "mxfp4", "gptq": "int4_gptq"}
-"""What a checkpoint's `quantisation` is called once it is served as it stands."""
+"""The word for a checkpoint's `quantisation` when it is served as stored."""
 
 KV_FIRST_SM = {"auto": 0, "bfloat16": 80, "float16": 0, "fp8": 89, "int8": 80}
 """The first SM with kernels for a key/value cache of this kind."""

@@ -25,7 +25,7 @@ class RuntimeKey:
     mandatory_from: str = ""
     """The first TensorRT-LLM whose backend does not load without the key; empty when it may be left out."""
     fill: str = ""
-    """What to write if the key must be there and there is nothing to say."""
+    """Value to write if the key is mandatory and no value is known."""
     since: str = ""
     """The first TensorRT-LLM whose template has the key; empty if the oldest offered one has it."""
 

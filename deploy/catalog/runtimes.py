@@ -159,7 +159,7 @@ def rows_of(runtime: str) -> tuple[RuntimeRow, ...]:
 
 
 def row_of(runtime: str, tag: str) -> RuntimeRow | None:
-    """The row of an image's tag: the version itself, or with a `v` before or a suffix of the builder's own after it."""
+    """The row of an image's tag: the version itself, also with a `v` before it or the builder's suffix after it."""
     bare = tag.removeprefix("v")
     matches = [row for row in rows_of(runtime) if bare == row.version or bare.startswith(f"{row.version}-")]
     return matches[0] if matches else None

@@ -35,13 +35,14 @@ class System:
     nvidia_key: str = "3bf863cc.pub"
     nvidia_fingerprint: str = "EB693B3035CD5710E231E123A4B469963BF863CC"
     kernel: str
-    """The series it was released with; on Ubuntu that of the flavour `generic`, which newer ones are not part of."""
+    """The kernel series of the release; on Ubuntu that of the flavour `generic`, without hardware-enablement kernels.
+    """
     distribution_docker: str
     has_cdi: bool
     haproxy: str
-    """The branch of its own HAProxy package."""
+    """The branch of the distribution's HAProxy package."""
     python: str
-    """The version of its own Python."""
+    """The version of the distribution's Python."""
 
     @property
     def distribution(self) -> str:

@@ -58,7 +58,7 @@ def bundle(
 
 
 def _by_system(words: tuple[str, ...]) -> dict[str, list[str]]:
-    """By OS: the kernels that the command line names."""
+    """By OS: the kernels named on the command line."""
     named = dict[str, list[str]]()
     for word in words:
         os, is_split, kernel = word.partition("=")

@@ -1,4 +1,4 @@
-"""The verb `enginehouse doctor`: what is wrong on the hosts, and what to type."""
+"""The verb `enginehouse doctor`: faults of the hosts, and the commands that repair them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `enginehouse plan`: what every host is to become, and a digest of it."""
+"""The verb `enginehouse plan`: the wanted state of every host, and its digest."""
 
 from __future__ import annotations
 

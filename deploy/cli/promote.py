@@ -1,4 +1,4 @@
-"""The verb `enginehouse promote`: the plan of an LLM's move to another program, and what to type for it."""
+"""The verb `enginehouse promote`: the plan that moves an LLM to another program, and the commands for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `enginehouse top`: its options, and how often it looks."""
+"""The verb `enginehouse top`: its options, and the interval between its readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `enginehouse usage`: who used how much of the gateways, and what it cost."""
+"""The verb `enginehouse usage`: each caller's use of the gateways, and its cost."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Unit:
     documents_thousand: float | None = None
 
     def times(self, factor: float) -> Unit:
-        """Every price, so many times."""
+        """The prices multiplied by a factor."""
         prices = (self.input_million, self.output_million, self.total_million, self.documents_thousand)
         scaled = [None if price is None else price * factor for price in prices]
         return Unit(
@@ -64,7 +64,7 @@ class Floor:
 def floors(plan: Plan, loads: Sequence[Load], prices: Prices, output_weight: float) -> tuple[Floor, ...]:
     """A row for each saturated load of each model of the plan, on the cards it is served on; each once.
 
-    A load that shared its card with another model is none: nobody measured which part of the card it had.
+    A load that shared its card with another model gets no row: its part of the card was not measured.
     """
     rows: dict[tuple[str, str, str, str], Floor] = {}
     for slice_ in plan.slices:
@@ -94,7 +94,7 @@ def _at_saturation(load: Load, per_hour: float, output_weight: float) -> Unit:
 
 @dataclass(frozen=True, kw_only=True)
 class Month:
-    """GPUs of one card, and what they cost in 730 hours."""
+    """GPUs of one card, and their cost in 730 hours."""
 
     card: str
     hosts: int
@@ -107,7 +107,7 @@ class Month:
 
 
 def months(plan: Plan, prices: Prices) -> tuple[Month, ...]:
-    """The bill of every card of the inventory; GPUs that serve nothing are paid like others."""
+    """The bill of every card of the inventory; idle GPUs are paid as well."""
     cards = sorted({slice_.machine.gpu for slice_ in plan.slices})
     return tuple(
         Month(

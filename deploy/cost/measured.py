@@ -18,7 +18,7 @@ ENCODERS = {"reranker": "bge-reranker-large", "embedder": "nomic-embed-text-v2-m
 """The checkpoints whose shapes benchmarks/encoders.py measures, by kind."""
 PRODUCTS = {"ours": "fp16", "fp8": "fp8"}
 CARDS = {"NVIDIA H100 80GB HBM3": "h100-80"}
-"""Cards of the catalog by the name that nvidia-smi prints. A name that nobody has read on a machine is not here."""
+"""Cards of the catalog by their name in nvidia-smi; only names that were read on a machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Load:
     card: str
     gpus: int
     replica_gpus: int = 1
-    """GPUs that one replica of the model was split over."""
+    """Number of GPUs over which one replica of the model was split."""
     products: str = ""
     clients: int = 0
     alone: bool = True

@@ -16,14 +16,14 @@ from deploy.refusals.refuse import refuse
 
 @dataclass(frozen=True)
 class Prices:
-    """Dollars for one GPU and hour, by card; `rest` is that of every card without a price of its own."""
+    """Dollars per GPU-hour, by card; `rest` is the price of every card without its own."""
 
     by_card: Mapping[str, float] = field(default_factory=dict)
     rest: float | None = None
     source: str = "typed"
 
     def of(self, card: str) -> float:
-        """Dollars for one such GPU and hour. Raises: a Refusal if nobody said."""
+        """Dollars per hour of one such GPU. Raises: a Refusal without a price."""
         price = self.by_card.get(card, self.rest)
         if price is None:
             raise refuse(

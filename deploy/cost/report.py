@@ -23,7 +23,7 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """All that `enginehouse cost` says. `utilisation`: the share of paid GPU time that worked; None if nobody knows."""
+    """All output of `enginehouse cost`. `utilisation`: the share of paid GPU time that was used; None if unknown."""
 
     months: tuple[Month, ...]
     output_weight: float

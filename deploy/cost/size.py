@@ -22,7 +22,7 @@ from deploy.spec.surroundings import Surroundings
 SPLITS = (1, 2, 4, 8)
 """GPUs of one replica that are tried."""
 SAVES = 0.75
-"""A larger replica is taken if it saves a quarter of the cards: its GPUs wait for each other."""
+"""A larger replica is chosen if it saves a quarter of the cards, because its GPUs wait for each other."""
 LONGEST = 2.0
 """A load covers requests down to half its lengths: it is at least as hard, and not so hard that it says nothing."""
 PIECES = {"reranker": "passages", "embedder": "texts"}
@@ -54,7 +54,7 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """Replicas that one model takes by a bench, not rounded; None if none covers it. `why` says from what."""
+    """Replicas that a bench says one model needs, not rounded; None without a bench. `why` names the source."""
 
     model: str
     replicas: float | None
@@ -68,7 +68,7 @@ class Size:
     card: str
     gpus: int = 0
     sequences: int = 0
-    """That one replica's cache holds."""
+    """Sequences in the cache of one replica."""
     by_memory: int = 0
     """Replicas."""
     needs: tuple[Need, ...] = ()

@@ -29,7 +29,7 @@ class Recorded:
 
 
 def recorded_of(record: Any, source: str) -> Recorded:
-    """The recorded deploy of a file. Raises: a Refusal for a file that has none."""
+    """The recorded deploy of a file. Raises: a Refusal for a file without one."""
     try:
         steps: Mapping[str, Any] = {step["step"]: step["found"] for step in record["steps"]}
         deploy, artefacts = steps["deploy"], steps["artefacts"]
@@ -73,7 +73,7 @@ class Spot:
     """The share of the paid time in which the host does not serve."""
     effective: float
     even_interruptions_a_day: float
-    """As many interruptions a day make spot as dear as on demand."""
+    """Interruptions a day at which spot costs as much as on demand."""
 
 
 def spot(

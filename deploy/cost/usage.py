@@ -18,7 +18,7 @@ from deploy.refusals.quoting import on_one_line
 from deploy.refusals.refuse import refuse
 
 GROUPS = ("key", "person", "tenant", "model", "day")
-"""The person is whom a proxy's header named with a key; empty without one."""
+"""The ways to group usage. A person is named in a proxy's header beside a key; empty without the header."""
 COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens")
 TITLES = ("requests", "errors", "tokens in", "cached", "tokens out", "cost", "p50 s", "p99 s")
 PICO = 10**12
@@ -121,7 +121,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(report: UsageReport) -> RenderableType:
-    """The report as a person reads it."""
+    """The report as a table for a person."""
     shown = Table(box=None, pad_edge=False)
     for title in report.by:
         shown.add_column(title)

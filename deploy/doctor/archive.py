@@ -69,6 +69,7 @@ FORMS: Mapping[str, str] = {
     "first-boot": (
         r'\{"state": "[a-z]{1,9}", "step": "[A-Za-z ]{1,40}", "exit": (?:null|\d{1,3}), "since": "[\dTZ:-]{1,20}"\}'
     ),
+    "repair": r'enginehouse_repairs?_[a-z_]{1,40}(?:\{remedy="[a-z]{1,6}",result="[a-z]{1,8}"\})? \d{1,12}',
     "notices": r'enginehouse_notices?_[a-z_]{1,40}(?:\{kind="[A-Za-z ]{1,40}"\})? \d{1,12}',
     "holds": rf"{_NAME} \{{.*\}}",
     "causes": rf"{_COUNT} (?:{PATTERN})",
@@ -147,7 +148,7 @@ def _lines(name: str, text: str, form: str) -> Iterator[str]:
 
 
 def _numbers_only(line: str) -> str:
-    """A line with a record of JSON, without what the record says in words; another line as it is."""
+    """A line with a JSON record without its texts; another line unchanged."""
     if not (record := _RECORD.fullmatch(line)):
         return line
     record_fields = fields(record[2])

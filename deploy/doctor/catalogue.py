@@ -460,6 +460,30 @@ _ROWS = (
         "journalctl -u enginehouse-notices -n 20 on the host; check that it reaches 169.254.169.254, and `notices`",
     ),
     Kind(
+        "repair-person",
+        "broken",
+        "a GPU needs a repair that this host may not make, or has made too often within a day",
+        "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says what it needs; then run the doctor again",
+    ),
+    Kind(
+        "repair-active",
+        "note",
+        "the host repairs its GPUs by itself: it gets no requests until every server has answered",
+        "wait until it ends: journalctl -fu enginehouse-repair on the host",
+    ),
+    Kind(
+        "repair-waits",
+        "warning",
+        "a GPU needs a repair, which waits: its pool has as many hosts out as may be, or somebody works on the host",
+        "systemctl status enginehouse-repair on the host says what it waits for",
+    ),
+    Kind(
+        "repair-silent",
+        "warning",
+        "the program that repairs GPUs does not look at them",
+        f"journalctl -u enginehouse-repair -n 20 on the host; then {DEPLOY}",
+    ),
+    Kind(
         "undo-waiting",
         "warning",
         "a change of SSH or firewall is not confirmed yet; without confirmation the host reverts it",

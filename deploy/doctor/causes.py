@@ -28,7 +28,7 @@ _FOLLOWS = {
     "cause-program": {"cause-module", "cause-files"},
     "cause-crash": set(PHRASES) - {"cause-crash", "cause-port"},
 }
-"""Causes that a log also names if the fault is another one: not reported beside it."""
+"""Causes that logs also name as a consequence of another fault: they are not reported beside it."""
 
 
 def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from deploy.doctor.ours import (
     release_findings,
 )
 from deploy.doctor.readings import Readings
+from deploy.doctor.repair import repair_findings
 from deploy.doctor.system import (
     clock_findings,
     container_findings,
@@ -57,6 +58,7 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     yield from cache_findings(readings)
     yield from lease_findings(readings)
     yield from notice_findings(readings)
+    yield from repair_findings(readings)
     yield from port_findings(readings, wanted)
     yield from certificate_findings(readings, wanted)
     yield from hole_findings(readings, wanted)

@@ -26,7 +26,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Finding:
-    """A row of the catalogue as it was seen on one host."""
+    """A row of the catalogue that applies to one host."""
 
     kind: Kind
     subject: str

@@ -60,7 +60,7 @@ def place_of(address: str) -> str:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of one `nvidia-smi -q`, in its order; what is cut off is left out."""
+    """The GPUs of one `nvidia-smi -q`, in its order; without an incomplete one at the end."""
     gpus: list[Gpu] = []
     values: dict[str, str] = {}
     above: list[tuple[int, str]] = []

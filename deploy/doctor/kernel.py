@@ -77,7 +77,7 @@ _KINDS = {kind: re.compile("|".join(phrases)) for kind, phrases in RULES.items()
 _NAMED = re.compile(r"NVRM|nvidia|pcieport|mce:|EDAC|traps:|Memory cgroup|Out of memory|oom-kill|INFO: task|Loading of")
 _REASON = frozenset([*STARTS, "gpu-start-failed"])
 EXPLAINED = frozenset(["gpus-unseen", "driver-not-loaded", "smi-refuses", "nvml-closed", "gpu-lost"])
-"""Findings of nvidia-smi that a reason in the kernel's log explains: they are not reported beside it."""
+"""Findings of nvidia-smi that a kernel message explains: they are not reported beside it."""
 
 
 @dataclass(frozen=True)

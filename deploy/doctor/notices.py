@@ -16,7 +16,7 @@ _LINE = re.compile(r'enginehouse_(notices?_[a-z_]+)(?:\{kind="([A-Za-z ]{1,40})"
 
 
 def notice_findings(readings: Readings) -> Iterator[Finding]:
-    """A host that its cloud takes back, a notice that drains nobody, and a cloud that has not answered."""
+    """Findings on a host that its cloud reclaims, on a notice that drains nothing, and on a silent metadata service."""
     values = dict[str, int]()
     standing = list[str]()
     for line in readings.lines("notices"):

@@ -19,7 +19,7 @@ from deploy.doctor.wanted import Wanted, WantedServer
 CERTIFICATE_DAYS = 21
 """Days before the end of a certificate; the plan warns as early (deploy/validation/certificates.py)."""
 AUTHORITY_DAYS = 180
-"""Days before the end of the fleet's authority: certificates that it signs end with it."""
+"""Days of warning before the fleet's authority ends: certificates that it signs end with it."""
 SPECIAL = (
     ("fleet-authority", re.compile(r"/(mutual|gateway)/authority\.pem$"), AUTHORITY_DAYS),
     ("fleet-certificate", re.compile(r"/(mutual/host|gateway/mutual)\.pem$"), CERTIFICATE_DAYS),
@@ -31,7 +31,7 @@ WATCHED_SECONDS = 2 * 3600
 CACHE_SHARE = 0.95
 """Share of the KV cache at which the alert CacheNearlyFull fires (deploy/monitoring/causes.py)."""
 GIVES_UP = 3
-"""Restarts within WATCHED_SECONDS after which the watchdog leaves a server to a person (role health's defaults)."""
+"""Restarts within WATCHED_SECONDS after which the watchdog stops restarting a server (role health's defaults)."""
 _LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")
 _LISTENS = "0A"
 
@@ -149,7 +149,7 @@ def lease_findings(readings: Readings) -> Iterator[Finding]:
         name, _, rest = line.partition(" ")
         record = fields(rest)
         until = seconds(record.get("until"))
-        if now and until > now and not record.get("cloud"):  # deploy/doctor/notices.py tells of the cloud's
+        if now and until > now and not (record.get("cloud") or record.get("repair")):  # see notices.py and repair.py
             ends = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(min(until, 2**37)))
             yield finding_of("hold", f"server {name} gets no requests until {ends}", name, server=name)
     for line in readings.lines("undo"):
@@ -204,7 +204,8 @@ def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
 
 
 def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """Certificates that ended or soon will: lines `PATH notAfter=Nov 22 10:00:00 2027 GMT`, as openssl writes them."""
+    """Findings on expired certificates and those that soon expire: lines `PATH notAfter=Nov 22 10:00:00 2027 GMT`, as
+    openssl writes them."""
     now = wanted.after or wanted.before
     for line in readings.lines("certificates"):
         path, _, rest = line.partition(" notAfter=")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LATE, CUT, GONE = "late", "cut", "gone"
-"""How a question ends that took too long, whose answer is longer than the host sends, or of which nothing came."""
+"""Incomplete answers: the question took too long, the answer exceeded the limit, or nothing came."""
 _LINE = re.compile(r"([a-z][a-z0-9-]*)([|#])(.*)", re.DOTALL)
 _DIGITS = re.compile(r"[0-9]{1,18}")
 
@@ -27,7 +27,7 @@ class Readings:
 
     @classmethod
     def parse(cls, lines: Iterable[str]) -> Readings:
-        """From the lines a host printed; a line of any other shape is skipped."""
+        """The readings in the lines that a host printed; a line of another shape is skipped."""
         texts, ended = dict[str, list[str]](), dict[str, str]()
         for line in lines:
             if not (shaped := _LINE.fullmatch(line)):

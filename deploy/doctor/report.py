@@ -22,7 +22,7 @@ class Report:
     """The findings on every host of a run."""
 
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
-    """By host; a healthy host has none."""
+    """Findings by host; none for a healthy host."""
     unasked: Mapping[str, str] = field(default_factory=dict)
     """Why a host could not be asked, by its name."""
     stopped: str = ""

@@ -17,7 +17,7 @@ class WantedServer:
 
     name: str
     release: str
-    """Id of the release that the plan gives it; empty if nobody computed it."""
+    """Id of the planned release; empty if it was not computed."""
     address: str = "127.0.0.1"
     http_port: int = 8000
     other_ports: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class Wanted:
     servers: tuple[WantedServer, ...] = ()
     is_balancer: bool = False
     os: str = ""
-    """The declared system; a distribution's packages are judged by it."""
+    """The declared system, by which packages of the distribution are judged."""
     today: date = date.min
     before: float = 0.0
     after: float = 0.0

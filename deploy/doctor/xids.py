@@ -28,7 +28,7 @@ ACTIONS = {0: "None", 1: "Reset", 2: "Reboot", 3: "Drain P2P", 4: "Drain and Res
 """NVML's numbers of the recovery actions. 5 and above came with later drivers; the doctor knows no remedy of theirs."""
 OFF_THE_BUS, RECOVERY = 79, 154
 BESIDE = {63: (48, 94, 95), 171: (48,), 172: (48,), 45: tuple(XIDS)}
-"""Messages that tell more about another one, by their number: NVIDIA's catalogue names no action of their own then."""
+"""Messages that explain another one, by their number: NVIDIA's catalogue then names no action for them."""
 LONGEST_TEXT = 200
 _GRAVE = ("xid-reset", "xid-boot", "xid-vendor", "off-the-bus")
 
@@ -44,7 +44,7 @@ class Message:
 
 
 def parse_messages(lines: list[str]) -> list[Message]:
-    """The Xid messages of a log, and with number 0 every line that tells of a fallen GPU without one."""
+    """The Xid messages of a log; a line about a GPU off the bus without a number counts as number 0."""
     messages = []
     for line in lines:
         stamped = STAMP.fullmatch(line)
@@ -96,7 +96,7 @@ def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> It
 
 
 def _beside(number: int, place: str, alike: Mapping[tuple[str, int], list[Message]]) -> int:
-    """The number of the Xid that this one tells more about, at the same place; 0 for none."""
+    """The number of the Xid at the same place that this message explains; 0 for none."""
     numbers = [other_number for other_place, other_number in alike if other_place == place]
     return next((known for known in BESIDE.get(number, ()) if known != number and known in numbers), 0)
 

@@ -22,7 +22,7 @@ FP8_ATTENTION = ("fp8", "w4a8_awq", "nvfp4")
 LORA = {"--lora_plugin": "plugin", "--max_lora_rank": "max_rank", "--lora_target_modules": "target_modules"}
 
 NOT_IN_ENGINE = ("--workers",)
-"""Flags that change how a build runs and nothing of what it makes."""
+"""Flags that change the run of a build, but not its result."""
 
 
 def shapes_of(recipe: Recipe) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A planned engine beside those built before: known, new, or what a rebuild is for."""
+"""The comparison of a planned engine with those built before: known, new, or the reason for a rebuild."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploy.spec.surroundings import EngineRecord
 
 MISSING = "none"
 HEADINGS = ("shapes.", "flags.--", "parallel.")
-"""What a person does not need in front of a name to know what is meant."""
+"""Prefixes of field names that a person does not need."""
 
 
 @dataclass(frozen=True)

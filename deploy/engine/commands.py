@@ -46,7 +46,7 @@ def words(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def row_in_words(trtllm: str) -> str:
-    """The catalog's row that the flags are from, and how sure it is."""
+    """The catalog's row that the flags come from, and its confidence."""
     table: FlagTable = build_flags(trtllm)
     if table.is_exact:
         return f"flags of row {table.row}, read at TensorRT-LLM {trtllm} or right before the programs were removed"

@@ -127,7 +127,7 @@ def replay_slice(served: Served) -> ReplaySlice | None:
 
 
 def unjudged(served: Served) -> str:
-    """The inventory's reason why nobody judges the engine's answers; empty if somebody does."""
+    """The inventory's reason for not judging the engine's answers; empty if they are judged."""
     wanted = _replay(served)
     return wanted.reason if wanted and not wanted.judged else ""
 

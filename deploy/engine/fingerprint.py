@@ -46,7 +46,7 @@ def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> d
 
 
 def fingerprint(fields: Mapping[str, object]) -> str:
-    """16 hex digits over the fields, whatever their order."""
+    """16 hex digits over the fields; their order does not matter."""
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 

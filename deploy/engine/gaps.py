@@ -43,7 +43,8 @@ def gaps_of(recipe: Recipe) -> Iterator[Gap]:
 
 
 GPTQ_FAMILIES = ("llama", "qwen")
-"""Whose convert script knows `--weight_only_precision int4_gptq`, in every row; quantize.py has no such format."""
+"""Families whose convert script knows `--weight_only_precision int4_gptq`, in every row; quantize.py lacks the format.
+"""
 
 
 def _published(recipe: Recipe) -> Iterator[Gap]:
@@ -108,7 +109,7 @@ def _heads(recipe: Recipe) -> Iterator[Gap]:
 
 
 def _precisions_with(heads: str, trtllm: str) -> tuple[str, ...]:
-    """The precisions that heads of this kind can be put on; empty if all precisions do."""
+    """The precisions to which heads of this kind can be added; empty if all are possible."""
     plain = ("float16", "bfloat16")
     if heads == "medusa":
         return (*plain, "int8_wo", "int4_wo", "fp8")  # fp8 through quantize.py --medusa_model_dir

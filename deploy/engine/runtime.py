@@ -22,7 +22,7 @@ from deploy.slices.host import EngineSlice
 from deploy.spec import LLM, Eagle, Lookahead, LoRA, Medusa, ReDrafter
 
 CACHE = "/var/cache/enginehouse"
-"""The one writable directory of a serving container, kept for as long as its release is."""
+"""The only writable directory of a serving container; it lives as long as its release."""
 
 Parameters = dict[str, str]
 

@@ -24,7 +24,7 @@ FAMILIES = {
     "Qwen3MoeForCausalLM": "qwen",
     "GPT2LMHeadModel": "gpt",
 }
-"""Architectures whose convert script was read. All others go through quantize.py, which exports 16 bit too."""
+"""Architectures whose convert script was read. All others use quantize.py, which exports 16 bit too."""
 
 HEAD_FLAGS = {
     # examples/eagle/convert_checkpoint.py at 65b31db1b4, and an earlier revision: both have all of these
@@ -45,7 +45,7 @@ HEAD_FLAGS = {
         *("--workers", "--redrafter_num_beams", "--redrafter_draft_len_per_beam"),
     ),
 }
-"""Flags of the scripts that put heads on a model, by the script's directory; only what is written here is emitted."""
+"""Flags of the scripts that add heads to a model, by the script's directory; no other flag is emitted."""
 
 _HEADS: dict[type, str] = {Eagle: "eagle", Medusa: "medusa", ReDrafter: "redrafter"}
 

@@ -15,13 +15,13 @@ RANK_MIB = 64
 """The graph, its tactics and the plugins' state of one rank, beside its weights."""
 
 BUILDER_MIB = 4096
-"""TensorRT's workspace while it times tactics, CUDA context and cuBLAS with it."""
+"""MiB of TensorRT's workspace while it times tactics, including CUDA context and cuBLAS."""
 
 CALIBRATION_MIB = 6144
 """Activations and statistics of a calibration batch, on each GPU."""
 
 HOST_MIB = 8192
-"""Python, the builder's kernel library and what a converter keeps besides weights."""
+"""MiB of host memory for Python, the builder's kernel library and a converter's data besides weights."""
 
 
 def shape_of(recipe: Recipe, served: Served) -> Checkpoint:

@@ -1,14 +1,28 @@
-"""Keys of the data whose meaning is said elsewhere: the nearest known key would lead operators astray."""
+"""Advice for keys that belong elsewhere: the nearest known key would lead operators astray."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+
+from deploy.spec import (
+    Docker,
+    Driver,
+    Firewall,
+    Gateway,
+    Hub,
+    Machine,
+    Registry,
+    Rollout,
+    Server,
+    Toolkit,
+)
 
 ELSEWHERE = (
     (
         re.compile(r"(?i)([a-z]+_)?prox(y|ies)(_[a-z]+)?"),
-        'images: Docker(daemon={"proxies": {"https-proxy": "http://HOST:3128"}}); packages: Acquire::http::Proxy in '
-        '/etc/apt/apt.conf.d/ of the host; weights: fetch_on="control", and https_proxy in the environment here',
+        '"proxy": Proxy(url="http://HOST:3128"), for apt, hub, registry and ACME; for pip and the hub on this machine '
+        "export https_proxy=http://HOST:3128",
     ),
     (
         re.compile(r"(?i)(triton_)?model_(repository|repo|dir)|triton_models?|models?_path"),
@@ -16,11 +30,36 @@ ELSEWHERE = (
     ),
     (
         re.compile(r"(?i)(nodes?|num_nodes|nnodes|world_size|multi_?node|ray_.+|mpi_.+)"),
-        "leave it out: a model is not split over hosts; a fleet is more hosts with the same server",
+        'leave it out: a fleet is more hosts with the same server; Parallel(hosts=(…)) of an LLM with runtime="vllm" '
+        "splits it over hosts",
     ),
 )
 
 
 def elsewhere(key: str) -> str:
-    """The way to say what a key was meant for; "" for a key that nobody expects."""
+    """The advice for a key that belongs elsewhere; "" for a key that is not in the table."""
     return next((attempt for pattern, attempt in ELSEWHERE if pattern.fullmatch(key)), "")
+
+
+OBJECTS: dict[str, type] = {
+    "machine": Machine,
+    "servers": Server,
+    "driver": Driver,
+    "docker": Docker,
+    "gateway": Gateway,
+    "hub": Hub,
+    "registry": Registry,
+    "rollout": Rollout,
+    "firewall": Firewall,
+    "toolkit": Toolkit,
+}
+"""Keys of a host's data whose objects have fields that operators write beside them."""
+
+
+def inside(key: str) -> str:
+    """The object of a host's data that has a field of this name; empty if none has."""
+    for place, owner in OBJECTS.items():
+        if key in {field.name for field in fields(owner)}:
+            built = f"{owner.__name__}(…, {key}=…)"
+            return f'"{place}": ({built},)' if place == "servers" else f'"{place}": {built}'
+    return ""

@@ -64,7 +64,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Answered:
-    """A machine, and what it answered."""
+    """A machine and its answers."""
 
     target: Target
     kind: Kind
@@ -111,7 +111,8 @@ def _strange(target: Target, name: str, answer: str) -> Refusal:
 
 
 def kernel_flavour(system: str, kernel: str) -> str:
-    """The flavour of a running kernel (`uname -r`), as the names of Ubuntu's driver packages end.
+    """The flavour of a running kernel (`uname -r`), as the names of Ubuntu's driver packages end. A generic kernel
+    newer than the system's default has the flavour of hardware enablement.
 
     Of a generic kernel newer than the system's own it is the one of hardware enablement.
     """
@@ -205,7 +206,7 @@ def _routes(groups: Iterable[str]) -> str:
 
 
 def _outside(name: str, machines: Iterable[Answered], declared: str, more: str = "") -> str:
-    """The group of machines that serve nothing themselves; each is told its own address."""
+    """The group of machines without servers; each gets its own address."""
     hosts = ""
     for machine in machines:
         declaration = f"{declared}(os={source(machine.kind.os)}, address={source(machine.address)}{more})"

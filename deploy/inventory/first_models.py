@@ -1,4 +1,4 @@
-"""The models of an inventory that `enginehouse init` writes: those that were named, or those of the shipped one."""
+"""The models of an inventory that `enginehouse init` writes: the named ones, or those of the shipped inventory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Named:
 
 
 def variables_of(models: Sequence[Named]) -> tuple[str, ...]:
-    """A variable for each model, from the last part of its source; a number tells equal ones apart."""
+    """A variable for each model, named after the last part of its source; a number distinguishes equal names."""
     variables: list[str] = []
     for model in models:
         name = model.source.partition("@")[0].rstrip("/").rsplit("/", 1)[-1].lower()

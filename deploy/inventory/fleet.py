@@ -11,19 +11,20 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from deploy.catalog.names import offer
-from deploy.inventory.elsewhere import elsewhere
+from deploy.inventory.elsewhere import elsewhere, inside
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
 from deploy.inventory.logins import login_problems, one_machine_twice
 from deploy.inventory.plain import walkable
 from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
+from deploy.inventory.slips import release_of_number
 from deploy.inventory.types import hints_of, mistyped, unsafe_texts
 from deploy.inventory.words import word_problems
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
 from deploy.refusals.renamed import renamed
-from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
+from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Proxy, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
 FLEET_KEYS = (
@@ -42,7 +43,7 @@ FLEET_KEYS = (
 PARTS = ("gateway",)
 """What `--data only=PART` may name."""
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
-"""Keys pyinfra and its connectors read, and `own_` for whatever an operator's own roles read."""
+"""Prefixes of keys that pyinfra and its connectors read, and `own_` for keys of an operator's own roles."""
 
 DEFAULT_ROLLOUT = Rollout()
 
@@ -62,7 +63,7 @@ class Fleet:
     remarks: tuple[str, ...] = ()
     """What was left out of the hosts without being asked for, a sentence each."""
     gets_gateway: bool = False
-    """True if the only serving host says nothing of a gateway: the plan gives it one."""
+    """True if the inventory does not mention a gateway for its only serving host: the plan adds one."""
 
     @classmethod
     def of(cls, inventory: Iterable[Any], knobs: Table | None = None) -> Fleet:
@@ -73,7 +74,7 @@ class Fleet:
         hosts, balancers, monitors, unread, rollouts, expected, places = [], [], [], [], [], [], []
         parts, promotions, says_gateway = list[str](), list[str](), False
         for source in sorted(inventory, key=lambda host: str(host.name)):
-            data, unreadable = walkable(_data_of(source))
+            data, unreadable = walkable(_with_typed_release(source, _data_of(source)))
             unread += [(source.name, problem) for problem in unreadable]
             unread += [(source.name, problem) for problem in login_problems(source.name, data)]
             unread += [(source.name, problem) for problem in word_problems(data)]
@@ -114,7 +115,7 @@ def read_host(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[Host | None, list[Refusal]]:
     """The typed host, or None with the reasons why there is none; reasons may also come with a host."""
-    values = {key: _release(value) if key == "release" else value for key, value in data.items() if key in SPEC_KEYS}
+    values = {key: value for key, value in data.items() if key in SPEC_KEYS}
     problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {}), *_missing_keys(values)]
     hints = hints_of(Host)
     wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
@@ -147,21 +148,29 @@ def _port_of_ssh(data: Mapping[str, Any], host: Host) -> list[Refusal]:
 def read_balancer(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[BalancerHost | None, list[Refusal]]:
-    """The typed balancer, or None with the reasons. What a group says of GPU hosts too does not concern it."""
+    """The typed balancer, or None with the reasons. Keys of its groups that only concern GPU hosts are ignored."""
     problems = _apart(name, data, knobs, "balancer", Balancer, ("machine", "servers", "pool", "monitor"))
     if problems:
         return None, problems
-    return BalancerHost(name=name, balancer=data["balancer"], firewall=data.get("firewall"), groups=groups), []
+    return BalancerHost(name=name, balancer=data["balancer"], groups=groups, **_beside(data)), []
 
 
 def read_monitor(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[MonitorHost | None, list[Refusal]]:
-    """The typed monitor, or None with the reasons. What a group says of GPU hosts too does not concern it."""
+    """The typed monitor, or None with the reasons. Keys of its groups that only concern GPU hosts are ignored."""
     problems = _apart(name, data, knobs, "monitor", Monitor, ("machine", "servers", "pool"))
     if problems:
         return None, problems
-    return MonitorHost(name=name, monitor=data["monitor"], firewall=data.get("firewall"), groups=groups), []
+    return MonitorHost(name=name, monitor=data["monitor"], groups=groups, **_beside(data)), []
+
+
+BESIDE = {"firewall": Firewall | None, "proxy": Proxy | None}
+"""Keys that support hosts have beside what they are, and the objects there."""
+
+
+def _beside(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: data.get(key) for key in BESIDE}
 
 
 def _apart(
@@ -182,10 +191,10 @@ def _apart(
             )
         )
     problems += mistyped(data[key], declared, key)
-    problems += mistyped(data.get("firewall"), Firewall | None, "firewall")
-    problems += typed_out_problems({name: data[name] for name in (key, "firewall") if name in data})
+    problems += [problem for part, hint in BESIDE.items() for problem in mistyped(data.get(part), hint, part)]
+    problems += typed_out_problems({name: data[name] for name in (key, *BESIDE) if name in data})
     places = {problem.facts.get("where", "") for problem in problems}
-    problems += [problem for part in (key, "firewall") for problem in unsafe_texts(data.get(part), part, places)]
+    problems += [problem for part in (key, *BESIDE) for problem in unsafe_texts(data.get(part), part, places)]
     return problems
 
 
@@ -206,9 +215,15 @@ def _data_of(source: Any) -> dict[str, Any]:
     return dict(data.dict() if hasattr(data, "dict") else data)
 
 
-def _release(value: Any) -> Any:
-    """The release as text: pyinfra reads `--data release=25.10` as JSON, so it arrives as the number 25.1."""
-    return f"{value:05.2f}" if isinstance(value, float) else value
+def _with_typed_release(source: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """`--data release=25.10` reaches us as the number 25.1: pyinfra reads command-line values as JSON.
+
+    A number in the file itself is refused like any other number where a text belongs.
+    """
+    typed = getattr(getattr(source, "inventory", None), "override_data", {})
+    if isinstance(typed, Mapping) and isinstance(typed.get("release"), float):
+        data["release"] = release_of_number(typed["release"])
+    return data
 
 
 def _missing_keys(values: Mapping[str, Any]) -> list[Refusal]:
@@ -245,7 +260,7 @@ def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]
             where=key,
             seen=f"`{key}`",
             wanted="a key of the spec, <role>_settings, a key of pyinfra, or one that starts with `own_`",
-            attempt=elsewhere(key) or offer(key, known),
+            attempt=elsewhere(key) or inside(key) or offer(key, known),
         )
         for key in strange
     ]

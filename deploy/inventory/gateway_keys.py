@@ -30,7 +30,7 @@ from deploy.inventory.key_limits import rights_refusal as _refusal
 from deploy.refusals.errors import Refusal
 
 ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
-"""32 letters and digits that nobody takes for another: no l, o, 0 or 1."""
+"""32 letters and digits that cannot be confused: no l, o, 0 or 1."""
 FILE = "secrets/gateway-keys.json"
 """Where the verbs `enginehouse key …` keep the hashes on the control machine, from where pyinfra is started."""
 START = "eh-"
@@ -62,7 +62,7 @@ class GatewayKey:
     tokens_per_month: int = 0
     cost_per_day: int = 0
     cost_per_month: int = 0
-    """By the prices of the gateway, in 10^-6 of `currency`."""
+    """Money per month by the prices of the gateway, in 10^-6 of `currency`."""
     currency: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class KeyFile:
         return frozenset(line.tenant for line in self.tenants if line.has_budget)
 
     def with_tenant(self, line: TenantLimits) -> KeyFile:
-        """The file with this line in the place of the tenant's old one; without budgets there is none."""
+        """The file with this line instead of the tenant's old one; a line without budgets is left out."""
         kept = [known for known in self.tenants if known.tenant != line.tenant]
         tenants = sorted([*kept, *([line] if line.has_budget else [])], key=lambda limits: limits.tenant)
         return KeyFile(self.keys, tuple(tenants))
@@ -256,7 +256,7 @@ def _tenant(value: object, where: str, file: str) -> TenantLimits:
 
 
 def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], where: str, file: str) -> dict[str, Any]:
-    """The fields of a line, each of its type, with limits that do not contradict each other."""
+    """The fields of a line, each of the right type, with limits that do not contradict each other."""
     if not isinstance(line, dict):
         raise _no_keys(file, f"{where} is no object")
     for name, value in line.items():

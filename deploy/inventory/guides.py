@@ -32,7 +32,7 @@ USUAL_SHARES = {"GPT_GPU_FRACTION": 0.80, "KV_CACHE_FRACTION": 0.90}
 
 
 def translate(data: Mapping[str, Any], host: Host | None) -> Iterator[Refusal]:
-    """A refusal that translates, for each upper-case name among the data keys: the guides' own, and unknown ones."""
+    """A refusal with a translation for each upper-case name among the data keys: those of guides, and unknown ones."""
     for name in sorted(key for key in data if key.isupper()):
         if name in SETTINGS:
             yield _setting(name, data[name])

@@ -32,7 +32,7 @@ TRANSLATED = {
     "ansible_ssh_private_key_file": "ssh_key",
     "peer_address": "peer_address",
 }
-"""If two variables name one setting, the one that Ansible's ssh plugin prefers stands last."""
+"""Variables and settings; if two variables name one setting, the one that Ansible's ssh plugin prefers stands last."""
 
 ANSIBLE_VARIABLES = (*TRANSLATED, *ARGUMENTS, "ansible_connection")
 SSH_CONNECTIONS = ("ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh")
@@ -172,7 +172,7 @@ def _host_problems(name: str, data: Mapping[str, Any], place: str) -> Iterator[R
 
 
 def _twice(hosts: Hosts, place: str) -> Iterator[Refusal]:
-    """A refusal for each name that stands twice, and for each place at which two names are."""
+    """A refusal for each repeated name, and for each place that two names share."""
     names, places = set[str](), dict[tuple[str, str, str], str]()
     for name, data in hosts:
         at = (str(data.get("ssh_hostname") or name).lower(), str(data.get("ssh_port", 22)))
@@ -191,7 +191,7 @@ def _twice(hosts: Hosts, place: str) -> Iterator[Refusal]:
 
 
 def _configuration(name: str, values: Mapping[str, Any], file: str) -> tuple[dict[str, str], list[Refusal]]:
-    """The ssh_config file that Ansible's ssh arguments name, and a refusal for arguments that say more than that."""
+    """The ssh_config file that Ansible's ssh arguments name, and a refusal for any further arguments."""
     for key in ARGUMENTS:
         words = str(values.get(key) or "").split()
         if len(words) == 2 and words[0] == "-F":

@@ -39,14 +39,15 @@ class Promotion:
         return ":".join(part for part in (self.model, self.runtime, self.image) if part)
 
     def of(self, model: LLM) -> LLM:
-        """The model on the other program."""
+        """The same model on the other program."""
         if self.runtime == TRITON:
             return replace(model, runtime=TRITON, image="", port=LLM.port)
         return replace(model, runtime=self.runtime, image=self.image or rows_of(self.runtime)[0].image)
 
 
 def promoted(hosts: tuple[Host, ...], word: str) -> tuple[tuple[Host, ...], list[tuple[str, Refusal]]]:
-    """The hosts with every LLM of the promotion's name on its program, or (host, reason) why there is no such plan."""
+    """The hosts with every LLM of that name on the program of the promotion, or (host, reason) if that is
+    impossible."""
     if not word:
         return hosts, []
     match = WORD.fullmatch(word)
@@ -76,7 +77,7 @@ def _with(host: Host, promotion: Promotion) -> Host:
 
 
 def _problem(promotion: Promotion, llms: list[LLM]) -> Refusal | None:
-    """The refusal of a promotion of no LLM, to where it is, or in an image whose flags nobody knows."""
+    """The refusal of a promotion of no LLM, to the current program, or in an image with unknown flags."""
     mine = [model for model in llms if model.name == promotion.model]
     if not mine:
         known = sorted({model.name for model in llms})

@@ -19,7 +19,7 @@ def is_name(text: str) -> bool:
 
 
 def is_address(text: str) -> bool:
-    """True for the IP address of one host, also on one interface (fe80::1%eth0); 0.0.0.0 is nobody's."""
+    """True for the IP address of one host, also on one interface (fe80::1%eth0); false for 0.0.0.0."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

@@ -27,7 +27,7 @@ def address_of(name: str, data: Mapping[str, Any]) -> str:
 
 
 def in_brackets(address: str) -> str:
-    """The address as rsync and testinfra take it: of IPv6 in brackets, since a colon ends it there."""
+    """The address as rsync and testinfra need it: IPv6 in brackets, because a colon would end it."""
     return f"[{address}]" if ":" in address else address
 
 

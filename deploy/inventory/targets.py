@@ -1,4 +1,4 @@
-"""Addresses of machines as somebody types them for ssh: `user@host:port`."""
+"""Addresses of machines in the form of ssh: `user@host:port`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Target:
         return f"{self.user}@{self.host}" if self.user else self.host
 
     def __str__(self) -> str:
-        """`user@host:port`, as `of` takes it."""
+        """`user@host:port`, as `of` reads it."""
         host = f"[{self.host}]" if ":" in self.host and self.port != SSH_PORT else self.host
         address = host if self.port == SSH_PORT else f"{host}:{self.port}"
         return f"{self.user}@{address}" if self.user else address

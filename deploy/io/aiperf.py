@@ -23,7 +23,7 @@ PLACE = ROOT / ".cache/bench"
 PYTHONS = ((3, 11), (3, 13))
 """The oldest and the newest that aiperf 0.13 runs on."""
 SPARE_SECONDS = 240
-"""For aiperf's start, its warm-up and the last answers of a run."""
+"""Seconds for aiperf's start, its warm-up and the last answers of a run."""
 REPORT = "profile_export_aiperf.json"
 
 

@@ -77,7 +77,7 @@ def opens(gateway: GatewaySlice, key: GivenKey | None) -> bool:
 
 
 def unopened(plan: Plan, key: GivenKey | None) -> str:
-    """A sentence for whoever could have asked through a gateway and gave no key; else ""."""
+    """A sentence for an operator who gave no key although a gateway could have been asked; else ""."""
     gateways = [slice_.gateway for slice_ in plan.slices if slice_.gateway]
     if not gateways or any(opens(gateway, key) for gateway in gateways):
         return ""
@@ -104,7 +104,7 @@ def _targets(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice,
 def exchanges(requests: Sequence[Request]) -> Iterator[Exchange | Refusal]:
     """The outcome of each request, one after the other: an answer, or the refusal that says why there is none.
 
-    A server that does not answer is asked once, for its first model, and not again for the others.
+    A server that does not answer is asked once, for its first model; its other models count as silent.
     """
     silent = set[tuple[str, str]]()
     for request in requests:
@@ -198,7 +198,7 @@ def _gateway_request(
 
 
 def _completing(request: Request) -> Request:
-    """The same texts, as the beginning of a text that the model goes on with."""
+    """The same texts, as the beginning of a text for the model to continue."""
     question = gateway_question(request.model, request.question.texts, is_chat=False)
     return replace(request, question=question, command=_through(request, question))
 

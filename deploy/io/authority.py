@@ -179,7 +179,7 @@ def _public(key: object) -> bytes:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """By rename: no reader sees half of it. The mode is the file's from its first byte."""
+    """Writes by rename, so that no reader sees half of it. The mode is set from the first byte."""
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

@@ -98,7 +98,7 @@ class Apt:
         self._apt("-q", "-y", "--download-only", *self._install())
 
     def files(self) -> Iterator[Fetched]:
-        """Every package, list and signature, as a host asks for it."""
+        """Every package, list and signature, by the path that a host requests."""
         for uri, name, _ in self.packages():
             yield Fetched(self.path_of(uri), self.archive_of(name), uri)
         yield from self._indexes()
@@ -253,7 +253,7 @@ def _archives_here() -> list[str]:
 
 
 def united(needs: Iterable[Need]) -> Mapping[str, tuple[str, ...]]:
-    """By OS: all packages that were asked for."""
+    """By OS: all requested packages."""
     packages = dict[str, set[str]]()
     for need in needs:
         packages.setdefault(need.os, set()).update(need.packages)

@@ -1,4 +1,5 @@
-"""Making a bundle: sizes first, then every part fetched once, then the signed list. A cut one goes on where it was."""
+"""Makes a bundle: sizes first, then every part fetched once, then the signed list. An interrupted run can be
+continued."""
 
 from __future__ import annotations
 
@@ -142,7 +143,7 @@ class _Gathering:
         self.parts = dict[str, Part]()
 
     def take(self, path: str, file: Path, source: str) -> None:
-        """A file here is a part; its object is written unless the base has it."""
+        """Adds a file as a part; its object is written unless the base has it."""
         sha256, size = sha256_of(file), file.stat().st_size
         if sha256 not in self.base.objects:
             self.store.keep(file, sha256, size, self.order.split_mib)
@@ -188,7 +189,7 @@ def below(parts: Mapping[str, Part], folder: str) -> list[Part]:
 
 
 def downloads(order: Order, work: Path) -> Iterator[Download]:
-    """Each image and each model of a hub, once, whichever hosts want it."""
+    """Each image and each model of a hub, once, for all hosts that need it."""
     seen = set[str]()
     for mine in order.slices:
         for image in dict.fromkeys((mine.image, *mine.runtime_images)):
@@ -247,7 +248,7 @@ def confirm_pinned(slices: Iterable[Slice]) -> None:
 
 
 def confirm_room(order: Order, sizes: Mapping[str, int]) -> None:
-    """Tells the sizes. Raises: a Refusal if the disk has not enough room for what is not here yet."""
+    """Prints the sizes. Raises: a Refusal if the disk lacks room for the missing parts."""
     for name, size in sizes.items():
         order.tell(f"  {size / MIB:>12,.1f} MiB  {name}")
     total, free = sum(sizes.values()), shutil.disk_usage(order.directory).free

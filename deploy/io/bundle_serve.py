@@ -46,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(is_head=True)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Silent: the clients say what they lack."""
+        """Does nothing: the clients report what they lack."""
 
     def address_string(self) -> str:
         """A client on a socket has no address."""

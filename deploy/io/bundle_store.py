@@ -99,7 +99,7 @@ class Store:
                 os.replace(unfinished, target.with_name(f"{target.name}.{number:03}"))
 
     def forget_others(self, wanted: Iterable[str]) -> None:
-        """Removes objects that no list names any more, and unfinished ones."""
+        """Removes unfinished objects, and objects that are not in `wanted`."""
         kept = set(wanted)
         for path in (self.directory / "objects").glob("*/*"):
             if path.name.lstrip(".")[:64] not in kept or path.name.startswith("."):

@@ -106,7 +106,7 @@ def _remembered() -> dict[str, str]:
 
 
 def _remember(known: dict[str, str]) -> None:
-    """By rename; what cannot be written is read again by the next run."""
+    """Writes by rename; an entry that cannot be written is verified again by the next run."""
     path = MEMORY.expanduser()
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -133,7 +133,7 @@ def unpack(directory: Path, contents: Contents, target: Path) -> int:
 
 
 def write_verified(store: Store, sha256: str, target: Path) -> str:
-    """The digest of what was written. Without a thread: pyinfra, once loaded, makes threads wait for each other."""
+    """The digest of the written bytes. Without a thread: pyinfra, once loaded, makes threads wait for each other."""
     digest = hashlib.sha256()
     with target.open("wb") as content:
         for chunk in store.read(sha256):

@@ -101,7 +101,8 @@ def of_host(mine: Slice) -> Iterator[Shown]:
 
 
 def key_problems(balancers: Iterable[BalancerSlice], root: Path, hosts: Iterable[Slice] = ()) -> list[Refusal]:
-    """A refusal for each certificate or key that a deploy needs and cannot use; for the same of several hosts once."""
+    """A refusal for each certificate or key that a deploy needs and cannot use; once for all hosts with the same
+    one."""
     shown = [*map(of_balancer, balancers), *(files for mine in hosts for files in of_host(mine))]
     return together((files.host, problem) for files in shown for problem in _of(files, root))
 

@@ -1,4 +1,4 @@
-"""Looks at the hosts of an inventory, and only looks."""
+"""Compares the hosts of an inventory with its plan, without changing anything."""
 
 from __future__ import annotations
 

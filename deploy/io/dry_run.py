@@ -27,7 +27,7 @@ from pyinfra_cli.util import load_deploy_file
 from deploy.io.inventory import load_inventory, names_in, override_data
 
 GATE = "Gate | "
-"""A gate changes something if a host is lost only, and that is told of the host."""
+"""The step of a gate counts as a change only if a host is lost, which is reported of the host itself."""
 TOLD = "enginehouse"
 """The logger whose records carry fields (roles/_pyinfra/events.py)."""
 OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")

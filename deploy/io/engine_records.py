@@ -24,13 +24,13 @@ DRAFT = "-draft"
 
 
 def with_engines(surroundings: Surroundings, inventory: Iterable[Any], fleet: Fleet, root: Path) -> Surroundings:
-    """These surroundings with the ledger of this inventory and the digests of the calibration texts it names."""
+    """The surroundings with the ledger of this inventory and the digests of its calibration texts."""
     records = tuple(read_ledger(local_path(ledger_of(inventory), root)))
     return replace(surroundings, engines=records, calibrations=dict(_calibrations(fleet, root)))
 
 
 def ledger_of(inventory: Iterable[Any]) -> str:
-    """The directory of the ledger: what the role's settings say on any host, or the usual one."""
+    """The directory of the ledger: the role's setting on any host, or the default."""
     for host in inventory:
         data = host.data.dict() if hasattr(host.data, "dict") else host.data
         settings = data.get("engines_settings")

@@ -28,7 +28,7 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 
 
 def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> tuple[tuple[Model, ...], Surroundings]:
-    """A model for each word, and `surroundings` with what is known of the files among them.
+    """A model for each word, and `surroundings` with the known files of these models.
 
     A hub name is the catalog's checkpoint, else an entry of a lock here, else the hub is asked. Raises: a Refusal for a
     name that the hub does not have, or a directory that is no checkpoint.

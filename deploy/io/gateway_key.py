@@ -1,4 +1,4 @@
-"""A key of a gateway, as whoever asks through it keeps it: in a file, or in a variable of the environment."""
+"""A key of a gateway, read from a file or from an environment variable."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TEXT = re.compile(r"[!#-\[\]-~]{1,512}")
 
 @dataclass(frozen=True)
 class GivenKey:
-    """The key, which no message shows, and what a shell reads it from."""
+    """The key, which no message shows, and the place a shell reads it from."""
 
     text: str = field(repr=False)
     shell: str
 
 
 def given_key(file: str, environment: Mapping[str, str]) -> GivenKey | None:
-    """The key in `file`, else that of the environment; None if nobody gave one.
+    """The key in `file`, else that of the environment; None without either.
 
     Raises: a Refusal for a file that cannot be read, and for what is no key. Neither says what it read.
     """

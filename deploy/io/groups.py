@@ -48,7 +48,7 @@ def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) 
 
 
 def no_group_reason(variables: Mapping[str, Any]) -> str:
-    """The reason why none of the variables is a group of hosts; empty if one is."""
+    """The reason why no variable is a group of hosts; empty if one is."""
     reasons = []
     for name, value in variables.items():
         if name.startswith("__"):

@@ -18,7 +18,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 
 LINE = re.compile(r"(\S+) ((?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) ([A-Za-z0-9+/]+=*)(?: [^\r]*)?")
-"""Hosts, type, key and a comment. Markers such as @cert-authority are OpenSSH's alone."""
+"""Hosts, type, key and a comment. Markers such as @cert-authority work only with OpenSSH."""
 EXAMPLE = "cat /etc/ssh/ssh_host_ed25519_key.pub in the provider's console; inventories/README.md, Host keys"
 
 
@@ -52,7 +52,7 @@ def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[st
 
 
 def _is_key(line: str) -> bool:
-    """True if the key on the line is of the type that stands before it."""
+    """True if the key on the line is of the type in front of it."""
     if not (parts := LINE.fullmatch(line)):
         return False
     try:

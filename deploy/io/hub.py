@@ -34,7 +34,8 @@ from deploy.spec.surroundings import LocalWeights
 ATTEMPTS = 5
 PAUSE_SECONDS = 1.0
 MOST_PAUSE_SECONDS = 60.0
-"""A hub that asks for a longer pause is refused with its own word; the lock keeps what was read before."""
+"""Longest pause that a hub may ask for; a longer one is a refusal with the hub's words. The lock keeps the models read
+before."""
 TIMEOUT_SECONDS = 30.0
 MOST_BYTES = 64 * 2**20
 """Bytes of a listing or of config.json."""

@@ -33,7 +33,7 @@ from deploy.validation.rollout import no_hosts, out_of_step
 
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 _files: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-"""The file of each inventory that was loaded here: pyinfra's inventory does not say which file it was."""
+"""The file of each inventory that was loaded in this process: pyinfra's inventory does not record it."""
 _last_loaded: list[str] = [""]
 """The file of an inventory that pyinfra's own command loaded: config.py has loaded the same file before."""
 

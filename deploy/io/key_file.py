@@ -70,7 +70,7 @@ def content_of(file: Path) -> KeyFile:
 
 @contextlib.contextmanager
 def _turn(file: Path) -> Iterator[Path]:
-    """Inside, nobody else changes files of that folder. Gives the file itself if `file` is a link."""
+    """A lock on the folder of that file, held inside the `with`. Yields the file itself if `file` is a link."""
     path = file.resolve()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

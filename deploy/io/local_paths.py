@@ -1,4 +1,4 @@
-"""Paths of the control machine as an inventory names them: any text is a path or is none, and never an exception."""
+"""Paths of the control machine as an inventory names them; no text raises an exception."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def local_path(name: str | Path, root: Path = Path()) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """True if the path is a file here; False too for a text that no path can be, such as one of 5,000 letters."""
+    """True if the path is a file here; False too for a text that cannot be a path, such as one of 5,000 letters."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -30,5 +30,5 @@ def is_directory(path: Path) -> bool:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """The file whose name is the path's with the suffix added; `/`, which has no name, stays as it is."""
+    """The path with the suffix added to its name; `/`, which has no name, is unchanged."""
     return path.with_name(f"{path.name}{suffix}") if path.name else path

@@ -73,7 +73,7 @@ def _header(path: Path) -> bytes:
 
 
 def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
-    """Shape and type of each tensor that a safetensors header describes; none for a broken one."""
+    """Shape and type of each tensor in a safetensors header; none for a broken one."""
     try:
         described = json.loads(header)
     except (ValueError, RecursionError):
@@ -89,7 +89,7 @@ def _is_shape(shape: object) -> TypeGuard[list[int]]:
 
 
 def _config(directory: Path) -> dict[str, Any]:
-    """The part of config.json that the planner reads; empty if there is none that can be read."""
+    """The part of config.json that the planner reads; empty if the file is missing or unreadable."""
     try:
         config = json.loads((directory / "config.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -30,7 +30,7 @@ def read_lock(file: Path) -> dict[str, LocalWeights]:
 
 
 def read_entries(file: Path) -> dict[str, Any]:
-    """The entries as they are in the file."""
+    """The entries of the file, unchanged."""
     try:
         text = file.read_text("utf-8")
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def entry_of(resolved: Resolved) -> dict[str, Any]:
 
 
 def write_lock(file: Path, entries: Mapping[str, Any]) -> None:
-    """Write the lock whole, or leave the old one as it is."""
+    """Writes the whole lock, or leaves the old one unchanged."""
     text = json.dumps({"form": FORM, "models": dict(sorted(entries.items()))}, indent=2, ensure_ascii=False) + "\n"
     unfinished = file.with_name(f".{file.name}.new")
     unfinished.write_text(text, "utf-8")

@@ -13,7 +13,7 @@ from deploy.slices.host import ModelSlice, ServerSlice
 
 @dataclass(frozen=True)
 class Request:
-    """A question on its way: to which model of which server and host, and the command that sends it.
+    """A question with its model, server and host, and the command that sends it.
 
     With a `gateway` it goes there, and the server is one of those behind it.
     """

@@ -19,7 +19,7 @@ from deploy.spec import LLM, BalancerHost, Host, Https, MonitorHost, Secret, Ser
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A path as the inventory says it. `use` names what it is for, `place` where in the inventory it stands."""
+    """A path from the inventory. `use` names its purpose, `place` its position in the inventory."""
 
     use: str
     path: str
@@ -32,7 +32,7 @@ class NamedFile:
         return not (is_directory(path) if self.is_directory else is_file(path))
 
     def note(self, hosts: list[str]) -> str:
-        """A sentence for the plan: which file is missing, and which hosts name it."""
+        """A sentence for the plan: the missing file, and the hosts that name it."""
         whose = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
         kind = "directory" if self.is_directory else "file"
         return f"no {kind} {self.path} here: {self.use} ({whose}: {self.place}); a deploy needs it, this plan does not"

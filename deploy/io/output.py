@@ -1,4 +1,4 @@
-"""Runs a program that speaks to a machine, and takes no more of its output than there is room for."""
+"""Runs a program that connects to a machine, and limits its output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def output_of(argv: Sequence[str], *, stdin: str = "", seconds: float, most_byte
     written: dict[int, bytes] = {}
 
     def read(place: int, stream: IO[bytes]) -> None:
-        """Keeps what a stream has, up to the bound; beyond it the program ends."""
+        """Keeps a stream's output up to the limit; beyond it the program is ended."""
         with stream:
             written[place] = stream.read(most_bytes + 1)
         if len(written[place]) > most_bytes:

@@ -9,7 +9,7 @@ LONGEST_PATH = 1024
 
 
 def text_of(argument: str) -> str:
-    """The text to judge; what is no file is text."""
+    """The text to judge: the content of a file, or the argument itself."""
     if argument == "-":
         return sys.stdin.read()
     if len(argument) < LONGEST_PATH and "\n" not in argument and "\0" not in argument:

@@ -34,7 +34,7 @@ def pinned_runtimes(plan: Plan) -> dict[str, str]:
 
 
 def _login(slice_: Slice, reference: str) -> Login:
-    """The host's login if the image is of the registry that the login is for; else nobody's."""
+    """The host's login if it belongs to the registry of the image; else no login."""
     registry = slice_.registry_of(reference)
     key = read(registry.key) if registry.key else ""
     return Login(username=registry.username, key=key, ca_file=registry.ca_file)

@@ -41,7 +41,7 @@ class refusals_shown:
 
 
 def say(text: str, err: bool = False, nl: bool = True) -> None:
-    """Prints the text, JSON too, with escapes for what a terminal would obey."""
+    """Prints the text, JSON too; terminal control characters are escaped."""
     click.echo(visible(text), err=err, nl=nl)
 
 
@@ -51,7 +51,7 @@ def show(renderable: Any) -> None:
 
 
 def console() -> Any:
-    """A console of rich that takes brackets and colons of others' words for what they are."""
+    """A rich console that prints brackets and colons of foreign texts unchanged."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
@@ -59,7 +59,7 @@ def console() -> Any:
 
 @dataclass(frozen=True)
 class Visible:
-    """Anything that rich prints, with escapes for what a terminal would obey; rich's own colours stay."""
+    """Anything that rich prints, with terminal control characters escaped; rich's own colours stay."""
 
     renderable: Any
 

@@ -21,7 +21,7 @@ ASKING = "asking; no host was changed"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """`host:port` of the three listeners, as a client dials them."""
+    """`host:port` of the three listeners, as a client connects to them."""
 
     http: str
     grpc: str

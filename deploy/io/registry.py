@@ -76,7 +76,7 @@ def digest_of(reference: str, login: Login) -> str:
 
 
 def split(reference: str) -> tuple[str, str, str]:
-    """Registry host, repository path and tag of an image reference, as Docker reads it."""
+    """Registry host, repository path and tag of an image reference, by Docker's rules."""
     name, _, tag = reference.partition("@")[0].rpartition(":")
     host = registry_host(name)
     if registry_of(name) != DOCKER_HUB:

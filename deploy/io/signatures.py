@@ -50,7 +50,7 @@ def public_key(trust: EngineTrust) -> str:
 
 
 def _quietly(argv: list[str], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Runs it without a terminal, so that a passphrase is an error here and not a question nobody sees."""
+    """Runs it without a terminal, so that a passphrase is an error instead of an invisible question."""
     environment = os.environ | {"SSH_ASKPASS_REQUIRE": "never"}
     return subprocess.run(argv, input=text, capture_output=True, check=False, start_new_session=True, env=environment)
 

@@ -47,7 +47,7 @@ def source_of(plan: Plan, data: Data) -> Callable[[], Look]:
 
 
 def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
-    """The planned hosts as Prometheus knows them: one question for each figure, whatever the number of hosts."""
+    """The planned hosts with their figures from Prometheus: one query per figure for all hosts."""
     hosts = {slice_.host: planned(slice_) for slice_ in plan.slices}
     hosts |= {balancer.host: HostRow() for balancer in plan.balancers}
     for labels, value in ask('max by (host) (up{job="host"})'):
@@ -174,7 +174,7 @@ def reading(slice_: Slice) -> str:
 
 
 def pages_of(text: str | None) -> Pages | None:
-    """The pages of what the shell printed; None if it printed nothing of the kind."""
+    """The pages in the shell's output; None if it printed none."""
     if text is None or f"{MARK}2\n" not in text:
         return None
     first, _, second = text.partition(f"{MARK}2\n")

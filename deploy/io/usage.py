@@ -1,4 +1,4 @@
-"""Asks every host with a gateway for what it counted, over ssh, all at once; nothing is changed anywhere."""
+"""Asks every host with a gateway for its counters, over ssh, all at once; changes nothing."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def _with_endpoint(call: Call) -> list[str]:
 
 
 def judge_nvidia_ctk(call: Call, _target: Target) -> Judged:
-    """Findings about `nvidia-ctk …`: what it does to Docker's configuration."""
+    """Findings about `nvidia-ctk …`: its change of Docker's configuration."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     verb = near_miss(words[0], ("runtime", "cdi", "config", "system", "hook", "info")) if words else ""

@@ -100,7 +100,7 @@ def _gpus(
 
 
 def _reserved(devices: list[dict[str, Any]], settings: Fields) -> dict[str, Any]:
-    """The service's `deploy` with these devices reserved, in the one place where compose looks for them."""
+    """The service's `deploy` with these devices reserved, where compose expects them."""
     deploy = fields_of(settings, "deploy")
     kept = {key: value for key, value in deploy.items() if key not in ("resources", "devices", "reservations")}
     limits = {key: value for key, value in fields_of(deploy, "resources", "limits").items() if key != "devices"}

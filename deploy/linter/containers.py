@@ -16,7 +16,7 @@ JUDGED = frozenset(
 
 
 def judge_settings(container: Container) -> Judged | None:
-    """The findings about a container's own settings; None if it has none that are known."""
+    """The findings about a container's own settings; None if none is known."""
     lines = pasted(container.words)
     calls = [call for line in lines for words in line.commands if (call := call_of(words))]
     call = next((call for call in calls if need_of("", call)[0]), calls[0] if calls else None)

@@ -36,9 +36,9 @@ from deploy.linter.release import Target, target_inside
 from deploy.linter.words import Word, varies, word
 
 IS_IMAGE_OR_OPTION = re.compile(r"-|[\w.-]+(?:/[\w./-]+|:[\w.-]+)|\$")
-"""How the word after a variable of options looks: another option, an image, or another variable."""
+"""Pattern of the word after a variable of options: another option, an image, or another variable."""
 MOUNT = re.compile(r"[^:\s]+:/[^:/\s][^:\s]*(?::\w+)?")
-"""How a volume looks, and no image: a directory of the container behind the colon."""
+"""Pattern of a volume, unlike an image: a directory of the container behind the colon."""
 PROGRAMS = ("docker", "podman", "nerdctl")
 
 
@@ -101,7 +101,7 @@ def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) ->
 
 
 def _devices_of(judged: Judged, options: list[Option], need: tuple[str, str], inner: Call | None, place: int) -> None:
-    """Adds that a container which needs GPUs has none, or fewer than ranks."""
+    """Adds that a container which needs GPUs has none, or fewer than its ranks."""
     meant = [replace(option, name=near_miss(option.name, DOCKER_RUN) or option.name) for option in options]
     if docker_gpus(meant) is False and need[0]:
         judge_absence(judged, need, seen="neither --device nor --gpus", attempt=ALL)
@@ -165,7 +165,7 @@ def _entrypoint(options: list[Option]) -> list[Word]:
 
 
 def _mend_image(judged: Judged, image: Word) -> bool:
-    """Puts the image that holds the program in the place of one that does not, or that is not there; True if so."""
+    """Replaces an image that does not exist, or lacks the program; True if it did."""
     wrong = ("image-without-tensorrt-llm", "unknown-release", "no-such-image")
     finding = next((finding for finding in judged.findings if finding.is_wrong and finding.kind in wrong), None)
     if finding:

@@ -83,7 +83,7 @@ def judge_quantize(call: Call, target: Target) -> Judged:
 
 
 def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) -> bool:
-    """True if there is nothing to judge: the program is gone, was never read, or the model has no engine at all."""
+    """True if nothing can be judged: the program is gone, was never read, or the model has no engine at all."""
     model = next((word.raw for word in call.args if GPT_OSS.search(word.text)), "")
     if model:
         judged.add(
@@ -163,7 +163,7 @@ def _in_image(judged: Judged, target: Target, before: str, tail: str) -> str:
 
 
 def _any_family(trtllm: str) -> FlagTable:
-    """The table of every flag any convert script takes, for a script whose directory is not named."""
+    """The table of every flag of any convert script, for a script whose directory is not named."""
     tables = [convert_flags(trtllm, family) for family in ("gpt", "qwen", "llama")]
     last = tables[-1]
     merged = {name: flag for table in tables for name, flag in table.flags.items()}

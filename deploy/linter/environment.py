@@ -26,7 +26,7 @@ ATTEMPTS = {
     "pod": "valueFrom: {{secretKeyRef: {{name: secrets, key: {name}}}}}",
 }
 KEPT, DROPPED, HELD = "kept", "dropped", "held"
-"""The right form of a variable: as it is, left out, or without its value."""
+"""The right form of a variable: unchanged, left out, or without its value."""
 
 
 def judge_variable(judged: Judged, name: str, value: str, *, place: str, option: str = "") -> str:

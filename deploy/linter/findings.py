@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(kw_only=True)
 class Judged:
-    """The findings in a command; `right` are the words to type, empty if no command does what was meant."""
+    """The findings in a command; `right` are the corrected words, empty if no correction exists."""
 
     findings: list[Finding] = field(default_factory=list)
     right: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A program with its arguments; `script` is the path of the Python file or module, `before` what precedes it."""
+    """A program with its arguments; `script` is the path of the Python file or module, `before` the words in front."""
 
     program: str
     script: str

@@ -25,7 +25,7 @@ ALL = f"--device {CDI}all"
 
 
 def need_of(image: str, call: Call | None, beside: Sequence[Word] = ()) -> tuple[str, str]:
-    """A container's need of a GPU (`certain`, `possible` or nothing), and the program or image that needs it."""
+    """A container's need of a GPU (`certain`, `possible` or none), and the program or image that needs it."""
     calls = calls_in(call) if call else ()
     if OTHER_HARDWARE.search(image) or any(word.text in HELP for inner in calls for word in inner.args):
         return "", ""

@@ -26,7 +26,7 @@ def default_image() -> str:
 
 
 def right_image(target: Target) -> str:
-    """The image with TensorRT-LLM of the release that is judged for, or of the default one."""
+    """The image with TensorRT-LLM of the target release, or of the default one."""
     release = RELEASES.get(target.name)
     return release.image if release and release.trtllm else default_image()
 

@@ -61,7 +61,7 @@ OF_THE_SHELL = (
     "shift",
     "exit",
 )
-"""Programs that every script has and nobody needs to read were not judged."""
+"""Common programs of scripts, which need no note that they were not judged."""
 ENGINE_PROGRAMS = ("trtllm-build", "convert_checkpoint.py", "quantize.py")
 KNOWN = ("docker run, login, pull, build", *JUDGES, "a compose file or manifest", "a config.pbtxt")
 BREAKS = {
@@ -168,7 +168,7 @@ def _judge_line(piece: Piece, line: Pasted, *, named: bool) -> tuple[list[Checke
 
 
 def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
-    """The verdict of the judge that knows the program; None if none does."""
+    """The verdict of the judge for the program; None if there is none."""
     if call.program in docker.PROGRAMS:
         return docker.judge_docker(call, target, lambda inner, own: _inner(inner, own, target, named=named))
     if call.program == "kubectl" and any(word.text == "--" for word in call.args):
@@ -225,7 +225,7 @@ def _unseen(judged: Judged, call: Call) -> None:
 
 
 def _inner(call: Call, own: Target, named_one: Target, *, named: bool) -> Judged:
-    """The command inside a container or a shell; one nobody knows comes back as typed."""
+    """The command inside a container or a shell; an unknown one is returned as typed."""
     target = replace(named_one, image=own.image, beside=own.beside) if named else own
     return _judge(call, target, named=named) or Judged(right=[*call.head, *raws(call.args)])
 

@@ -57,7 +57,7 @@ class Container:
 
     @property
     def title(self) -> str:
-        """The container as a report names it."""
+        """The container's name in a report."""
         noun = "service" if self.kind == COMPOSE else "container"
         return f"{noun} {self.name}" if self.name else noun
 
@@ -256,7 +256,7 @@ class _Reader:
         return fields
 
     def _scalar(self, node: Any) -> str | int | bool | None:
-        """Texts stay texts; of plain scalars, whole numbers, `true` and nothing are read as such."""
+        """Keeps texts as texts; of plain scalars it reads whole numbers, `true` and null."""
         text = self._restored(node.value)
         if node.style is not None:
             return text

@@ -19,7 +19,7 @@ COUNTS = ("-n", "-np", "--np")
 SEVERAL_HOSTS = frozenset(
     ["--nnodes", "--dist-init-addr", "--distributed-executor-backend", "--headless", "--hostfile"]
 )
-"""Options of a server whose ranks stand on several hosts, so that one host has fewer GPUs than ranks."""
+"""Options of a server with ranks on several hosts, where one host has fewer GPUs than ranks."""
 SIZES = ("--tp_size", "--pp_size", "--cp_size")
 OTHER_SIZES = (
     *("--tensor-parallel-size", "-tp", "--tp", "--tp-size", "--pipeline-parallel-size", "-pp", "--num-shard"),
@@ -45,7 +45,7 @@ def programs_of(call: Call) -> list[tuple[tuple[Word, ...], Call | None]]:
 
 
 def judge_several(call: Call, target: Target, judge: Judge) -> Judged:
-    """Findings about each program of `mpirun A : B`, and the same line with the right ones."""
+    """Findings about each program of `mpirun A : B`, and the corrected line."""
     judged = Judged()
     programs = programs_of(call)
     parts: list[list[str]] = []
@@ -101,7 +101,7 @@ def judge_ranks(call: Call) -> Judged:
 
 
 def ranks_of(call: Call) -> int:
-    """The ranks that a command starts, if they are written out; 0 if they are not."""
+    """The ranks that a command starts; 0 if the number is not written out."""
     if any(word.text.partition("=")[0] in SEVERAL_HOSTS for word in call.args):
         return 0
     if call.program in LAUNCHERS:

@@ -1,4 +1,4 @@
-"""Near misses among names of which not all are known: close enough to be a slip, else nothing is said."""
+"""Near misses among names that are not all known: close enough to be a slip, else no finding."""
 
 from __future__ import annotations
 

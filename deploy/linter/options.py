@@ -112,7 +112,7 @@ def _after_equals(word: Word) -> Word:
 
 
 def _split(word: Word, takes: Mapping[str, bool]) -> tuple[str, Word | None]:
-    """The name of an option and the value glued to it: `--a=b`, `-p80`, or a cluster such as `-it`."""
+    """The name of an option and the value attached to it: `--a=b`, `-p80`, or a cluster such as `-it`."""
     text = word.text
     if text.startswith("--"):
         name, equals, _ = text.partition("=")

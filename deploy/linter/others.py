@@ -34,7 +34,7 @@ def judge_pip(call: Call, target: Target) -> Judged:
 
 
 def _is_wrong_pin(judged: Judged, name: str, pinned: str, raw: str, target: Target) -> bool:
-    """Adds what a pin of this package breaks; True if it breaks something."""
+    """Adds the problem that a pin of this package causes; True if there is one."""
     release = RELEASES.get(target.name) or RELEASES[DEFAULT_RELEASE]
     if name != "tensorrt-llm":
         judged.add(

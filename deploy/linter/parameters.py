@@ -30,7 +30,7 @@ ENGINE_MAKERS: Mapping[str, Callable[[], list[FlagTable]]] = {
 
 
 def judge_parameters(judged: Judged, config: Message, target: Target) -> None:
-    """Adds what is wrong, and mends the message in place."""
+    """Adds findings, and corrects the message in place."""
     kept = []
     for field in config.fields:
         if field.name != "parameters" or not isinstance(field.value, Message):
@@ -74,7 +74,7 @@ def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
 
 
 def _built_by(name: str) -> str:
-    """The program that takes a parameter of this name as a flag when an engine is made; empty if none does."""
+    """The program that has this parameter as a flag at build time; empty if none has."""
     for program, tables in ENGINE_MAKERS.items():
         if any(table.find(f"--{name}") for table in tables()):
             return program

@@ -38,7 +38,7 @@ class Message:
         return [value for value in self.all(name) if isinstance(value, Message)]
 
     def text(self, name: str) -> str:
-        """The first value of a field as text, without quotes; empty if it is not there."""
+        """The first value of a field as text, without quotes; empty without the field."""
         values = self.all(name)
         return values[0].strip("\"'") if values and isinstance(values[0], str) else ""
 

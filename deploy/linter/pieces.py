@@ -18,7 +18,7 @@ from deploy.linter.words import HereDocument, Pasted, here_documents, pasted
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A command line and what it is judged for; without one, an image, a container's settings or a config.pbtxt."""
+    """A command line with its target; without a command, an image, a container's settings or a config.pbtxt."""
 
     line: Pasted | None
     target: Target

@@ -31,13 +31,13 @@ class Target:
     image: str = ""
     """The image a command runs in, if the text names one."""
     beside: tuple[Word, ...] = ()
-    """What else the container is told: mounts, variables."""
+    """Other settings of the container: mounts, variables."""
     is_unread: bool = False
     """True for a container release that may exist and is not in the catalog."""
 
     @property
     def in_words(self) -> str:
-        """The target as a sentence names it."""
+        """The target's name in a sentence."""
         if self.is_unread:
             return f"release {self.name} (never read)"
         trtllm = f"TensorRT-LLM {self.trtllm}" if self.trtllm else "no TensorRT-LLM"
@@ -75,6 +75,6 @@ def target_of_image(reference: str) -> Target | None:
 
 
 def is_plausible(name: str) -> bool:
-    """True if a container release of this name may exist: a month from the first one on that nobody put down here."""
+    """True if a container release of this name may exist: a month since the first one, without a row here."""
     year, _, month = name.partition(".")
     return re.fullmatch(r"\d\d\.(?:0[1-9]|1[0-2])", name) is not None and FIRST <= (int(year), int(month)) <= LAST

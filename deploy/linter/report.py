@@ -12,12 +12,12 @@ WIDTH = 78
 """A right command longer than this goes over several lines."""
 
 UNJUDGED = frozenset(["unknown-program", "unknown-file", "program-unread", "release-unread"])
-"""Findings about a text of which nothing else can be said."""
+"""Findings about a text that cannot be judged otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """A command or file: where it stood, what was found, and how it should be typed (a line each)."""
+    """A command or file: its line, the findings, and the corrected lines."""
 
     where: str
     target: Target
@@ -27,7 +27,7 @@ class Checked:
 
     @property
     def right_text(self) -> str:
-        """The right text as it can be pasted; empty if nothing of the kind does what was meant."""
+        """The corrected text for pasting; empty if no correction exists."""
         if self.is_file:
             return "\n".join(self.right)
         on_one_line = " ".join(word for word in self.right if word != NEW_LINE)
@@ -116,7 +116,7 @@ def _right(checked: Checked) -> str:
 
 
 def _grouped(words: tuple[str, ...]) -> list[str]:
-    """The command and its first words on one line, then every option with its values on one of its own."""
+    """The command and its first words on one line, then every option with its values on its own line."""
     lines: list[str] = []
     starts = True
     for word in words:

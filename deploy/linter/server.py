@@ -203,7 +203,7 @@ def _holds_more(args: Sequence[Word]) -> bool:
 
 
 def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
-    """Adds what is wrong with `--load-model`, which is for explicit mode; `*` stands for all models."""
+    """Adds mistakes with `--load-model`, which is for explicit mode; `*` means all models."""
     loads = [option for option in options if option.name == "--load-model"]
     modes = [option.value for option in options if option.name == "--model-control-mode"]
     if loads and "explicit" not in modes and not any("$" in mode for mode in modes) and not _holds_more(args):

@@ -1,4 +1,4 @@
-"""Judges what a shell is handed as text: `bash -c "…"`, `sh -lc '…'`, inside containers too."""
+"""Judges the text that a shell is given: `bash -c "…"`, `sh -lc '…'`, inside containers too."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def calls_in(call: Call) -> tuple[Call, ...]:
 
 
 def judge_shell(call: Call, target: Target, judge: Judge) -> Judged:
-    """Every finding about the commands in the text, and the same shell with the right ones."""
+    """Every finding about the commands in the text, and the same shell command corrected."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     place = text_place(call)
     if place is None:

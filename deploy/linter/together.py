@@ -10,7 +10,7 @@ from deploy.linter.trtllm import HELP, may_hold_more
 
 
 def judge_together(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
-    """Adds what is wrong between the flags of a build, and mends its right words."""
+    """Adds contradictions between the flags of a build, and corrects its words."""
     _checkpoint(judged, table, options)
     _input_fits(judged, options)
     _rivals(judged, options)

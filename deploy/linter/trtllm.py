@@ -31,7 +31,7 @@ def judge_flags(table: FlagTable, args: Sequence[Word]) -> Judged:
 
 
 def _judge_option(judged: Judged, table: FlagTable, option: Option, options: list[Option]) -> list[str]:
-    """The words to type for one option, after what is wrong with it was added."""
+    """The corrected words of one option; its mistakes are added before."""
     if not option.name:
         return _stray(judged, table, option.values)
     if option.name in HELP or varies(option.name):
@@ -182,7 +182,7 @@ def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
 
 
 def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
-    """The flag meant, with the values typed; nothing if there is none or it is there already."""
+    """The intended flag with the typed values; nothing if there is none or it is present already."""
     options_by_name = {typed.name: typed for typed in options}
     if not verdict.instead or verdict.instead in options_by_name:
         return []

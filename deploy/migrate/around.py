@@ -52,7 +52,7 @@ PLAIN = words_of(
     -td
     """
 )
-"""Options of `docker run` for which the role has a value of its own."""
+"""Options of `docker run` for which the role has its own value."""
 SHELF = re.compile(r"(?:/root|/home/[^/]+|/data|/cache|/opt/nim)?/?\.?cache\b|huggingface|/dev/shm|^/data$")
 """Directories of a container that hold a cache of the hub or shared memory."""
 
@@ -120,7 +120,7 @@ def gpus_of(call: Given, written: str, value: str) -> Finding:
 
 
 def volume_of(call: Given, written: str, value: str) -> Finding:
-    """The finding about a volume; a directory of the host is kept, since weights may lie in it."""
+    """The finding about a volume; a directory of the host is reported, since weights may be in it."""
     parts = dict(part.partition("=")[::2] for part in value.split(",")) if "=" in value else {}
     outside, _, rest = value.partition(":")
     inside = rest.partition(":")[0]

@@ -35,12 +35,12 @@ STARTED_WITH = {
     "--disable-uvicorn-access-log": "--disable-uvicorn-access-log",
     "--disable-fastapi-docs": "--disable-fastapi-docs",
 }
-"""Options, and the words of the same meaning that every vLLM of an inventory is started with."""
+"""Options, and words of the same meaning, with which every vLLM of an inventory starts."""
 OF_ADAPTERS = ("--max-loras", "--max-cpu-loras")
 
 
 def reason_for_vllm(source: Source, known: KnownCheckpoint | None, call: Given, release: str) -> str:
-    """The reason why vLLM serves this LLM and Triton does not; empty if Triton does, or neither of them."""
+    """The reason why vLLM serves this LLM and Triton does not; empty if Triton does, or neither can."""
     architecture = ARCHITECTURES[known.shape.architecture] if known else None
     if architecture and architecture.name not in VLLM_ARCHITECTURES:
         return ""
@@ -59,7 +59,7 @@ def reason_for_vllm(source: Source, known: KnownCheckpoint | None, call: Given, 
 
 
 def _format(source: Source, known: KnownCheckpoint | None, call: Given) -> str:
-    """The row of catalog.FORMATS by the catalog, by the name, or by --quantization; empty for none of them."""
+    """The name in catalog.FORMATS by the catalog, the repository's name, or --quantization; empty without any."""
     if known:
         return known.shape.format
     name = (source.repository or source.directory).rstrip("/")
@@ -73,7 +73,7 @@ def _is_plain(source: Source, known: KnownCheckpoint | None) -> bool:
 def serve_with_vllm(
     findings: list[Finding], source: Source, known: KnownCheckpoint | None, call: Given
 ) -> list[Finding]:
-    """The findings as they are for a model that vLLM serves; `call` gets the program, and loses what vLLM lacks."""
+    """The findings for a model that vLLM serves; adds the program to `call`, and removes what vLLM lacks."""
     if _format(source, known, call) in FORMATS:
         call.model.pop("precision", None)
     call.parallel.pop("expert", None)

@@ -35,7 +35,7 @@ class Engine:
     """True if a word without an option is the model."""
 
     def place_of(self, name: str) -> str:
-        """The name of an option in vLLM's words, by its beginning if the server takes that."""
+        """The full name of an option in vLLM's words; an abbreviation is accepted if the server accepts it."""
         name = self.renamed.get(name, SHORT.get(name, name))
         if name in PLACES or self._reason(name) or not self.takes_beginnings or not name.startswith("--"):
             return name

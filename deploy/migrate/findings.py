@@ -1,4 +1,4 @@
-"""The finding about a word of what was pasted: its place in the inventory, or the reason why it has none."""
+"""The finding about a pasted word: its place in the inventory, or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """A word, with the place where the inventory says it, or why it has none; `is_known` False: nobody read it."""
+    """A word with its place in the inventory, or the reason why it has none; `is_known` False: never read."""
 
     words: str
     place: str = ""
@@ -17,7 +17,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Migration:
-    """Every word's finding, and an inventory that says what has a place."""
+    """Every word's finding, and an inventory with the words that have a place."""
 
     findings: tuple[Finding, ...]
     inventory: str

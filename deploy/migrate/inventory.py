@@ -1,4 +1,4 @@
-"""The text of an inventory that says what a pasted command said."""
+"""The text of an inventory that says the same as a pasted command."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ hosts = (
 
 
 def _replica(place: int, gpus: int, is_beside: bool, taken: int) -> str:
-    """A server of its own ports; a program beside Triton gets another one of the same ten, not the gateway's."""
+    """A server with its own ports; a program beside Triton gets another one of the same ten, not the gateway's."""
     port = next(port for port in (8005 + 10 * place, 8006 + 10 * place) if port != taken)
     model = f"replace(model, port={port})" if is_beside else "model"
     ports = f"http_port={8000 + 10 * place}, grpc_port={8001 + 10 * place}, metrics_port={8002 + 10 * place}"

@@ -100,7 +100,7 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
 
 
 def _of_encoder(finding: Finding) -> Finding:
-    """The finding as it is for an embedder or a reranker, which have none of an LLM's arguments."""
+    """The finding for an embedder or a reranker, which have none of an LLM's arguments."""
     if finding.words.startswith(("--max-model-len", "--context-length", "NIM_MAX_MODEL_LEN")):
         return Finding(finding.words, place=finding.place.replace("max_seq_len", "max_tokens"), why=finding.why)
     if finding.place.startswith(OF_LLMS) and not finding.place.startswith(OF_ENCODERS):
@@ -110,14 +110,14 @@ def _of_encoder(finding: Finding) -> Finding:
 
 
 def _of_llm(finding: Finding) -> Finding:
-    """The finding as it is for an LLM, which has none of an encoder's arguments."""
+    """The finding for an LLM, which has none of an encoder's arguments."""
     if finding.place.startswith(OF_ENCODERS):
         return Finding(finding.words, why="an LLM has max_num_tokens and max_batch_size instead")
     return finding
 
 
 def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
-    """Other servers take a long prompt in parts unasked; here an iteration has to have room, or is told to."""
+    """Other servers split a long prompt by default; here an iteration needs the room, or an explicit setting."""
     length = int(call.model.get("max_seq_len", LLM.max_seq_len))
     room = int(call.model.get("max_num_tokens", LLM.max_num_tokens))
     if length <= room or "chunked_prefill" in call.model:
@@ -159,7 +159,7 @@ def _of_words(server: Server, call: Given, words: tuple[Word, ...]) -> Iterator[
 
 
 def _finding(server: Server, option: Option, written: str, call: Given) -> Finding:
-    """The finding about an option; `written` is how the text says it."""
+    """The finding about an option; `written` is its spelling in the text."""
     name = server.engine.place_of(option.name)
     is_secret = name in SECRET or SECRET_NAME.search(written) is not None
     text = written if is_secret else " ".join([written, *(masked(value.text) for value in option.values)])
@@ -178,7 +178,7 @@ def _finding(server: Server, option: Option, written: str, call: Given) -> Findi
 
 
 def _translated(server: Server, option: Option, name: str) -> Option:
-    """The option under its name of vLLM, with the value that vLLM has for it."""
+    """The option under its vLLM name, with vLLM's form of the value."""
     values = tuple(
         Word(text, text) if (text := server.engine.values.get((name, value.text))) else value for value in option.values
     )
@@ -186,7 +186,7 @@ def _translated(server: Server, option: Option, name: str) -> Option:
 
 
 def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
-    """Variables: those that say an option, as that option, and the others."""
+    """Splits variables into those that stand for an option, as that option, and the others."""
     others: list[tuple[str, str]] = []
     for name, value in dict(server.variables).items():
         flag = _flag_of(server, name)
@@ -214,7 +214,7 @@ def _flag_of(server: Server, name: str) -> str:
 
 
 def _assigned(text: str) -> Finding:
-    """The finding about a variable of the script, which was put in where the script uses it."""
+    """The finding about a variable of the script, which was substituted where the script uses it."""
     name, _, value = text.partition("=")
     shown = name if SECRET_NAME.search(name) else masked(text)
     return Finding(shown, place=f"put in for ${name}") if value else Finding(shown, why="it is empty")

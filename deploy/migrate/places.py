@@ -23,7 +23,7 @@ COUNT = re.compile(r"[1-9][0-9]{0,3}")
 PORT = re.compile(r"[0-9]{1,5}")
 MOST_GPUS = 1024
 SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
-"""As vLLM reads `32k` (32,000) and `32K` (32,768)."""
+"""Factors of size suffixes: vLLM reads `32k` as 32,000 and `32K` as 32,768."""
 PRECISIONS = {"half": "float16", "float16": "float16", "bfloat16": "bfloat16"}
 QUANTISED = {"fp8": "fp8", "awq": "int4_awq", "awq_marlin": "int4_awq", "gptq": "int4_gptq", "gptq_marlin": "int4_gptq"}
 IN_THE_CHECKPOINT = ("mxfp4", "modelopt", "modelopt_fp4", "compressed-tensors", "fbgemm_fp8")
@@ -47,7 +47,7 @@ class Given:
     kind: str = ""
     has_key: bool = False
     quantised: str = ""
-    """The value of --quantization, as vLLM calls it."""
+    """The value of --quantization, in vLLM's words."""
     adapters: dict[str, str] = field(default_factory=dict)
     max_rank: str = ""
     encoder: dict[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Given:
 
 
 Said = tuple[str, str]
-"""Where in the inventory an option is said; or "" and why it has no place."""
+"""The place of an option in the inventory; or "" and the reason why it has none."""
 Place = Callable[[Given, Option], Said]
 
 
@@ -215,7 +215,7 @@ def gateway_port(port: int) -> int:
 
 
 def port_place(port: int) -> str:
-    """The place of a port in the inventory, and the port that clients ask if it is another one."""
+    """The place of a port in the inventory, and the clients' port if it differs."""
     own = gateway_port(port)
     if own == port:
         return f"Gateway(ports=({port},))"

@@ -16,13 +16,13 @@ NAMED_LIKE = {
     "reranker": re.compile(r"rerank|cross-encoder|(?:^|-)ms-marco-", re.IGNORECASE),
     "embedder": re.compile(r"embed|(?:^|[/-])(?:bge|e5|gte|minilm|labse|mpnet|sentence-t5)(?:-|$)", re.IGNORECASE),
 }
-"""How models that are no LLMs are usually named, if the catalog does not have them."""
+"""Usual name patterns of models that are not LLMs, for models outside the catalog."""
 STORED = {"fp8": ("fp8",), "int4_awq": ("awq",), "int4_gptq": ("gptq",)}
 """Precisions that a checkpoint is published in, by the words of its name or its shape."""
 
 
 def known_checkpoint(source: Source) -> KnownCheckpoint | None:
-    """The catalog's checkpoint of a repository; None if it has none."""
+    """The catalog's checkpoint of a repository; None if it is unknown."""
     name = source.repository.lower()
     return next((row for row in CHECKPOINTS.values() if name and row.repository.lower() == name), None)
 
@@ -60,7 +60,7 @@ def of_branch(finding: Finding, source: Source, call: Given) -> Finding:
 
 
 def of_nim(image: str, call: Given) -> Finding:
-    """The model that an image of NIM is named after, if the catalog has it."""
+    """The model after which an image of NIM is named, if the catalog has it."""
     name = image.partition("@")[0].partition(":")[0].rsplit("/", 1)[-1]
     row = next((row for row in CHECKPOINTS.values() if row.name == name), None)
     owner = image.partition("nvcr.io/nim/")[2].partition("/")[0]

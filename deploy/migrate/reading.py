@@ -34,7 +34,7 @@ DEEPEST = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server as the text starts it, with what stands around it."""
+    """A server as the text starts it, with the settings around it."""
 
     engine: Engine
     args: tuple[Word, ...]
@@ -138,7 +138,7 @@ def _inside(call: Call, words: Sequence[Word], known: Mapping[str, str], depth: 
 
 
 def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
-    """The server whose program is among the words, and the words behind it."""
+    """The server whose program is among the words, and the words after it."""
     for place, part in enumerate(words):
         name = part.text.rsplit("/", 1)[-1]
         follows = words[place + 1].text if place + 1 < len(words) else ""

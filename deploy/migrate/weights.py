@@ -20,7 +20,7 @@ FOLDER = re.compile(r"[\w][\w.+~-]*(?:/[\w.+~ -]+){2,}")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A hub's repository and its commit, or a directory; `why` says what is missing of either."""
+    """A hub's repository and its commit, or a directory; `why` says what either lacks."""
 
     repository: str = ""
     revision: str = ""
@@ -33,7 +33,7 @@ class Source:
 
 
 def is_model(text: str) -> bool:
-    """True if a word can name a model: no program, no option, and nothing with a blank in it."""
+    """True if a word can name a model: not a program, not an option, and without blanks."""
     name = text.rstrip("/").rsplit("/", 1)[-1]
     is_program = name in SHELLS or re.fullmatch(r"python[\d.]*|vllm|sglang|trtllm-serve|env|exec", name) is not None
     is_word = re.fullmatch(r"[^-\s{<][^\s{}<>]*", text) is not None

@@ -51,7 +51,7 @@ def gateway_answer(model: ModelSlice, question: Question, reply: str) -> Answer:
 
 
 def _spoken(reply: str) -> Answer:
-    """The text of a stream of OpenAI's, of a chat or of a completion; what a model thinks aloud is left out."""
+    """The text of an OpenAI stream, of a chat or of a completion, without the model's reasoning."""
     lines = [line.removeprefix("data:").strip() for line in reply.splitlines() if line.startswith("data:")]
     events = [_body(json.loads(line)) for line in (lines or [reply]) if line != "[DONE]"]
     choices = [choice for event in events for choice in event["choices"]]

@@ -195,7 +195,7 @@ def host_mib(server: Server, served: Iterable[Served]) -> int:
 
 
 def _fill(served: Served, share: Share, left_mib: int, trtllm: str) -> Share:
-    """The model's share with its key/value cache grown into `left_mib`, if it asked for what is left."""
+    """The model's share with its key/value cache extended into `left_mib`, if it asks for the remaining memory."""
     model = served.model
     if not isinstance(model, LLM) or model.kv_cache.tokens is not None or left_mib <= 0:
         return share

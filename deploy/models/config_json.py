@@ -113,7 +113,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(numbers: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    """The first of these keys that holds a whole number; 0 if none does."""
+    """The first of these keys with a whole number; 0 without one."""
     for key in keys:
         value = numbers.get(key)
         if isinstance(value, int) and not isinstance(value, bool):

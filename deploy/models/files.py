@@ -59,7 +59,7 @@ def weights_of(served: Served) -> WeightsSlice:
 
 
 def beside_of(served: Served) -> WeightsSlice | None:
-    """The files of the draft model or of the heads a model speculates with, in a directory of their own."""
+    """The files of the draft model or heads with which a model speculates, in their own directory."""
     speculative = served.model.speculative if isinstance(served.model, LLM) else None
     if speculative is None or isinstance(speculative, Lookahead):
         return None
@@ -76,13 +76,13 @@ def beside_of(served: Served) -> WeightsSlice | None:
 
 
 def adapters_of(served: Served) -> tuple[WeightsSlice, ...]:
-    """The files of every adapter, each in a directory of its own."""
+    """The files of every adapter, each in its own directory."""
     lora = served.model.lora if isinstance(served.model, LLM) else None
     return tuple(_adapter(served, lora, adapter) for adapter in lora.adapters) if lora else ()
 
 
 def all_weights_of(served: Served) -> tuple[WeightsSlice, ...]:
-    """Every set of files a model brings: its own, what it speculates with, adapters."""
+    """Every set of files of a model: its own, those of its speculation, and adapters."""
     beside = beside_of(served)
     return (weights_of(served), *([beside] if beside else []), *adapters_of(served))
 
@@ -106,7 +106,7 @@ def image_copies(image: ImageSlice) -> int:
 
 
 def distinct_images(images: Iterable[ImageSlice]) -> tuple[ImageSlice, ...]:
-    """The images whose layers Docker keeps: of those with one digest, whatever their names, the first."""
+    """The images whose layers Docker keeps: the first of each digest, whatever the names."""
     return tuple({image.digest or image.reference: image for image in reversed(list(images))}.values())[::-1]
 
 

@@ -48,7 +48,7 @@ def _of_modelopt(quantization: Mapping[str, Any], names: Collection[str]) -> str
 
 
 def _of_compressed(quantization: Mapping[str, Any]) -> str:
-    """Without groups, `format` says at least whether these are floating-point numbers of 8 bits."""
+    """Without groups, `format` at least says whether these are 8-bit floating-point numbers."""
     groups = quantization.get("config_groups")
     group: Any = next(iter(groups.values()), {}) if isinstance(groups, Mapping) else {}
     weights = group.get("weights") if isinstance(group, Mapping) else None

@@ -15,7 +15,7 @@ from deploy.refusals.refuse import refuse
 EXTRA = ("hf_quant_config.json", "quant_cfg.json")
 """Files of ModelOpt, which the PyTorch backend reads if a repository has them."""
 TELLING = ("*.gguf", "adapter_config.json", "*.bin", "*.pt", "modules.json", "*_*/config.json", "*.safetensors", "*.py")
-"""Files beside the fetched ones that say what a repository is."""
+"""Files beside the fetched ones that describe a repository."""
 MOST_TELLING = 20
 REWRITTEN = "pytorch_model.bin"
 _PICKLES = ("pickles, and loading a pickle runs the code in it", "a revision with safetensors: OWNER/NAME@refs/pr/N")
@@ -25,7 +25,7 @@ FOREIGN = (
     (".pt", *_PICKLES),
     (".safetensors", "safetensors under names that no loader looks for", "a repository with model.safetensors"),
 )
-"""Endings of files that are no weights for anything here: what they are, and what to name instead."""
+"""Endings of files that are not weights for this project: what they are, and what to name instead."""
 
 
 def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
 
 
 def telling(names: Collection[str]) -> tuple[str, ...]:
-    """Files that say what a repository is, sorted; of many only the first ones."""
+    """Files that describe a repository, sorted; only the first ones of many."""
     matching = sorted(name for name in names if any(fnmatch(name, pattern) for pattern in TELLING))
     return tuple(matching[:MOST_TELLING])
 

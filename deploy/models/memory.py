@@ -31,7 +31,7 @@ ENCODER_CONTEXT_MIB = 793
 """An encoder's process: the same, with its own kernels and CUDA graphs (771 to 793 measured of six)."""
 
 ENCODER_FIXED_MIB = 185
-"""Held by an encoder's allocator whatever a pass has: cuBLAS' workspaces, small graphs (fitted with the percents)."""
+"""MiB held by an encoder's allocator in every pass: cuBLAS' workspaces, small graphs (fitted with the percents)."""
 
 ENCODER_HELD_PERCENT = 93
 """What graphs and allocator hold for each live byte of a layer: layers use their memory in turn (measured)."""

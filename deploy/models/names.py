@@ -48,7 +48,7 @@ def files_of(architecture: str) -> tuple[str, ...]:
 
 
 def resolved(model: Model, surroundings: Surroundings) -> Model:
-    """The model with its numbers and weights; as it is if they are unknown or its config.json is refused."""
+    """The model with its numbers and weights; unchanged if they are unknown or its config.json is refused."""
     if not is_named(model):
         return model
     try:
@@ -67,7 +67,7 @@ def catalogued(source: str) -> KnownCheckpoint | None:
 
 
 def _of_catalog(model: Model) -> Model:
-    """The model by the catalog's own numbers and commit; as it is if the catalog does not have its name."""
+    """The model with the catalog's numbers and commit; unchanged if the catalog does not have its name."""
     row = catalogued(model.source)
     return _declared(model, row.name, row.repository, row.revision, ()) if row else model
 
@@ -75,7 +75,7 @@ def _of_catalog(model: Model) -> Model:
 def _declared(
     model: Model, checkpoint: str | Checkpoint, repository: str, revision: str, files: tuple[str, ...]
 ) -> Model:
-    """The model with this checkpoint and, unless it declares weights of its own, these files."""
+    """The model with this checkpoint and these files; declared weights stay."""
     weights = model.weights
     if weights == replace(Weights(), fetch_on=weights.fetch_on, private=weights.private):
         weights = replace(weights, repository=repository, revision=revision, files=files)

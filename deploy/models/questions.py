@@ -25,7 +25,7 @@ SAMPLES: Mapping[str, tuple[str, ...]] = {
     "embedder": ("A man is eating food.", "A man eats something."),
     "reranker": ("What is the capital of France?", "Paris is the capital of France.", "Bananas are yellow."),
 }
-"""What is asked if nobody gave a text, by kind of model."""
+"""Sample texts for `enginehouse ask`, by kind of model."""
 NO_CHATS = "no chat template"
 """What a gateway says of an LLM that completes texts and knows no chats."""
 BEARER = 'header = "Authorization: Bearer %s"'
@@ -35,7 +35,7 @@ CURL = ("curl", "-sS", "--connect-timeout", "10", "--max-time", "120")
 
 @dataclass(frozen=True)
 class Question:
-    """A request to a model: the path on its server, the JSON it is sent, and the texts in it."""
+    """A request to a model: the path on its server, the JSON body, and the texts in it."""
 
     path: str
     body: Mapping[str, object]
@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Command:
-    """A program, its arguments, and what it reads from standard input ("" for nothing)."""
+    """A program, its arguments, and its standard input ("" for none)."""
 
     argv: tuple[str, ...]
     stdin: str = ""
@@ -63,7 +63,7 @@ class Command:
 
     @property
     def line(self) -> str:
-        """The command as one line of shell; no key stands in it."""
+        """The command as one line of shell, without the key."""
         fed = f"printf %s {shlex.quote(self.stdin)}" if self.stdin else ""
         if self.key:
             fed = f"{{ {fed}; printf {shlex.quote(BEARER)} {self.key}; }}"

@@ -1,6 +1,6 @@
 """Names of the inventory into rows of the catalog.
 
-Gives None for what is unknown; saying so is left to `deploy.validation`.
+Gives None for an unknown name; `deploy.validation` refuses it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """A model with all the catalog and its own files say about it."""
+    """A model with everything that the catalog and its own files say about it."""
 
     model: Model
     shape: Checkpoint
@@ -36,7 +36,7 @@ class Served:
     known: KnownCheckpoint | None
     local: LocalWeights | None
     draft: Checkpoint | None = None
-    """The shape of the model that drafts, if one does."""
+    """The shape of the draft model, if there is one."""
     speculation_local: LocalWeights | None = None
     """The headers of a draft's or a head's local directory."""
     directories: Mapping[WeightsSlice, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Served:
 
     @property
     def prefixes(self) -> Mapping[str, str]:
-        """An embedder's prefix of each task, as declared or as the catalog has it; empty if its family settles them."""
+        """An embedder's prefix of each task, as declared or from the catalog; empty if its family fixes them."""
         declared = self.model.prefixes if isinstance(self.model, Embedder) else {}
         return declared or (self.known.prefixes if self.known else {})
 
@@ -115,7 +115,7 @@ def gpu_of(host: Host, server: Server) -> GPU | None:
 
 
 def precision_of(served: Served) -> str:
-    """The precision of the weights while serving: as asked, else as they are stored."""
+    """The precision of the weights while serving: as requested, else as stored."""
     model = served.model
     if not isinstance(model, LLM):
         return model.dtype
@@ -200,7 +200,7 @@ def release_row(release: str | Release) -> ReleaseRow | None:
 
 
 def image_of(host: Host, row: ReleaseRow) -> ImageSlice:
-    """The image a host runs: the row's, with whatever its own release replaces."""
+    """The image of a host: the row's, with the parts that the host's own release replaces."""
     own = host.release if isinstance(host.release, Release) else Release(name=row.name, derived_from=row.name)
     return ImageSlice(
         reference=own.image or row.image,

@@ -35,7 +35,7 @@ def drafted_tokens(speculative: Speculative | None) -> int:
 
 
 def tree_of(choices: str) -> list[tuple[int, ...]] | None:
-    """The paths of a tree of choices (`[[0], [0, 0], [1]]`); None for what is no tree."""
+    """The paths of a tree of choices (`[[0], [0, 0], [1]]`); None for a text that is not a tree."""
     try:
         read = ast.literal_eval(choices)
         paths = [tuple(path) for path in read]
@@ -86,7 +86,7 @@ def speculation_bytes(served: Served) -> int:
 
 
 def speculation_kv_bytes(served: Served, kv_dtype: str, layout: Layout) -> int:
-    """Bytes of key/value cache one token takes on each GPU beside the target's: of a draft's layers or EAGLE's one."""
+    """Bytes of key/value cache per token on each GPU for the draft's layers, or the one layer of EAGLE."""
     if served.draft:
         return memory.kv_bytes_per_token(served.draft, kv_dtype, layout.tensor, layout.pipeline)
     if not isinstance(speculative_of(served), Eagle):

@@ -65,7 +65,7 @@ def xid(remedy: str, kind: str, severity: Severity) -> Alert:
 
 
 def of_llms() -> tuple[Alert, ...]:
-    """Alerts on LLMs beside Triton; vLLM and trtllm-serve tell the same by names of their own."""
+    """Alerts on LLMs beside Triton; vLLM and trtllm-serve have the same figures under other names."""
     metrics = [rows[0].metrics for rows in map(rows_of, (VLLM, SERVE))]
     cache = " or ".join(f"{names.cache_used} > 0.95" for names in metrics)
     waiting = " or ".join(f"min_over_time({names.waiting}[10m]) > 0" for names in metrics)
@@ -110,6 +110,27 @@ CAUSES = (
         0,
         "page",
         gpu="{{ $labels.gpu }}",
+    ),
+    # Repairs by the host itself
+    finding("RepairWantsPerson", "repair-person", "enginehouse_repair_person == 1", 0, "page"),
+    finding("RepairWaits", "repair-waits", "enginehouse_repair_waits == 1", 30),
+    finding("RepairSilent", "repair-silent", "time() - enginehouse_repair_looked_timestamp_seconds > 7200", 5),
+    Alert(
+        "GpuRepaired",
+        "increase(enginehouse_repairs_total[6h]) > 0.5",
+        "ticket",
+        HOST + ": the host has made a {{ $labels.remedy }} for a GPU by itself: {{ $labels.result }}",
+        "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says why; a card that needs it often is replaced",
+    ),
+    # Notices of interruption
+    finding("NoticeDrains", "notice-drains", "enginehouse_notice_active == 1"),
+    finding("NoticesUnread", "notices-unread", "time() - enginehouse_notice_answered_timestamp_seconds > 300", 10),
+    Alert(
+        "NoticeCutRequests",
+        "increase(enginehouse_notice_cut_requests_total[1h]) > 0.5",
+        "ticket",
+        HOST + ": requests were cut because the cloud took the host before they ended",
+        "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says how many; allow only shorter answers there",
     ),
     finding("GpuTooHot", "thermal-brake", 'DCGM_EXP_CLOCK_EVENTS_COUNT{clock_event=~"(hw|sw)_thermal"} > 0', 10),
     finding("GpuPowerBrake", "power-brake", 'DCGM_EXP_CLOCK_EVENTS_COUNT{clock_event="hw_power_brake"} > 0', 10),

@@ -41,7 +41,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A page; its `uid` stays, so that links and bookmarks do."""
+    """A dashboard; its `uid` never changes, so that links and bookmarks keep working."""
 
     uid: str
     title: str

@@ -29,13 +29,13 @@ _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?')
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a host. Of several `metrics` the first that the host has counts; each with what it is divided by."""
+    """A number of a host: the first of several `metrics` that the host has, each with its divisor."""
 
     name: str
     metrics: tuple[tuple[str, int], ...]
     label: str = ""
     values: tuple[str, ...] = ()
-    """With `label`: of the first metric only series in which it has one of these values."""
+    """With `label`: only series of the first metric whose label has one of these values."""
     how: str = "sum"
     is_rate: bool = False
 
@@ -89,7 +89,7 @@ class ServerRow:
     models: dict[str, bool] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """In one short word or two."""
+        """The figure in one or two short words."""
         if self.is_up is None and not self.models:
             return "?"
         ready = sum(self.models.values())
@@ -107,7 +107,7 @@ class HostRow:
 
 @dataclass(frozen=True)
 class Look:
-    """All hosts at one moment. `alerts` are (host, alert, severity) that fire; None if nobody judges."""
+    """All hosts at one moment. `alerts` are firing ones (host, alert, severity); None without a judge."""
 
     source: str
     hosts: dict[str, HostRow]

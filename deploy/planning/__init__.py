@@ -1,1 +1,1 @@
-"""The plan: every decision of an inventory, or every reason why there is none."""
+"""The plan: every decision about an inventory, or every reason against one."""

@@ -15,7 +15,7 @@ PREFIX = "plan-"
 
 
 def digest(slices: Iterable[Slice | BalancerSlice | MonitorSlice]) -> str:
-    """`plan-` and 16 hex digits over all slices, whatever their order."""
+    """`plan-` and 16 hex digits over all slices; their order does not matter."""
     content = sorted((slice_.host, slice_.to_json()) for slice_ in slices)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -74,7 +74,7 @@ class Wish:
     """A dtype of `KVCache`."""
     max_seq_len: int = 0
     runtime: str = ""
-    """The program that serves the LLM, in the image that the catalog has for it."""
+    """The program that serves the LLM, in the catalog's image for it."""
 
 
 AS_IT_COMES = Wish()
@@ -86,7 +86,7 @@ def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surrounding
 
 
 def wished(model: Model, wish: Wish) -> Model:
-    """An LLM as `wish` says; an encoder as it is. Texts to calibrate with are taken for granted."""
+    """An LLM with the settings of `wish`; an encoder unchanged. Calibration texts are assumed to exist."""
     if not isinstance(model, LLM):
         return model
     length = wish.max_seq_len or model.max_seq_len
@@ -139,7 +139,7 @@ def near_card(word: str) -> tuple[str, str]:
 def fit_of(
     gpu: str, models: tuple[Model, ...], release: str, surroundings: Surroundings, wish: Wish = AS_IT_COMES
 ) -> Fit:
-    """Models on one card, as an inventory declares them; whoever would sign their engines is taken for granted."""
+    """Models on one card, as an inventory declares them; a signer of their engines is assumed."""
     models = tuple(resolved(model, surroundings) for model in models)
     models = tuple(wished(model, wish) for model in models) if wish != AS_IT_COMES else models
     server = Server(name="fit", models=tuple(_without_judging(model) for model in models), gpus=tuple(range(wish.gpus)))

@@ -31,6 +31,8 @@ from deploy.topology.gateway import gateway_slice, sharing
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
+from deploy.topology.proxies import with_proxies
+from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, waves
 from deploy.validation.default_gateway import with_default_gateway
@@ -49,7 +51,8 @@ class Plan:
     rollout: Rollout = DEFAULT_ROLLOUT
     warnings: tuple[str, ...] = ()
     changes: Mapping[str, str] = field(default_factory=dict)
-    """Why each engine, by its fingerprint, is built: new, known, or its difference from the most similar known one."""
+    """The reason for each build, by the engine's fingerprint: new, known, or its difference from the nearest known one.
+    """
     balancers: tuple[BalancerSlice, ...] = ()
     monitors: tuple[MonitorSlice, ...] = ()
     gateway_only: bool = False
@@ -121,7 +124,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
     balancers = balancer_slices(fleet)
-    monitors = monitor_slices(fleet.monitors, slices, balancers)
+    monitors = with_proxies(monitor_slices(fleet.monitors, slices, balancers), fleet.monitors, fleet)
     plan = with_order(Plan(slices=slices, balancers=balancers, monitors=monitors), fleet)
     plan = with_notices(plan, fleet, surroundings)
     refuse_all(plan_refusals(plan, fleet, surroundings))
@@ -129,16 +132,18 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
-    """The slices of all GPU hosts; then their parts of what hosts do together: groups, engines, gateways, peers."""
-    alone = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
-    alone = with_groups(alone, fleet.hosts, surroundings)
-    return with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
+    """The slices of all GPU hosts, completed with what depends on other hosts: groups, engines, gateways, peers."""
+    slices = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    alone = with_groups(with_repairs(slices, fleet), fleet.hosts, surroundings)
+    joined = with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
+    return with_proxies(joined, fleet.hosts, fleet)
 
 
 def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
     """The slices of all balancers, with the exporters that the fleet's monitors read."""
     slices = (balancer_slice(balancer, fleet.hosts, fleet.balancers) for balancer in fleet.balancers)
-    return tuple(watched_balancer(slice_, fleet.monitors) for slice_ in slices)
+    watched = tuple(watched_balancer(slice_, fleet.monitors) for slice_ in slices)
+    return with_proxies(watched, fleet.balancers, fleet)
 
 
 def with_order(plan: Plan, fleet: Fleet) -> Plan:
@@ -253,7 +258,7 @@ def host_slice(
 
 
 def driver_slice(host: Host, floor: str) -> DriverSlice:
-    """The driver; its source is the OS's default unless the inventory names one."""
+    """The driver; its source is the system's default unless the inventory names one."""
     auto = host.driver.source == "auto"
     return DriverSlice(
         manage=host.driver.manage,

@@ -1,1 +1,1 @@
-"""Refusals: their parts, and the texts in them."""
+"""Refusals: their parts and their texts."""

@@ -15,7 +15,8 @@ RENAMED = {
     "door_port": "gateway_port",
     "doors_port": "gateways_port",
 }
-"""By the word of inventories until 2026-11: a class, a key of host data, or a setting of `Route` and `Traffic`."""
+"""Today's word by the word of inventories until 2026-11: a class, a key of host data, or a setting of `Route` and
+`Traffic`."""
 
 REWRITE = (
     r"sed -i -E 's/\bDoor(Limits)?\b/Gateway\1/g; "

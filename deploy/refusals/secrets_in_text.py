@@ -76,7 +76,7 @@ def typed_out(value: Any, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(name: str, value: Any, where: str) -> Iterator[tuple[str, str]]:
-    """Like `typed_out` for one entry of a dictionary: under a secret's name every text is one."""
+    """Like `typed_out` for one entry of a dictionary: every text under a secret's name is a secret."""
     if isinstance(value, str) and value and _SECRET_NAME.search(name):
         yield where, f"a token or password under its name, {len(value)} characters"
     else:

@@ -270,7 +270,7 @@ def host_problems(mine: Slice) -> Iterator[Refusal]:
 
 
 def too_large(rendered: UserData, contents: Mapping[str, str]) -> Refusal:
-    """The refusal of user-data that no provider with EC2's limit takes, packed or not."""
+    """The refusal of user-data above EC2's limit, plain or compressed."""
     plain = len(cloud_config(rendered.host, contents, is_packed=False).encode())
     largest = max(contents, key=lambda path: len(contents[path]))
     return refuse(

@@ -20,7 +20,7 @@ def engines_report(slice_: Slice, changes: dict[str, str]) -> Iterator[Renderabl
 
 
 def llm_table(server: ServerSlice) -> Table | None:
-    """Precision, split, memory, tokens and full-length sequences of every LLM of a server; None without one."""
+    """Precision, split, memory, tokens and full-length sequences of every LLM of a server; None without an LLM."""
     llms = [model for model in server.models if model.kind == "llm"]
     if not llms:
         return None
@@ -36,7 +36,7 @@ def llm_table(server: ServerSlice) -> Table | None:
 
 
 def command_in_lines(step: BuildStep) -> str:
-    """The command as it can be pasted: the program first, then each flag with its values on a line of its own."""
+    """The command for pasting: the program first, then each flag with its values on its own line."""
     lines: list[list[str]] = [[]]
     for word in step.argv:
         if word.startswith("--"):

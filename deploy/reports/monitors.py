@@ -1,4 +1,4 @@
-"""The report of monitors: their targets, their ports, and the networks that may read them."""
+"""The report of monitors: their targets, their ports, and the networks with access."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _gateway(gateway: GatewaySlice) -> Text:
 
 
 def _https(https: Https) -> Text:
-    """The port for clients from outside, whose certificate it shows, and who reaches it."""
+    """The port for clients from outside, the certificate it shows, and the networks with access."""
     address = f"[{https.address}]" if ":" in https.address else https.address
     names = f"{', '.join(https.acme.names)}, ordered from {https.acme.directory}" if https.acme else https.certificate
     who = f"from {', '.join(https.allow)}" if https.allow else "from everywhere"

@@ -28,7 +28,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Turn:
-    """The cell whose turn it is. Under `key` a driver that starts again finds the run that is under way."""
+    """The cell whose turn it is. `key` identifies the run, so that a restarted driver finds it."""
 
     cell: str
     key: str
@@ -61,7 +61,7 @@ def next_turn(cells: Sequence[str], runs: Sequence[Run], digest: str, before: in
 
 
 def _since(runs: Iterable[Run], before: int) -> list[Run]:
-    """The runs after so many that ended well."""
+    """The runs after the given number of successful ones."""
     since = []
     for run in runs:
         if before == 0:

@@ -11,7 +11,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Drift:
-    """The answers of hosts that were only looked at."""
+    """The answers of hosts to a comparison without changes."""
 
     hosts: tuple[str, ...]
     steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -19,13 +19,13 @@ class Drift:
     unasked: tuple[str, ...] = ()
     """Hosts that could not be asked, or not to the end."""
     messages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What hosts said of themselves: refusals of preflight, lost connections, who is at work there."""
+    """Messages of hosts about themselves: refusals of preflight, lost connections, other runs at work."""
     stopped: str = ""
     """Why nothing could be asked at all."""
     refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The first line of each refusal that a deploy would end with on a host."""
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Known holes of the versions that a host reported. They are no difference: the exit code is without them."""
+    """Known holes of the versions that a host reported. They do not count as differences in the exit code."""
 
     @property
     def differing(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def compared_lines(verdict: Mapping[str, Any]) -> list[str]:
-    """Equal answers, speed and cost of both; why nobody compared; or nothing if no replay was wanted."""
+    """Equal answers, speed and cost of both; the reason for no comparison; or nothing if no replay was wanted."""
     compared = verdict.get("compared")
     if compared:
         return [_shares(compared), *_figures(compared, compared["before"], compared["now"])]

@@ -129,7 +129,7 @@ def prompts(text: str) -> list[str]:
 
 
 def tasks(text: str) -> list[tuple[str, str]]:
-    """(prompt, expected) of every line. Raises like `answers`, and re.error for a pattern that is none."""
+    """(prompt, expected) of every line. Raises like `answers`, and re.error for a wrong pattern."""
     records = [json.loads(line) for line in text.splitlines() if line.strip()]
     return [(str(record["prompt"]), re.compile(str(record["expected"])).pattern) for record in records]
 

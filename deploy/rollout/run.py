@@ -24,7 +24,7 @@ from deploy.spec import Rollout
 from deploy.topology.waves import Pool, Unit
 
 Failure: TypeAlias = Literal["not ready", "slower", "question failed"]
-"""What a gate may find of a host that did all it was asked to do."""
+"""A finding of a gate about a host whose steps all succeeded."""
 Step: TypeAlias = Literal["staged", "drained", "swapped", "proven", "admitted", "passed", "put back", "kept", "lost"]
 Event: TypeAlias = Step | Failure
 BEFORE: Mapping[str, tuple[str, ...]] = {
@@ -67,14 +67,15 @@ class Begin:
 
 @dataclass(frozen=True)
 class TakeBack:
-    """These hosts may be drained, to go back to what they served before this run."""
+    """Allows these hosts to drain and return to the release that they served before this run."""
 
     hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The run ends here. `failed`: what the gate found, by host. `stays`: hosts that were to go back and did not."""
+    """The end of the run. `failed`: the gate's findings by host. `stays`: hosts that should have gone back and did
+    not."""
 
     lost: tuple[str, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +139,7 @@ class Run:
             self._count(host)
 
     def welcome(self, host: str) -> None:
-        """The host never served anybody."""
+        """Takes note of a host that never served."""
         self._newcomers.add(host)
         self._count(host)
 
@@ -189,7 +190,7 @@ class Run:
         return ()
 
     def _next_back(self) -> Decision:
-        """The next hosts to put back; the end if none is left, or no room for them."""
+        """The next hosts to put back; the end if none is left, or if there is no room for them."""
         if any(self.states[host] == "drained" for host in self.changed):
             return Hold("hosts are on their way back")
         group = self.next_back
@@ -210,7 +211,7 @@ class Run:
             yield from begun[: 1 if self.rollout.on_failure == "wave" else None]
 
     def _room(self, group: Collection[str]) -> Hold | None:
-        """None if all of the group may be out together, beside those that are out; else the pool without room."""
+        """None if the whole group may be out together with the hosts already out; else the pool without room."""
         going = [host for host in group if host in self._pool and host not in self._out]
         for pool in {self._pool[host].name: self._pool[host] for host in going}.values():
             out = {self._unit[host] for host in self._out if self._pool.get(host) is pool}

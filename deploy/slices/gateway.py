@@ -70,7 +70,7 @@ class MutualGatewaySlice:
 
 @dataclass(frozen=True, kw_only=True)
 class MutualSlice:
-    """Mutual TLS of a host. Without `port` its gateway sends to other hosts and receives nothing from them."""
+    """Mutual TLS of a host. Without `port` its gateway only sends to other hosts."""
 
     address: str
     """The address in the host's certificates."""
@@ -88,7 +88,7 @@ class GatewaySlice:
     is_behind_balancer: bool = False
     """The balancer stops sending to a host that drains, so the gateway asks its servers and not the host's agent."""
     keys: str
-    """file; empty if nobody is asked for a key."""
+    """"file" if clients need a key; empty if they do not."""
     hosts: int = 1
     """Hosts of the inventory with a gateway: each takes on its part of a key's limits."""
     hold_seconds: int
@@ -101,7 +101,7 @@ class GatewaySlice:
     models: tuple[GatewayModelSlice, ...]
     aliases: tuple[GatewayAliasSlice, ...]
     trace_one_in: int = 0
-    """Requests of which one is traced; 0 if none is."""
+    """One request of this many is traced; 0 for none."""
     unknown_fields: str = "ignore"
     cors_origins: tuple[str, ...] = ()
     pages: bool = True
@@ -109,8 +109,8 @@ class GatewaySlice:
     default_reranker: str = ""
     others: tuple[GatewayOtherSlice, ...] = ()
     prices: tuple[tuple[str, Price], ...] = ()
-    """Models, and what a million of their tokens cost."""
+    """Models, and the price of a million of their tokens."""
     identity: Identity | None = None
-    """The header that names the person behind a request, and who may send it."""
+    """The header that names the person behind a request, and the addresses that may send it."""
     usage_days: int
-    """Days that counters of usage are kept; 0 if none are."""
+    """Days that counters of usage are kept; 0 for none."""

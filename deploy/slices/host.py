@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from deploy.slices.gateway import GatewaySlice, MutualSlice
 from deploy.slices.image import ImageSlice, registry_of
 from deploy.slices.monitor import ExportersSlice
+from deploy.slices.proxy import ProxySlice
 from deploy.slices.runtime import RuntimeSlice
 from deploy.slices.sharing import SharingSlice
 from deploy.slices.traffic import TrafficSlice
@@ -85,7 +86,7 @@ class EngineSlice:
     fingerprint: str
     fields: dict[str, object]
     name: str
-    """As an engine store calls its directory: model, precision, parallelism, release, SM, fingerprint."""
+    """The directory's name in an engine store: model, precision, parallelism, release, SM, fingerprint."""
     path: str
     staging: str
     precision: str
@@ -96,7 +97,7 @@ class EngineSlice:
     sm: str
     gpus: tuple[int, ...]
     devices: tuple[str, ...]
-    """CDI names of what it is built on."""
+    """CDI names of the devices that build it."""
     steps: tuple[BuildStep, ...]
     flags: tuple[tuple[str, str], ...]
     """(exact name, value) of every `trtllm-build` flag; an empty value is a switch."""
@@ -114,7 +115,7 @@ class EngineSlice:
     host_mib: int
     replay: ReplaySlice | None = None
     unjudged: str = ""
-    """Why the engine is signed although nobody compares its answers; the inventory's own words."""
+    """The inventory's reason for signing the engine without a comparison of its answers."""
 
     @property
     def says_nothing_of_judging(self) -> bool:
@@ -220,8 +221,16 @@ def images_beside(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RepairSlice:
+    """The most that a host does by itself for its GPUs, "reset" or "reboot"; not while its pool has as many out."""
+
+    allowed: str
+    max_unavailable: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Slice:
-    """All that one host is to become."""
+    """The wanted state of one host."""
 
     host: str
     machine: Machine
@@ -240,7 +249,7 @@ class Slice:
     servers: tuple[ServerSlice, ...]
     disk_needed_mib: int
     engines: tuple[EngineSlice, ...] = ()
-    """Every engine that has to be on this host, each once; on a farm host those it builds for others."""
+    """Every engine that has to be on this host, once; a farm host also has those it builds for others."""
     engine_store: EngineStore | None = None
     engine_trust: EngineTrust | None = None
     farm: bool = False
@@ -248,19 +257,24 @@ class Slice:
     """MIG profiles of every GPU; empty if MIG has to be off."""
     firewall: Firewall | None = None
     pool: str = ""
-    """The pool this host's capacity counts in; empty: that of all hosts without one."""
+    """The pool that counts this host's capacity; empty: the pool of all hosts without a name."""
     traffic: TrafficSlice | None = None
     gateway: GatewaySlice | None = None
     https: Https | None = None
-    """None: no program of the host speaks TLS with the gateway's clients."""
+    """None: no program of the host offers TLS to the gateway's clients."""
     exporters: ExportersSlice | None = None
-    """None: nobody watches this host."""
+    """None: no monitor reads this host."""
     mutual: MutualSlice | None = None
-    """None: no gateway of another host sends to this one, and none of its own to another."""
+    """None: no gateway of another host sends to this one, or the reverse."""
     bundle: str = ""
     """Directory of the control machine that has every part of a host without a network; empty for a connected host."""
     sharing: SharingSlice | None = None
     """None: this host shares no files with peers."""
+    repair: RepairSlice | None = None
+    """None: ill GPUs are left to a person."""
+
+    proxy: ProxySlice | None = None
+    """None: the host reaches the outside without a proxy of the inventory."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""

@@ -8,7 +8,7 @@ DOCKER_HUB = "docker.io"
 
 
 def registry_of(reference: str) -> str:
-    """The registry's host (and port) in an image reference, as Docker reads it."""
+    """The registry's host (and port) in an image reference, by Docker's rules."""
     first = reference.split("/", 1)[0]
     is_host = "/" in reference and ("." in first or ":" in first or first == "localhost")
     return first if is_host else DOCKER_HUB
@@ -37,7 +37,7 @@ class ImageSlice:
 
     @property
     def origin_reference(self) -> str:
-        """In its registry: `name@sha256:…` once pinned, `name:tag` before."""
+        """The reference in its registry: `name@sha256:…` if pinned, else `name:tag`."""
         return f"{self.reference.rsplit(':', 1)[0]}@{self.digest}" if self.digest else self.reference
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from deploy.slices.proxy import ProxySlice
 from deploy.spec import Firewall, Secret
 
 
@@ -22,7 +23,7 @@ class ExportersSlice:
     address: str
     port: int
     monitors: tuple[str, ...]
-    """Addresses of those who may read."""
+    """Addresses of the readers."""
     pages: tuple[PageSlice, ...]
     dcgm_image: str = ""
 
@@ -41,7 +42,7 @@ class TargetSlice:
     path: str = ""
     probe: str = ""
     port: int = 0
-    """Of a gateway with several processes: which of them this is."""
+    """The port's number among those of a gateway with several processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class MonitorSlice:
     os: str
     address: str
     listen: str
-    """Where Prometheus and Alertmanager answer: `address`, or loopback if nobody is let in."""
+    """Address of Prometheus and Alertmanager: `address`, or loopback if no reader is allowed."""
     prometheus_port: int
     alertmanager_port: int
     retention_days: int
@@ -67,10 +68,14 @@ class MonitorSlice:
     firewall: Firewall | None = None
     readers: tuple[str, ...] = ()
     """Networks that may read both."""
+    proxy: ProxySlice | None = None
 
     def data_disk(self) -> None:
-        """None: samples lie on the system's disk."""
+        """None: samples are on the system's disk."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
-        return asdict(self)
+        plain = asdict(self)
+        if self.proxy is None:  # as in Slice: what is not declared is not said
+            del plain["proxy"]
+        return plain

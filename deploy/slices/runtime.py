@@ -24,7 +24,7 @@ class RuntimeSlice:
     """Content of the YAML file that the arguments name; empty if there is none."""
     metrics_path: str
     answers_metric: str
-    """The counter of finished answers, by which the watchdog tells a busy engine from a silent one."""
+    """The counter of finished answers, by which the watchdog distinguishes a busy engine from a hanging one."""
     tokens_metric: str
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of the container besides those of every program."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from deploy.slices.monitor import ExportersSlice
+from deploy.slices.proxy import ProxySlice
 from deploy.spec import Firewall, Secret
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeenBySlice:
-    """A balancer that sends to this host, and where its exporter says what it knows of the host."""
+    """A balancer that sends to this host, and the place of its exporter's figures about the host."""
 
     name: str
     metrics: str
@@ -75,14 +76,14 @@ class GatewayRouteSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class RouteSlice:
-    """The ports of a pool on a balancer, and who stands behind them."""
+    """The ports of a pool on a balancer, and the servers behind them."""
 
     pool: str
     http_port: int
     grpc_port: int
     hold_seconds: int
     held_in_flight: int
-    """Of the requests that had to wait, how many each port sends on before one of them is answered."""
+    """Held requests that each port sends on before one of them is answered."""
     members: tuple[MemberSlice, ...]
     gateway: GatewayRouteSlice | None = None
 
@@ -103,14 +104,15 @@ class BalancerSlice:
     firewall: Firewall | None = None
     exporters: ExportersSlice | None = None
     keys: str = ""
-    """file; empty if the ports of KServe ask nobody for a key."""
+    """"file" if clients of KServe's ports need a key; empty if they do not."""
     sharing: int = 1
     """Balancers that ask for keys: each takes on its part of a key's limits."""
     clients: str = ""
-    """File of the authorities that sign clients' certificates; empty if nobody is asked for one."""
+    """File of the authorities that sign clients' certificates; empty if clients need none."""
     address_connections: int = 0
     """Connections of one address to the ports of a pool; 0 is no limit. Likewise its requests a minute."""
     address_requests: int = 0
+    proxy: ProxySlice | None = None
 
     def data_disk(self) -> None:
         """None: a balancer keeps no data."""
@@ -125,6 +127,8 @@ class BalancerSlice:
         for route in plain["routes"]:
             if route["gateway"] is None:  # what is not declared is not said: digests of older inventories stay
                 del route["gateway"]
+        if self.proxy is None:
+            del plain["proxy"]
         if self.exporters is None:  # as in Slice: what is not declared is not said
             del plain["exporters"]
         return plain

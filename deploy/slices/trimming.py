@@ -11,8 +11,8 @@ from deploy.spec import Gateway
 
 
 def trimmed(plain: dict[str, Any]) -> dict[str, object]:
-    """The slice's plain values without what is not declared."""
-    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing"):
+    """The slice's plain values without undeclared fields."""
+    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing", "repair", "proxy"):
         if plain[name] is None:
             del plain[name]
     if "gateway" in plain:
@@ -29,6 +29,8 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
     for name in ("notices", "fabric"):
         if not plain["machine"][name]:
             del plain["machine"][name]
+    if plain["machine"]["repair"] == "none":
+        del plain["machine"]["repair"]
     if not plain["bundle"]:
         del plain["bundle"]
     if plain["mirrors"]["system"] is None:

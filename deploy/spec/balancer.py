@@ -1,4 +1,4 @@
-"""A balancer of the inventory, and what a host says of its own traffic, as an operator declares them."""
+"""A balancer of the inventory, and a host's settings for its traffic, as an operator declares them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deploy.spec.firewall import Firewall
+from deploy.spec.proxy import Proxy
 from deploy.spec.sources import Secret
 
 
@@ -23,9 +24,9 @@ class Traffic:
     agent_port: int = 8004
     gateways_port: int = 8009
     drain_seconds: int = 60
-    """At a stop, requests in flight have this long to end; then they are cut."""
+    """Seconds that requests in flight have to end at a stop; then they are cut."""
     heard_seconds: int = 5
-    """A balancer that cannot be asked for this long is not waited for."""
+    """Seconds after which a stop no longer waits for a balancer that cannot be asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,4 +80,5 @@ class BalancerHost:
     name: str
     balancer: Balancer
     firewall: Firewall | None = None
+    proxy: Proxy | None = None
     groups: tuple[str, ...] = ()

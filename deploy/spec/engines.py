@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class EngineStore:
-    """A place the control machine reads and writes engines at; its directory names say what an engine is."""
+    """A place where the control machine reads and writes engines, with directories named by their content."""
 
     kind: Literal["directory", "rsync", "rclone"]
     place: str

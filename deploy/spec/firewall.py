@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """A port of the host that answers besides SSH and the servers. No `sources` means everybody."""
+    """A port of the host that is open besides SSH and the servers. Without `sources` it is open to all."""
 
     port: int
     sources: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ class GatewayLimits:
     connections: int = 4096
     """Connections of a process; a request on one more is answered 503."""
     held: int = 256
-    """Requests of a process that may wait for models none of whose servers is ready."""
+    """Requests of a process that may wait for models without a ready server."""
     inputs: int = 2048
     """Texts of one request for embeddings."""
     documents: int = 10_000
@@ -39,9 +39,9 @@ class Price:
     completion: float
     """Price of answer tokens."""
     cached: float | None = None
-    """Price of cached prompt tokens; None: the price of the others."""
+    """Price of cached prompt tokens; None: the same as uncached ones."""
     currency: str = "USD"
-    """Three capital letters, as ISO 4217 has them."""
+    """Currency code of ISO 4217: three capital letters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Identity:
     """
 
     header: str
-    """In small letters: x-forwarded-email of oauth2-proxy, remote-email of Authelia."""
+    """Name in lower case: x-forwarded-email of oauth2-proxy, remote-email of Authelia."""
     proxies: tuple[str, ...] = ("127.0.0.1",)
     """Loopback addresses of the host."""
 
@@ -92,9 +92,10 @@ class Gateway:
     ports: tuple[int, ...] = (8080,)
     keys: Literal["file"] | None = "file"
     hold_seconds: int = 120
-    """Requests wait so long for a model without a ready server, a swap for instance; 0 answers 503 at once."""
+    """Seconds that requests wait for a model without a ready server, during a swap for instance; 0 answers 503 at once.
+    """
     drain_seconds: int = 90
-    """For requests under way when a process stops; then they are cut."""
+    """Seconds for requests in flight when a process stops; then they are cut."""
     aliases: dict[str, str | tuple[str, ...] | Alias] = field(default_factory=dict, hash=False)
     """Further names of models: {"gpt-4o": "llama"}. Of several LLMs of the same weights, {"llama": ("llama-8k",
     "llama-128k")}, the shortest that has room for a prompt answers. An `Alias` splits by weights and falls back.
@@ -110,7 +111,8 @@ class Gateway:
     """Fields of a request that no endpoint knows: ignored and named in the answer's header `x-enginehouse-ignored`, or
     refused. A field that would give the answer another meaning is refused in both cases."""
     cors_origins: tuple[str, ...] = ()
-    """Origins, https://app.example.com, whose pages a browser lets ask the gateway. Such a page has a key."""
+    """Origins, such as https://app.example.com, whose pages a browser allows to call the gateway. Such a page has a
+    key."""
     pages: bool = True
     """Pages for people: a key's models and usage, and forms to try chats, vectors and rankings. False: 404."""
     default_embedder: str = ""
@@ -126,4 +128,4 @@ class Gateway:
     the counters of usage and in the journal. Not with `protection="balancer"`, which hands on what clients write."""
     limits: GatewayLimits = GatewayLimits()
     https: Https | None = None
-    """None: the host itself speaks no TLS with clients."""
+    """None: the host offers no TLS to clients."""

@@ -43,7 +43,7 @@ class Https:
     certificate_key: Secret | None = None
     acme: Acme | None = None
     allow: tuple[str, ...] = ()
-    """Networks that reach the port; empty: everybody, because the gateway asks each client for a key."""
+    """Networks that reach the port; empty: all, because the gateway requires a key of each client."""
     address_connections: int = 4096
     """Connections of one address, of IPv6 a /64; more are closed before TLS. 0 is no limit."""
     address_requests: int = 120_000

@@ -182,7 +182,7 @@ class Replay:
     minimum_percent: float = 0.0
     judged: bool = True
     reason: str = ""
-    """Why nobody judges; of `Replay.none` alone."""
+    """The reason why no answers are judged; only with `Replay.none`."""
 
     @classmethod
     def none(cls, *, reason: str) -> Replay:

@@ -49,8 +49,10 @@ class Machine:
     fabric: Fabric | None = None
     """None: no network is declared over which this host could serve a model together with others."""
     notices: Literal["", "aws", "gcp", "azure"] = ""
-    """The cloud whose metadata service says that it takes the host back; the host then drains itself in time. Empty:
-    nobody is asked."""
+    """The cloud whose metadata service announces that it reclaims the host; the host then drains in time. Empty: no
+    cloud is asked."""
+    repair: Literal["none", "reset", "reboot"] = "none"
+    """The most that the host does by itself for a GPU that is not fit: nothing, a reset of the GPU, or a reboot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +148,9 @@ class Rollout:
     """
 
     canary_hosts: int = 1
-    """Of each pool, in the first wave."""
+    """Hosts of each pool in the first wave."""
     wave_percent: int = 25
-    """Of the hosts of each pool after its canaries, rounded up."""
+    """Percent of each pool's hosts per wave after its canaries, rounded up."""
     max_unavailable: int | str = ""
     """Hosts of a pool that may be out at once: a number, or "25%" of the pool, rounded down. A larger wave is split.
     Not said, it is a quarter of a named pool and at least one host; without pools a wave is as large as it is cut."""

@@ -13,6 +13,7 @@ from deploy.spec.firewall import Firewall
 from deploy.spec.gateway import Gateway
 from deploy.spec.llm import LLM
 from deploy.spec.machine import Docker, Driver, Hub, Machine, Mirrors, Registry, Release, Toolkit
+from deploy.spec.proxy import Proxy
 from deploy.spec.sharing import Sharing
 
 Model = LLM | Embedder | Reranker
@@ -91,17 +92,19 @@ class Host:
     registry: Registry = Registry()
     hub: Hub = Hub()
     mirrors: Mirrors = Mirrors()
+    proxy: Proxy | None = None
+    """None: the host reaches the outside itself, or by a proxy that somebody else told its programs of."""
     engine_store: EngineStore | None = None
     engine_trust: EngineTrust | None = None
     firewall: Firewall | None = None
-    """None: whatever guards this host is somebody else's, and stays untouched."""
+    """None: the host's firewall is managed elsewhere and stays unchanged."""
     farm: bool = False
     """A host that builds every engine of the inventory its GPU can build, and serves nothing (`build.py`)."""
     pool: str = ""
     """Name of the pool: the hosts behind one route of a balancer, which serve the same models. A rollout counts by it
     how many hosts are out. Empty: clients come to the host itself."""
     peer_address: str = ""
-    """Where balancers and other hosts reach this one, if its servers' own address does not say it."""
+    """Address for balancers and other hosts, if it differs from the address of the servers."""
     traffic: Traffic = Traffic()
     gateway: Gateway | None = None
     """None: no gateway on this host, and clients speak to Triton itself. If the inventory has one host and says
@@ -111,5 +114,5 @@ class Host:
     bundle: str = "bundle"
     """Directory of the control machine, made by `enginehouse bundle`; read only for a host that is not connected."""
     sharing: Sharing | None = None
-    """None: every file comes to this host from where it is fetched or sent from, and goes to nobody."""
+    """None: the host fetches or receives every file directly, and shares none."""
     groups: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ class Sharing:
     """
 
     port: int = 7400
-    """The first of a row: each set of files that hosts share has a port of its own, counted from here."""
+    """The first port of a range: each shared set of files has its own port, counted from here."""
     images_port: int = 0
     """Of loopback: from there Docker pulls the image, once its blobs are here. 0: hosts do not share their images.
 

@@ -90,7 +90,7 @@ class Checkpoint:
     quantisation: Literal["", "mxfp4", "fp8", "nvfp4", "gptq"] = ""
     """How the weights are stored; empty if they are plain 16- or 32-bit numbers."""
     format: str = ""
-    """The row of catalog.FORMATS that the files were published in; a name or a directory is read for it."""
+    """The row of catalog.FORMATS in which the files were published; a name or a directory is examined for it."""
     dense_intermediate: int = 0
     """Width of the layers without experts, if it is not `intermediate`, which is then an expert's."""
     kv_lora_rank: int = 0

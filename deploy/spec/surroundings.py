@@ -75,7 +75,7 @@ class Surroundings:
     locked: Mapping[str, LocalWeights] = field(default_factory=dict)
     """Repositories by the name that an inventory uses, from the lock beside it."""
     inventory: str = ""
-    """The inventory's file, for what an operator is told to type; empty if nobody knows it."""
+    """The inventory's file, for commands in messages; empty if unknown."""
     missing: tuple[str, ...] = ()
     """A sentence for each file the inventory names that is not on the control machine."""
     certificates: Mapping[str, CertificateFile] = field(default_factory=dict)

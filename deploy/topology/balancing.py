@@ -84,7 +84,8 @@ def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[Balancer
 
 
 def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
-    """The host's firewall with its balancers let in; one that only they pass if `protection` alone asks for it."""
+    """The host's firewall with its balancers allowed; a firewall for balancers alone if only `protection` requires
+    one."""
     behind = balancers_of(host, balancers)
     listeners: list[Server | Gateway] = [*host.servers, *([host.gateway] if host.gateway else [])]
     is_asked = any(listener.protection == "balancer" and not is_loopback(listener.address) for listener in listeners)
@@ -95,7 +96,7 @@ def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | Non
 
 
 def firewall_of_balancer(balancer: BalancerHost, hosts: Iterable[Host]) -> Firewall | None:
-    """The balancer's firewall with the exporter open to the hosts it sends to: at a stop they ask it."""
+    """The balancer's firewall with the exporter open to the hosts it sends to, which ask it at a stop."""
     declared = balancer.firewall
     if declared is None:
         return None
@@ -152,7 +153,7 @@ def _seen_as(host: Host, server: Server) -> list[str]:
 
 
 def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
-    """The gateway's processes, if they have this one server: then nobody asks them while it drains.
+    """The gateway's processes, if they have only this server: then requests avoid them while it drains.
 
     A gateway of several servers goes on with the others, and its processes stay in.
     """
@@ -219,13 +220,16 @@ def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
     )
 
 
+BROADCAST = "255.255.255.255"
+
+
 def is_reachable(address: str) -> bool:
-    """True for an address that other hosts can connect to; not for an unspecified one, loopback, or what is none."""
+    """True for an address that other hosts can connect to; not for loopback, multicast, broadcast, or no address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return not (parsed.is_unspecified or parsed.is_loopback)
+    return not (parsed.is_unspecified or parsed.is_loopback or parsed.is_multicast or address == BROADCAST)
 
 
 def is_loopback(address: str) -> bool:
@@ -237,7 +241,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _joined(networks: tuple[str, ...], addresses: Iterable[str]) -> tuple[str, ...]:
-    """The networks and, each once, the addresses as networks of their own."""
+    """The networks and the addresses as networks, each once."""
     alone = [str(ipaddress.ip_network(address)) for address in addresses if is_reachable(address)]
     return tuple(dict.fromkeys([*networks, *alone]))
 

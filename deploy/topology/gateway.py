@@ -26,7 +26,7 @@ ACME_PORT = 80
 """The port that an authority asks for the answer to its challenge (RFC 8555, 8.3)."""
 
 SALTS_SINCE = "1.1"
-"""TensorRT-LLM's LLM API takes a `cache_salt` (pull request 7106); no engine's model does."""
+"""The TensorRT-LLM since which the LLM API takes a `cache_salt` (pull request 7106); models of engines do not."""
 
 
 def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice | None:
@@ -69,7 +69,7 @@ def https_url(gateway: Gateway) -> str:
 
 
 def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
-    """The slices, each gateway told how many hosts have one."""
+    """The slices; each gateway knows how many hosts have one."""
     hosts = sum(slice_.gateway is not None for slice_ in slices)
     return tuple(
         replace(slice_, gateway=replace(slice_.gateway, hosts=hosts)) if slice_.gateway else slice_ for slice_ in slices
@@ -77,7 +77,7 @@ def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
 
 
 def gateway_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[GatewayModelSlice, ...]:
-    """The models of all servers, each once, by name: several servers may serve it."""
+    """The models of all servers by name, each once: several servers may serve the same model."""
     llms = {model.name: model for server in host.servers for model in server.models if isinstance(model, LLM)}
     serving: dict[str, list[str]] = {}
     first: dict[str, tuple[ModelSlice, str]] = {}
@@ -168,7 +168,7 @@ def _tasks_of_family(embedder: ModelSlice) -> tuple[str, ...]:
 
 
 def task_aliases(models: Iterable[GatewayModelSlice]) -> list[GatewayAliasSlice]:
-    """Names of the embedders with the task that a client wants, which many APIs have no field for."""
+    """Names of embedders with a task in them, because many APIs have no field for the task."""
     return [
         GatewayAliasSlice(name=f"{model.name}:{word}", models=(model.name,), task=task)
         for model in models
@@ -200,7 +200,7 @@ def _adapter_aliases(host: Host) -> list[GatewayAliasSlice]:
 
 
 def adapter_names(model: Model) -> list[tuple[str, str]]:
-    """(model, adapter) of each LoRA adapter that the model is served with."""
+    """(model, adapter) of each LoRA adapter of the model."""
     lora = model.lora if isinstance(model, LLM) else None
     return [(model.name, adapter.name) for adapter in lora.adapters] if lora else []
 

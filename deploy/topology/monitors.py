@@ -21,7 +21,7 @@ from deploy.topology.balancing import LOOPBACK, address_of
 METRICS_PORT = 8005
 """Where a host shows its pages to monitors."""
 NODE_PORT, DCGM_PORT, BLACKBOX_PORT = 8006, 8007, 8008
-"""Of loopback, like those that they leave to exporters an operator runs already."""
+"""Ports on loopback; the exporters' usual ones, also on loopback, stay free for an operator's own."""
 OURS = {METRICS_PORT: "a host's pages for monitors", NODE_PORT: "node-exporter", DCGM_PORT: "dcgm-exporter"}
 
 
@@ -52,7 +52,7 @@ def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice 
 
 
 def watched_balancer(mine: BalancerSlice, monitors: Iterable[MonitorHost]) -> BalancerSlice:
-    """The balancer with what it shows to monitors; its firewall lets them in: they ask as clients do."""
+    """The balancer with the pages for monitors; its firewall admits them, because they ask like clients."""
     addresses = tuple(monitor.monitor.address for monitor in monitors)
     if not addresses:
         return mine

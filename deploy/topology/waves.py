@@ -26,7 +26,7 @@ class Pool:
     allowed: int
     """Units that may be out at once."""
     wave: int
-    """Units that one wave takes out: `allowed`, less those that the run may lose on its way."""
+    """Units per wave: `allowed`, less those that the run may lose."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout, groups: Itera
 
 
 def allowed(pool: str, units: int, rollout: Rollout) -> int:
-    """Units of a pool of `units` that may be out at once; 0 if `max_unavailable` lets nobody out."""
+    """Units of a pool of `units` that may be out at once; 0 if `max_unavailable` allows none."""
     limit = rollout.max_unavailable
     if isinstance(limit, int):
         return min(limit, units)
@@ -63,7 +63,7 @@ def allowed(pool: str, units: int, rollout: Rollout) -> int:
 
 
 def _in_a_wave(pool: str, units: int, rollout: Rollout) -> int:
-    """Units of a pool that one wave takes out: the number that may be out, less the number that may be lost."""
+    """Units of a pool per wave: the number that may be out, less the number that may be lost."""
     unbounded = not pool and rollout.max_unavailable == ""
     return units if unbounded else allowed(pool, units, rollout) - rollout.may_be_lost
 

@@ -1,4 +1,4 @@
-"""Addresses of a fleet: each host, balancer and monitor is somebody else."""
+"""Addresses of a fleet: no two hosts, balancers or monitors share one."""
 
 from __future__ import annotations
 

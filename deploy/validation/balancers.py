@@ -19,6 +19,8 @@ from deploy.topology.waves import Pool
 from deploy.validation.certificates import certificate_problems
 from deploy.validation.firewall import declared_problems
 from deploy.validation.gateways_of_pools import gateways_of_pools
+from deploy.validation.paths import balancer_path_problems
+from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
 LONGEST_HOLD_SECONDS = 3600
@@ -49,8 +51,11 @@ def _of_balancer(balancer: BalancerHost, fleet: Fleet, surroundings: Surrounding
         yield from _route(route, declared, pools.get(route.pool), fleet)
     yield from _of_an_address(declared)
     yield from certificate_problems(declared, surroundings)
+    yield from balancer_path_problems(declared)
     if declared.certificate_key is not None:
         yield from named_secret("balancer.certificate_key", declared.certificate_key, "EDGE_KEY")
+    if balancer.proxy is not None:
+        yield from declared_proxy_problems(balancer.proxy)
     if balancer.firewall is not None:
         yield from declared_problems(balancer.firewall, {port: place for place, port in _places(declared)})
 
@@ -202,7 +207,7 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
 
 
 def _other_models(pool: str, hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    """A refusal for each server whose models are not those of the pool's first: any of them may be sent a request."""
+    """A refusal for each server whose models differ from those of the pool's first: a request may reach any of them."""
     servers = [(host.name, server) for host in hosts for server in host.servers]
     if not servers:
         return
@@ -228,7 +233,7 @@ def _names(server: Server) -> list[str]:
 
 
 def _out_of_reach(host: Host) -> Iterator[Refusal]:
-    """A refusal if a balancer would find nobody at the host's addresses."""
+    """A refusal for each server on an address that no balancer reaches."""
     for server in host.servers:
         if is_loopback(server.address) and _is_address(server.address):
             yield refuse(

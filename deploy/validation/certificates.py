@@ -85,7 +85,7 @@ def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -
 
 
 def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
-    """A refusal if Triton would answer everybody and the inventory does not say so, and if it says both."""
+    """A refusal if Triton is open to all and the inventory does not say so, or if the inventory says both."""
     is_asked = bool(declared.keys or declared.clients)
     seen = f"keys={declared.keys!r}, clients={declared.clients!r}, open_to_all={declared.open_to_all}"
     if not is_asked and not declared.open_to_all:
@@ -110,7 +110,7 @@ def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
 
 
 def open_notice(balancer: BalancerHost) -> str:
-    """A sentence if a balancer lets everybody in; empty if it asks who they are."""
+    """A sentence if a balancer is open to all; empty if it requires keys or certificates."""
     declared = balancer.balancer
     if not declared.open_to_all:
         return ""

@@ -114,7 +114,7 @@ def _store(store: EngineStore) -> Iterator[Refusal]:
 def _unjudged(compiled: list[tuple[Server, LLM]], surroundings: Surroundings) -> Iterator[Refusal]:
     """A refusal for each model without a replay, unless an engine of its name was signed before this was asked.
 
-    Whether that one is the planned one is seen when the plan is made (`deploy.planning.plan.newly_unjudged`).
+    The finished plan shows whether that engine is the planned one (`deploy.planning.plan.newly_unjudged`).
     """
     signed = {record.model for record in surroundings.engines}
     for server, model in compiled:

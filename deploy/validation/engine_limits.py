@@ -43,7 +43,7 @@ SAID_ELSEWHERE = {
     "max_lora_rank": "LoRA(max_rank=…)",
     "lora_plugin": "LLM(lora=LoRA(…))",
 }
-"""Flags of trtllm-build the plan writes itself, and where the inventory says them."""
+"""Flags of trtllm-build that the plan writes itself, and the field of the inventory for each."""
 
 
 def engine_problems(placed: Placed) -> Iterator[Refusal]:

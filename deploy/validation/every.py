@@ -18,6 +18,7 @@ from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
 from deploy.validation.bundled import bundled_problems
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
+from deploy.validation.consequences import without_consequences
 from deploy.validation.daemon import daemon_problems
 from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.disk import disk_problems
@@ -38,8 +39,10 @@ from deploy.validation.pairs import missing_switches, pair_problems
 from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
+from deploy.validation.proxies import proxy_problems
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.remote_models import remote_models_problems
+from deploy.validation.repair import repair_problems
 from deploy.validation.repositories import repository_notices, repository_problems
 from deploy.validation.rollout import no_hosts, pool_problems, rollout_problems
 from deploy.validation.runtimes import runtime_notices
@@ -71,11 +74,11 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
         refusals += [(host.name, problem) for problem in host_problems(host, fleet, surroundings, strange)]
     refusals += [*balancer_problems(fleet, surroundings), *remote_models_problems(fleet), *monitor_problems(fleet)]
     refusals += [*sharing_problems(fleet), *address_problems(fleet), *group_problems(fleet)]
-    return together([*refusals, *_unrefused(numbers, refusals)])
+    return together(without_consequences([*refusals, *_unrefused(numbers, refusals)]))
 
 
 def _unrefused(numbers: list[tuple[str, Refusal]], refusals: list[tuple[str, Refusal]]) -> list[tuple[str, Refusal]]:
-    """The refusals of numbers by their range, but for those whose field a check refuses by a reason of its own."""
+    """The refusals of numbers by their range, except fields for which a check has a better reason."""
     places = {(host, problem.facts["where"]) for host, problem in refusals}
     return [
         (host, problem)
@@ -85,7 +88,7 @@ def _unrefused(numbers: list[tuple[str, Refusal]], refusals: list[tuple[str, Ref
 
 
 def _numbers_beside_hosts(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each number of rollout, balancers and monitors that nobody would mean."""
+    """(host, refusal) for each unbelievable number of rollout, balancers and monitors."""
     declared: list[tuple[str, object, str]] = [("", fleet.rollout, "rollout")]
     for balancer in fleet.balancers:
         declared += [(balancer.name, balancer.balancer, "balancer"), (balancer.name, balancer.firewall, "firewall")]
@@ -105,7 +108,7 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings, strange:
 
 
 def _around(place: str) -> set[str]:
-    """The place, and the place of what it is a number of: gateway.ports for gateway.ports[0], a price's for its own."""
+    """The place, and the place it is part of: gateway.ports for gateway.ports[0], the price for one of its numbers."""
     return {place, re.sub(r"(\[[^]]*\]|\.(prompt|completion|cached))$", "", place)}
 
 
@@ -113,11 +116,13 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from machine_problems(host)
     yield from pool_problems(host)
     yield from mig_problems(host)
+    yield from repair_problems(host, fleet)
     yield from release_problems(host, surroundings.today)
     yield from hole_problems(host)
     yield from secret_problems(host)
     yield from source_problems(host)
     yield from bundled_problems(host)
+    yield from proxy_problems(host)
     yield from authority_problems(host, surroundings)
     yield from daemon_problems(host)
     yield from pair_problems(host)

@@ -59,13 +59,13 @@ def _reads(placed: Placed, row: Format) -> bool:
 
 
 def _trtllm(placed: Placed) -> str:
-    """The TensorRT-LLM that serves the model: of its own image beside Triton, else of the release."""
+    """The TensorRT-LLM that serves the model: that of its own image beside Triton, else that of the release."""
     own = row_of_image(placed.model) if placed.model.runtime == SERVE else None
     return own.version if own else placed.trtllm
 
 
 def _of_files(placed: Placed) -> str:
-    """The format that the model's files name if they are locked or here; else the one its repository's name ends in."""
+    """The format that the model's files name if they are locked or local; else the one in the repository's name."""
     files, weights = placed.served.local, placed.model.weights
     if files is None or not files.config:
         return format_by_name(weights.repository) if placed.model.engine.checkpoint == "hub" else ""

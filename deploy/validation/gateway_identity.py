@@ -19,7 +19,7 @@ MOST = 64
 
 
 def identity_problems(gateway: Gateway) -> Iterator[Refusal]:
-    """A refusal for each mistake in the header that names persons; none if no header does."""
+    """A refusal for each mistake in the header that names persons; none without such a header."""
     identity = gateway.identity
     if identity is None:
         return

@@ -14,7 +14,7 @@ MOST_PRICE = 1_000_000
 
 
 def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
-    """A refusal for each price that is none, or is of a model that the gateway does not offer."""
+    """A refusal for each price that is not a price, or is for a model that the gateway does not offer."""
     models = sorted({model.name for server in host.servers for model in server.models})
     for name, price in gateway.prices.items():
         place = at("gateway", "prices", f'"{name}"')

@@ -66,7 +66,7 @@ def _on_an_engine(placed: Placed) -> str:
 
 
 def adapter_problems(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
-    """A refusal for each mistake in the adapters' names, numbers and sizes, whichever program serves them."""
+    """A refusal for each mistake in the adapters' names, numbers and sizes, for every program that serves them."""
     yield from _adapters(placed, lora)
     yield from _sizes(placed, lora)
 

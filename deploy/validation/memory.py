@@ -1,4 +1,4 @@
-"""Judges whether the models of each server fit its GPUs, and what would have to change if they do not."""
+"""Judges whether the models of each server fit its GPUs, and names the changes with which they would."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from deploy.spec import Host, Monitor
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS
 from deploy.validation.firewall import network_problems
+from deploy.validation.numbers import default_or_meant
+from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
 LIMITS = {
@@ -23,7 +25,7 @@ LIMITS = {
     "retention_mib": (512, 10_000_000),
     "scrape_seconds": (5, 60),
 }
-"""The slowest alert reads three days; and nothing is called lost between two looks."""
+"""Least and most: the slowest alert reads three days, and no host may count as lost between two scrapes."""
 PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
@@ -31,6 +33,8 @@ def monitor_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
     """(host, refusal) for each mistake in a monitor, and for each host that none of them could read."""
     for monitor in fleet.monitors:
         yield from ((monitor.name, problem) for problem in _of_monitor(monitor.monitor))
+        if monitor.proxy is not None:
+            yield from ((monitor.name, problem) for problem in declared_proxy_problems(monitor.proxy))
     if fleet.monitors:
         yield from ((host.name, problem) for host in fleet.hosts for problem in _of_host(host))
 
@@ -62,7 +66,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
                 where=f"monitor.{name}",
                 seen=str(value),
                 wanted=f"{low} to {high}",
-                attempt=f"Monitor({name}={getattr(Monitor, name)}), the default",
+                attempt=default_or_meant(Monitor, name, value, is_built=True),
             )
     taken = [declared.prometheus_port, declared.alertmanager_port, NODE_PORT, BLACKBOX_PORT]
     if len(set(taken)) < len(taken):

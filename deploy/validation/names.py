@@ -48,7 +48,7 @@ def _is_resolved(model: Model, surroundings: Surroundings) -> bool:
 
 
 def _by_source(model: Model) -> Model:
-    """The model as its source alone declares it."""
+    """The model with only its source declared."""
     if isinstance(model, Encoder):
         return replace(model, checkpoint=model.source)
     return replace(model, checkpoint=model.source)
@@ -85,7 +85,7 @@ def _unknown(model: Model, place: str, surroundings: Surroundings) -> Refusal:
 
 
 def _refused(model: Model, place: str, surroundings: Surroundings) -> Refusal:
-    """The reason why files that are known give no numbers."""
+    """The reason why known files give no numbers."""
     try:
         shape_named(model, surroundings)
     except Refusal as problem:

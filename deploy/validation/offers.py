@@ -1,4 +1,4 @@
-"""Texts of `try` lines for settings that need others: no next refusal names what such a line left out."""
+"""Texts of `try` lines for settings that need others, so complete that no further refusal follows."""
 
 from __future__ import annotations
 

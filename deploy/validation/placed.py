@@ -15,7 +15,7 @@ from deploy.spec import LLM, Host, Server
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """`path` is what it runs on, empty if it has none; an unknown `gpu` is None, an unknown `trtllm` empty."""
+    """`path` is the model's backend, empty without one; an unknown `gpu` is None, an unknown `trtllm` empty."""
 
     host: Host
     server: Server
@@ -49,7 +49,7 @@ class Placed:
 
     @property
     def release(self) -> str:
-        """The release's name, with the TensorRT-LLM in it."""
+        """The release's name with its TensorRT-LLM."""
         name = self.host.release if isinstance(self.host.release, str) else self.host.release.name
         return f"release {name} with TensorRT-LLM {self.trtllm or '(none)'}"
 

@@ -12,7 +12,7 @@ from deploy.validation.placed import Placed
 
 
 def replay_problems(placed: Placed) -> Iterator[Refusal]:
-    """A refusal for each mistake in one LLM's replay; `deploy/io` looks whether its files exist."""
+    """A refusal for each mistake in one LLM's replay; `deploy/io` checks that its files exist."""
     replay = placed.model.replay
     if replay is None:
         return

@@ -22,7 +22,7 @@ from deploy.spec.sources import DIRECTORY
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
 APART_PERCENT = 10
-"""Files of one checkpoint differ by less than this between those who publish them in the same precision."""
+"""Files of one checkpoint in the same precision differ by less than this percentage between publishers."""
 COMPARED = ("architecture", "layers", "hidden", "heads", "vocabulary", "experts", "quantisation")
 
 
@@ -87,7 +87,8 @@ def sources(model: Model) -> list[Source]:
 
 
 def held_by(repository: str) -> list[KnownCheckpoint]:
-    """The checkpoints of the catalog whose name the repository's carries; of several, those with the longest name."""
+    """The checkpoints of the catalog whose name is part of the repository's; of several, those with the longest
+    name."""
     words = _words(repository.rsplit("/", 1)[-1])
     lengths = {row.name: max(_carried(words, row.name), _carried(words, row.repository.rsplit("/", 1)[-1]))
                for row in CHECKPOINTS.values()}  # fmt: skip
@@ -132,7 +133,7 @@ def _named_otherwise(server: str, model: Model, source: Source, known: KnownChec
 
 
 def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoint) -> Iterator[Refusal]:
-    """A refusal if somebody typed numbers for a repository the catalog has, and others than it has."""
+    """A refusal if typed numbers of a catalogued repository differ from the catalog's."""
     row = next((row for row in CHECKPOINTS.values() if row.repository == source.weights.repository), None)
     differing = list(_differing(shape, row.shape)) if row else []
     if row is None or not differing:

@@ -1,4 +1,4 @@
-"""The fleet as a whole: somebody in it, and a rollout that reaches everybody without taking too much out at once."""
+"""The fleet as a whole: it has hosts, and a rollout that reaches all of them without taking out too many at once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LEAST = (("canary_hosts", "hosts", 1), ("may_be_lost", "hosts", 1), ("bake_secon
 """Fields that count from 0, their unit, and an example."""
 SHARE = re.compile(r"[0-9]{1,3}%|")
 POOL = re.compile(r"[A-Za-z0-9_-]+")
-"""It is part of names in HAProxy's configuration."""
+"""Pattern of a pool's name, which is part of names in HAProxy's configuration."""
 
 
 def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusal]:
-    """A refusal for each mistake in the size of canary and waves, and for a pool that nobody may leave."""
+    """A refusal for each mistake in the size of canary and waves, and for a pool of which no host may be out."""
     if not 1 <= rollout.wave_percent <= 100:
         yield refuse(
             "out-of-range",
@@ -46,7 +46,7 @@ def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusa
 
 
 def _too_many_canaries(rollout: Rollout, members: list[tuple[str, str]]) -> Iterator[Refusal]:
-    """A refusal for more canaries than the largest pool has hosts: every host would be one."""
+    """A refusal for more canaries than the largest pool has hosts: every host would be a canary."""
     sizes = Counter(pool for _host, pool in members)
     largest = max(sizes.values(), default=0)
     if sizes and rollout.canary_hosts > max(1, largest):
@@ -99,7 +99,7 @@ def _nobody(pool: Pool, rollout: Rollout) -> Refusal:
 
 
 def pool_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for a pool's name that a balancer cannot write, and for a pool of a host that serves nobody."""
+    """A refusal for a pool's name that a balancer cannot write, and for a pool of a host without servers."""
     if host.pool and not POOL.fullmatch(host.pool):
         yield refuse(
             "pool-name",

@@ -1,6 +1,6 @@
 """LLMs that a program beside Triton serves: the image, the settings that the program has, the gateway before it.
 
-A wrong image is told alone: without a release nothing else can be judged.
+A wrong image is the only refusal: without a release nothing else can be judged.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
 
 
 def _or_vllm(model: LLM, host: Host) -> str:
-    """The runtime that an image was meant for, unless the model has fields that vLLM has no place for."""
+    """The advice to use vLLM instead; empty if the model has fields that vLLM lacks."""
     if any(getattr(model, name) != DEFAULTS[name] for name in OF_OTHERS[VLLM]):
         return ""
     return f'; or runtime="{VLLM}"' + ("" if host.gateway else ', "gateway": Gateway()')
@@ -175,7 +175,7 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
 
 
 def _answers(placed: Placed) -> Iterator[Refusal]:
-    """trtllm-serve tells no ids of tokens, by which the gateway reads the answers of gpt-oss."""
+    """A refusal of gpt-oss on trtllm-serve, which returns no token ids: the gateway needs them to read the answers."""
     tool_parser, _ = parsers_of(placed.model)
     if placed.model.runtime == SERVE and tool_parser == "harmony":
         yield placed.no(

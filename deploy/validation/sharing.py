@@ -1,4 +1,4 @@
-"""Hosts that share files: addresses at which they find each other, and ports that nobody else of ours has."""
+"""Hosts that share files: addresses at which they reach each other, and ports without a conflict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deploy.validation.gateway import taken_ports
 
 
 def sharing_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
-    """(host, refusal) for each mistake in what hosts share with each other."""
+    """(host, refusal) for each mistake in the sharing between hosts."""
     sharing = [host for host in fleet.hosts if host.sharing]
     targets = {target.name for host in fleet.hosts for target in reached(host, fleet.hosts)}
     sets = len({named for host in sharing for named in all_weights(host)}) + len(_images(sharing))

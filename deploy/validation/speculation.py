@@ -23,7 +23,7 @@ MODES = {
     Lookahead: "lookahead_decoding",
     ReDrafter: "explicit_draft_tokens",
 }
-"""What `trtllm-build --speculative_decoding_mode` calls them."""
+"""The modes' names in `trtllm-build --speculative_decoding_mode`."""
 
 FAMILIES = {
     Medusa: ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"),
@@ -44,7 +44,7 @@ NAMED_TREE = "mc_sim_7b_63"
 
 
 def speculation_problems(placed: Placed) -> Iterator[Refusal]:
-    """Everything wrong with what one LLM speculates with."""
+    """A refusal for each mistake in the speculation of one LLM."""
     speculative = placed.model.speculative
     if speculative is None:
         return
@@ -80,7 +80,7 @@ def _compiled(placed: Placed, speculative: Speculative) -> str:
 
 
 def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
-    """A refusal unless trtllm-build and the backend of this release have it."""
+    """A refusal unless trtllm-build and the backend of this release support it."""
     name, kind = type(speculative).__name__, type(speculative)
     table = build_flags(placed.trtllm).certain.get("--speculative_decoding_mode") if placed.trtllm else None
     if table and MODES[kind] not in table.choices:

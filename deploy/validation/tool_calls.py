@@ -10,7 +10,7 @@ from deploy.spec import LLM, Host
 
 
 def tool_notices(host: Host) -> Iterator[str]:
-    """A sentence for each LLM behind a gateway whose form of tool calls neither inventory nor catalog names."""
+    """A sentence for each LLM behind a gateway whose format of tool calls is unknown to inventory and catalog."""
     *names, last = [name for name in get_args(get_type_hints(LLM)["tool_parser"]) if name not in ("auto", "none")]
     for model in (model for server in host.servers for model in server.models if host.gateway):
         is_known = isinstance(model.checkpoint, str) and model.checkpoint in CHECKPOINTS

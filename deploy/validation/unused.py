@@ -1,4 +1,4 @@
-"""Notes about cards: those that nothing uses, and pools whose hosts have several kinds of them."""
+"""Notes about cards: unused ones, and pools with several kinds of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def idle_gpus(host: Host) -> str:
 
 
 def mixed_pools(hosts: Iterable[Host]) -> Iterator[str]:
-    """A sentence for each pool whose hosts have several kinds of cards."""
+    """A sentence for each pool with several kinds of cards."""
     cards: dict[str, dict[str, int]] = {}
     for host in hosts:
         if host.pool and host.machine.gpu in GPUS:

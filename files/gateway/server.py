@@ -22,8 +22,38 @@ from gateway.app import App
 from gateway.gateway import Gateway
 from gateway.settings import Listen
 
+HEAD = b"HTTP/1.1 "
 KEEP_ALIVE_SECONDS = 75
 """Longer than HAProxy and clients keep a connection, so that none of them sends into one that closes."""
+
+
+class Joining:
+    """A transport that sends the head of an answer in one write with what follows it in the same turn of the loop.
+
+    uvicorn writes a head by itself. The client then wakes for a head without a body, and the first token comes after.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._loop, self._head = transport, asyncio.get_running_loop(), b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._head and data.startswith(HEAD):
+            self._head = data
+            self._loop.call_soon(self._flush)  # the answer to HEAD has nothing that follows
+        else:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            self.write(b"")
 
 
 class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
@@ -41,13 +71,13 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """The time for the first request begins."""
-        super().connection_made(transport)
+        super().connection_made(Joining(transport))
         if self._awaited and len(self.connections) > self._most:
             next(iter(self._awaited)).give_way()
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """The time begins with the first byte of headers, and ends with them; what is too much ends the connection.
+        """The time begins with the first byte of headers, and ends with them; too many bytes end the connection.
 
         The parser hands over whole headers only, so what it holds of a long one is counted as it comes.
         """
@@ -111,7 +141,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
         app.is_full = lambda: len(self.server_state.connections) > listen.connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """It listens, and systemd knows."""
+        """Listens, and informs systemd."""
         await super().startup(sockets)
         notify("READY=1")
 
@@ -124,7 +154,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
 
 
 def serve(gateway: Gateway, port: int) -> int:
-    """0 once the process was told to stop and its requests have ended; 1 if it could not begin."""
+    """0 if the process was told to stop and its requests have ended; 1 if it could not start."""
     listen, app = gateway.settings.listen, App(gateway)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file, and 1,024 the usual bound

@@ -22,6 +22,7 @@ PROGRAMS = {
     "engine": "host.engine",
     "fetch": "host.fetch",
     "fetch-apt-key": "host.fetch_apt_key",
+    "group": "host.group.main",
     "gpu-state": "host.gpu_state",
     "job": "host.job",
     "metrics": "host.metrics",
@@ -33,6 +34,7 @@ PROGRAMS = {
     "prove-llm": "host.prove_llm",
     "publish": "host.publish",
     "pull": "host.pull",
+    "repair": "host.repair.main",
     "swap": "host.swap",
     "tell": "host.server_report",
     "traffic": "host.traffic.main",
@@ -51,7 +53,7 @@ def main() -> int:
 
 
 def hold(version: str) -> int:
-    """A lock on this version that the kernel gives up with the process, however it ends."""
+    """A lock on this version, which the kernel releases when the process ends."""
     handle = os.open(version, os.O_RDONLY)
     with contextlib.suppress(OSError):  # nothing of ours may fail to start for want of it
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -8,6 +8,8 @@ from pathlib import Path
 ROOT = Path(os.environ.get("ENGINEHOUSE_ROOT", "/var/lib/enginehouse"))
 SETTINGS = Path(os.environ.get("ENGINEHOUSE_SETTINGS", "/etc/enginehouse"))
 RUNTIME = Path(os.environ.get("ENGINEHOUSE_RUNTIME", "/run/enginehouse"))
+LOCK = Path(os.environ.get("ENGINEHOUSE_LOCK", "/run/enginehouse.lock"))
+"""The lock of a run on this host (roles/_pyinfra/hold.py)."""
 PROGRAMS = Path(os.environ.get("ENGINEHOUSE_PROGRAMS", "/usr/local/lib/enginehouse"))
 UNITS = Path(os.environ.get("ENGINEHOUSE_UNITS", "/etc/systemd/system"))
 

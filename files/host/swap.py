@@ -37,8 +37,10 @@ from host.systemd import say
 
 OF_RUN = ("run", "wave", "back")
 """What the asking run says of itself beside who and plan: its name, the wave, the run that it takes back."""
+PUT_BACK = "put-back.json"
+"""The release that was last put back, and the run that had asked for it: the other hosts of a group are told."""
 TRY_AGAIN = 255
-"""Of an ExecCondition a failure, after which systemd tries again; 1 to 254 would skip the start, and nobody would."""
+"""Exit status of an ExecCondition that fails, after which systemd retries; 1 to 254 would skip the start for good."""
 
 
 def main(arguments: list[str]) -> int:
@@ -68,7 +70,8 @@ def swap(server: Server) -> int:
     """0 when the wanted release serves. Else what served before serves again, and the verdict says why."""
     if server.swap_file.exists():
         undo(server, running=True)
-    (server.place / "verdict.json").unlink(missing_ok=True)
+    for file in ("verdict.json", PUT_BACK):
+        (server.place / file).unlink(missing_ok=True)
     wanted, began = json.loads(server.wanted_file.read_text()), time.monotonic()
     target, before = str(wanted["release"]), server.release("current")
     # A release that served and is down stays what the next boot starts, where there is no other one to put back.
@@ -136,6 +139,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
         return "unchanged", []
     server.stop()
     server.point("current", fallback)
+    remember(server, target, str(json.loads(server.wanted_file.read_text()).get("run", "")))
     server.end_swap()
     aside = [neighbour for neighbour in aside if neighbour.release("current")]
     start(aside)  # at once, and awaited later: were this killed meanwhile, nobody would come back for them
@@ -148,8 +152,16 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
     ]
 
 
+def remember(server: Server, release: str, run: str) -> None:
+    """Writes what is put back; on a full disk the others of a group find out by their time limit."""
+    try:
+        disk.replace_durably(server.place / PUT_BACK, json.dumps({"release": release, "run": run}) + "\n")
+    except OSError as problem:
+        print(f"{PUT_BACK} was not written: {problem}", file=sys.stderr)
+
+
 def serves_again(server: Server, release: str) -> bool:
-    """True if what served before serves; if it does not, it is said why."""
+    """True if the earlier release serves again; prints the reason if it does not."""
     say(f"putting back {release}")
     try:
         server.start(release)
@@ -165,12 +177,13 @@ def start(servers: list[Server]) -> None:
 
 
 def undo(server: Server, running: bool) -> None:
-    """`current` is again what it was before a cut swap. `running`: the cut one's container may still be there."""
+    """Puts `current` back to the state before an interrupted swap. `running`: its container may still exist."""
     cut = json.loads(server.swap_file.read_text())
     if running:
         server.stop()
     (server.place / REPLAY).unlink(missing_ok=True)
     server.point("current", cut["from"])
+    remember(server, cut["to"], str(cut.get("run", "")))
     aside = [Server(name) for name in cut.get("instead_of", {})]
     for neighbour in aside:
         neighbour.point("current", neighbour.release("current") or cut["instead_of"][neighbour.name])
@@ -192,7 +205,7 @@ def undo(server: Server, running: bool) -> None:
 
 
 def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[str]) -> None:
-    """The verdict, for whoever asked and for the unit's journal."""
+    """Records the verdict for the caller and for the unit's journal."""
     does_not = f"{entry['release']} does not serve"
     stays = "it stays the one that the next boot starts"
     neither = stays if fallback == entry["release"] else f"{fallback} did not start again either"

@@ -6,6 +6,10 @@ that sleeps or a network that drops everything. It needs bash and flock, which e
 
 The run says every RENEW_SECONDS that it is there, and the shell answers. Before a further command of a run whose last
 answer is old, it is asked; if it has ended, the lock is taken again, unless another run had it meanwhile.
+
+The shell of a run that ended leaves in FILE the host's uptime at that moment. The next run's shell reports it, so that
+run knows whether another one can have changed the host since the host began to answer. A shell that was killed leaves
+no such line; on a host that is not ours any more, the file is removed.
 """
 
 from __future__ import annotations
@@ -29,9 +33,11 @@ from pyinfra.connectors.util import make_unix_command_for_host
 from roles._pyinfra import connections
 
 FILE = "/run/enginehouse.lock"
+OURS = "/etc/enginehouse"
+"""Directory of a host's settings; without it a host keeps no record of an ended run."""
 RENEW_SECONDS, SILENT_SECONDS = 20, 120
 FRESH_SECONDS = 90
-"""How long an answer says that the lock is ours: less than SILENT_SECONDS, by what a command may take."""
+"""Seconds for which an answer proves that the lock is ours: SILENT_SECONDS less the time of a command."""
 ANSWER_SECONDS = 30
 HOLDING = f"""umask 077
 while :; do
@@ -40,15 +46,17 @@ while :; do
   flock -w 5 9 || {{ echo "held $(cat "$0")"; exit; }}
   [ "$0" -ef /proc/self/fd/9 ] && break
 done
-[ -z "$2" ] || [ "$(cat "$0")" = "$1" ] || {{ echo "gone $(cat "$0")"; exit; }}
-echo "$1" >"$0" && echo mine
+was=$(cat "$0") ended=
+case $was in "ended "*) ended=${{was#ended }} was= ;; esac
+[ -z "$2" ] || [ "$was" = "$1" ] || {{ echo "gone $was"; exit; }}
+echo "$1" >"$0" && echo "mine${{ended:+ $ended}}"
 while :; do
   read -r -t {SILENT_SECONDS} _
   heard=$?
   [ $heard -eq 0 ] || break
   echo here
 done
-[ $heard -gt 128 ] || rm -f "$0"
+[ $heard -gt 128 ] || {{ [ -d {OURS} ] && read -r up _ </proc/uptime && echo "ended $up" >"$0"; }} || rm -f "$0"
 """
 """Holds the file `$0` for the run that `$1` tells of; with `$2`, only if that run was the last to hold it.
 
@@ -71,6 +79,8 @@ class Hold:
         connector_arguments = _arguments(held.state, held, dict(held.current_op_global_arguments or {}))[0]
         keys = [key for key in CONNECTOR_ARGUMENT_KEYS if key not in TAKEN_BY_CONNECTORS]
         self._as_user = {key: connector_arguments[key] for key in keys if key in connector_arguments}
+        self.last_ended: float | None = None
+        """Uptime of the host at the end of the previous run; None if unknown, or if that run was cut off."""
         self._line: Line | None = None
         self._answered = 0.0
         self._turn = BoundedSemaphore()
@@ -86,7 +96,9 @@ class Hold:
                 if line is None:  # a connector that keeps no command open; no real host has such a one
                     return "mine"
                 reply = line.answer() or line.problem() or "nothing"
-                if reply == "mine":
+                if reply.partition(" ")[0] == "mine":
+                    reply, _, ended = reply.partition(" ")
+                    self.last_ended = float(ended) if ended else None
                     self._line, self._answered = line, asked_at
                     self._guard()
                     gevent.spawn(self._renew, line)
@@ -101,7 +113,7 @@ class Hold:
             line.close()
 
     def confirm(self) -> None:
-        """The host is ours now, as far as its answers say. Raises: ConnectionError if it is not."""
+        """Confirms by the host's answers that this run holds it. Raises: ConnectionError if it does not."""
         if self._is_fresh():
             return
         reply = f"nothing within {ANSWER_SECONDS} s"
@@ -150,7 +162,7 @@ class Hold:
 
 @dataclass(eq=False)
 class Line:
-    """A command on a host that goes on: what it hears, says, and complains of."""
+    """A running command on a host, with its input, output and error output."""
 
     heard: Any
     reply: Any
@@ -158,7 +170,7 @@ class Line:
     is_open: bool = True
 
     def say(self) -> None:
-        """It hears an empty line."""
+        """Sends an empty line."""
         self.heard.write(b"\n")
         self.heard.flush()
 
@@ -169,7 +181,7 @@ class Line:
         return _text(self.complaints.read())
 
     def close(self) -> None:
-        """It hears that there is nobody any more, and ends."""
+        """Ends the command's input, and so the command."""
         self.is_open = False
         with contextlib.suppress(*NO_LINE):
             self.heard.close()

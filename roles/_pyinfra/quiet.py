@@ -1,12 +1,14 @@
-"""Hosts that want nothing: their steps are left out of the run, and one operation rechecks whether that is still so.
+"""Hosts without pending changes: their steps are left out of the run, and one operation rechecks that.
 
 pyinfra pays 1.2 ms of CPU for an operation on a host, whatever it does, and a finished host had some 70 (3.10.0,
 2026-11-22). `settle` comes last in a verb. By then each step can say what it would do. If no step of a host would
 change anything, the host keeps what is no step (preflight, lock, gates) and the operations that `recheck` laid between
 them. If any would, the host keeps all its steps and no recheck.
 
-A recheck asks again, once the run holds the host. Should a step want something by then, because another run or a person
-was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
+A recheck reads the facts again, once the run holds the host. Should a step want something by then, because another run
+or a person was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
+Answers of less than FRESH_SECONDS ago count, if the lock proves that no other run held the host since (together.py). A
+person who changes it within those seconds is noticed by the next run.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def recheck() -> None:
 
 @operation(_set_in_op=False)
 def _recheck(part: Part) -> Iterator[Command]:
-    """No change; `part` is what was left out."""
+    """No change; `part` are the left-out steps to recheck."""
     if not (state.is_executing and part.steps):
         host.noop("its steps say so themselves")
         return

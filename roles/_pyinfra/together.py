@@ -3,12 +3,14 @@
 pyinfra pays 5.7 ms of CPU for a fact, and a finished host was asked 27 (3.10.0, 2026-11-22). A fact is noted
 when a role makes its `CachedFact`, before anything is asked. The first one that is asked brings the answers of all that
 are noted. An answer stands for no longer than FRESH_SECONDS, one phase of pyinfra, and until the run changes the host.
+
+With the first answers comes the host's uptime before it began to look. If no other run held the host since (lock.py),
+the answers of a host that wants nothing stand in the next phase too: it is asked once, not twice.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
@@ -20,16 +22,22 @@ from pyinfra.api import FactBase, Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.context import ctx_host
 
+from roles._pyinfra.hold import now
+
 FRESH_SECONDS = 30
 LONGEST_SCRIPT = 90_000
 """Bytes of a command: Linux takes 131,072 in one word, and quoting makes it longer."""
 END = "@enginehouse-answer"
 _ENDS = re.compile(rf"{END} (\d+) (\d+)")
+BEGAN = "@enginehouse-began"
+_BEGINS = re.compile(rf"{BEGAN} ([0-9]+[.][0-9]+)")
+UPTIME = -1
+"""The number of an answer that no fact has: seconds since boot before the command asked anything."""
 
 
 @dataclass(frozen=True)
 class FactCall:
-    """A fact and what it is asked about."""
+    """A fact with its arguments."""
 
     fact: Any
     arguments: Mapping[str, Any]
@@ -61,7 +69,8 @@ class Script(StringCommand):
             for number, call in enumerate(calls)
         )
         answers = (f"/dev/fd/$a{number}" for number in range(len(calls)))
-        super().__init__("; ".join([*commands, f"exec cat {' '.join(answers)}"]))
+        begin = f"read -r up _ </proc/uptime; echo {BEGAN} $up"
+        super().__init__("; ".join([begin, *commands, f"exec cat {' '.join(answers)}"]))
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,9 @@ class Together(FactBase[dict[int, list[str]]]):
         """Split at the marks."""
         answers, lines = dict[int, list[str]](), list[str]()
         for line in output:
+            if not answers and not lines and (begins := _BEGINS.fullmatch(line)):
+                answers[UPTIME] = [begins[1]]
+                continue
             if not (ended := _ENDS.fullmatch(line)):
                 lines.append(line)
                 continue
@@ -108,18 +120,31 @@ class FactCache:
     _tried: list[FactCall] = field(default_factory=list)
     _executing: bool = False
     _since: float = 0.0
+    _was_asked: bool = False
+    _uptime: float | None = None
+    """The host's uptime before the oldest of the answers; None if that one was not part of a batch."""
     _turn: BoundedSemaphore = field(default_factory=BoundedSemaphore)
 
     def note(self, fact: Any, arguments: Mapping[str, Any]) -> None:
-        """This will be asked; what pyinfra has to do as another user, or otherwise, is asked alone."""
+        """Notes a fact for the next batch; one that needs another user or other settings of pyinfra is asked alone."""
         call = FactCall(fact, arguments)
         if call not in self._noted and not any(name.startswith("_") for name in arguments):
             self._noted.append(call)
 
     def forget(self) -> None:
-        """The run has changed the host: what it answered may not be true any more, and facts are asked alone."""
-        self.wants_nothing = False
+        """Drops the answers after a change of the host; from then on facts are asked one by one."""
+        self.wants_nothing, self._uptime = False, None
         self._answers.clear()
+
+    def stand(self, last_ended: float | None) -> None:
+        """Keeps the answers of a host without changes while this run executes, if the last run ended before them.
+
+        `last_ended` is the host's uptime at its end; None if nobody knows it.
+        """
+        if last_ended is None or self._uptime is None:
+            return
+        if self.wants_nothing and last_ended < self._uptime:
+            self._executing = True
 
     def enter(self, first: FactCall, more: Sequence[FactCall], prefix: str, load: Callable[..., Any]) -> Any:
         """The answer to the host's first question; those to `more`, asked after the words `prefix`, are kept."""
@@ -136,22 +161,24 @@ class FactCache:
             for known, answer in self._answers:
                 if known == call:
                     return answer
+            self._was_asked = True
             answer = load(call.fact, **call.arguments)
             if not executing:
                 self._answers.append((call, answer))
             return answer
 
     def _begin(self, executing: bool) -> None:
-        if executing != self._executing or time.monotonic() - self._since > FRESH_SECONDS:
+        if executing != self._executing or now() - self._since > FRESH_SECONDS:
             self._answers.clear()
             self._tried.clear()
-            self._executing, self._since = executing, time.monotonic()
+            self._executing, self._since = executing, now()
+            self._was_asked, self._uptime = False, None
 
     def _known(self, call: FactCall) -> bool:
         return any(known == call for known, _ in self._answers)
 
     def _load(self, load: Callable[..., Any]) -> None:
-        """As many of the noted facts as one command can hold are answered, or tried."""
+        """Asks as many of the noted facts as one command can hold."""
         batch, size = list[FactCall](), 0
         for call in self._noted:
             if self._known(call) or call in self._tried:
@@ -165,9 +192,12 @@ class FactCache:
             self._ask(batch, load)
 
     def _ask(self, batch: Sequence[FactCall], load: Callable[..., Any], prefix: str = "") -> dict[int, Any]:
-        """The answers by number, as far as there are any; kept for whoever asks next."""
+        """The available answers by number; they are kept for later questions."""
         how = {"_sudo": False} if prefix else {}  # the words say it
+        is_first, self._was_asked = not self._was_asked, True
         printed: dict[int, list[str]] = load(Together, batch=Batch(tuple(batch), prefix), **how)
+        if (uptime := printed.pop(UPTIME, [])) and is_first:
+            self._uptime = float(uptime[0])
         answers = dict[int, Any]()
         for number, lines in printed.items():
             try:

@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
+from deploy.slices.container import CONTAINER_UID
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.monitor import ExportersSlice, MonitorSlice
@@ -38,7 +39,7 @@ Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
 
 
 def firewall_of(mine: Guarded) -> Firewall | None:
-    """The declared firewall; one that says nothing of servers if only a port of ours for other hosts is to close."""
+    """The declared firewall; one without rules for servers if only ports for other hosts are to be closed."""
     if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _gateways(mine) or _sharing(mine)):
         return mine.firewall
     return Firewall()
@@ -68,13 +69,15 @@ def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
         groups=groups,
         ssh_ports=sorted(ssh_ports),
         published=[row for row in _published_by(mine) if row[1] in groups],
-        openings=[*_openings_of_https(mine), *_openings(firewall)],
+        openings=[*_openings_of_ranks(mine), *_openings_of_https(mine), *_openings(firewall)],
+        ranks=_ranks(mine),
+        ranks_user=CONTAINER_UID,
         closed=firewall.rest == "closed",
     )
 
 
 def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
-    """Networks that may come in, by the chain's name; a group that is open to everybody has none."""
+    """Networks that may connect, by the chain's name; a group that is open to all has none."""
     named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
     named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
     https = _https(mine)
@@ -111,7 +114,7 @@ def _to(address: str) -> str:
 
 
 def _of_host(mine: Slice) -> list[tuple[str, str]]:
-    """(what a connection to something of ours looks like, its group) of a host that serves."""
+    """(match for connections to this project's ports, group) of a host with servers."""
     rows = [row for server in mine.servers for row in _published(server)]
     rows += _gateway(mine.gateway) if mine.gateway else []
     if mine.mutual and mine.mutual.port:
@@ -148,7 +151,7 @@ def _answers(traffic: TrafficSlice) -> list[tuple[str, str]]:
 
 
 def _published(server: ServerSlice) -> list[tuple[str, str]]:
-    """(what a connection to the server looks like, its group); a loopback address is not seen from outside."""
+    """(match for connections to the server, group); a loopback address cannot be reached from outside."""
     if ipaddress.ip_address(server.address).is_loopback:
         return []
     to = _to(server.address)
@@ -156,8 +159,24 @@ def _published(server: ServerSlice) -> list[tuple[str, str]]:
     return [(clients, "servers"), (f"{to}tcp dport {server.metrics_port}", "metrics")]
 
 
+def _ranks(mine: Guarded) -> Networks | None:
+    """The other hosts of the group, with which alone the ranks of this one exchange; None without a group."""
+    if not isinstance(mine, Slice):
+        return None
+    groups = [server.beside[1].group for server in mine.servers if server.beside]
+    addresses = [member.address for group in groups if group for member in group.others]
+    return Networks.of(addresses) if addresses else None
+
+
+def _openings_of_ranks(mine: Guarded) -> list[tuple[str, str]]:
+    """Every port for the hosts of the group: ranks choose theirs as they start."""
+    ranks = _ranks(mine)
+    families = (("ip", ranks.v4), ("ip6", ranks.v6)) if ranks else ()
+    return [(f"{family} saddr {{ {', '.join(networks)} }}", "accept") for family, networks in families if networks]
+
+
 def _openings_of_https(mine: Guarded) -> list[tuple[str, str]]:
-    """Ports for everybody: of HTTPS without named networks, and of the authority's challenge, where certbot answers."""
+    """Ports open to all: HTTPS without named networks, and the authority's challenge, where certbot answers."""
     https = _https(mine)
     if https is None:
         return []

@@ -1,4 +1,4 @@
-"""Supervision of a host between deploys: a watchdog for each server, the GPUs' state as metric and as gate.
+"""Supervision of a host between deploys: a watchdog for each server, the GPUs' state as metric and as gate, repairs.
 
 Programs and timers only; they interrupt nothing. The gate hangs on the swap's unit, so it also stands before
 rollback.py and before whoever starts that unit by hand.
@@ -12,11 +12,11 @@ from pyinfra import host
 
 from deploy.slices.host import Slice
 from roles._pyinfra import undo
-from roles._pyinfra.steps import CachedFact, Command, step
+from roles._pyinfra.steps import CachedFact, Command, ask, step
 from roles._shipping.texts import put
 from roles.health.defaults import settings
-from roles.health.facts import Timers
-from roles.health.operations import GPU_TIMER, texts, timers
+from roles.health.facts import RepairLeft, RepairService, Timers
+from roles.health.operations import GPU_TIMER, REPAIR_UNIT, no_repairs, run_repairs, texts, timers
 
 
 def apply(mine: Slice) -> None:
@@ -25,10 +25,16 @@ def apply(mine: Slice) -> None:
     wanted = texts(mine, chosen)
 
     def install(installed: dict[str, str]) -> Iterator[Command]:
-        restart = any(".timer" in str(command) for command in put(wanted, installed))
-        # A running timer keeps its old times.
-        more = [f"systemctl try-restart 'enginehouse-watch@*.timer' {GPU_TIMER}"] if restart else []
+        changes = "\n".join(str(command) for command in put(wanted, installed))
+        # A running timer keeps its old times, and a running service its settings.
+        more = [f"systemctl try-restart 'enginehouse-watch@*.timer' {GPU_TIMER}"] if ".timer" in changes else []
+        more += [f"systemctl try-restart {REPAIR_UNIT}"] if "repair." in changes else []
         yield from undo.put_watched("health", wanted, installed, *more)
 
-    step(undo.texts_fact("health", wanted), install, name="Health | Install watchdog and GPU state")
+    placed = step(undo.texts_fact("health", wanted), install, name="Health | Install watchdog and GPU state")
     step(CachedFact(Timers), lambda states: timers(mine, states), name="Health | Run the timers")
+    if mine.repair:
+        service = CachedFact(RepairService)
+        step(service, run_repairs, after=[placed], name="Health | Repair GPUs: run the service")
+    elif ask(host, RepairLeft):
+        step(CachedFact(RepairLeft), no_repairs, name="Health | Repair no GPU: the inventory allows none")

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from pyinfra.api import FactBase
 
+from roles._pyinfra import together
+from roles._pyinfra.facts import HostFacts, ask_units, script
 from roles._shipping.places import SERVERS, UNITS
 
 
 @dataclass(frozen=True)
 class Going:
-    """Timers that start at boot, those of them that run now, and those whose server still has a release to serve."""
+    """Timers that start at boot, the running ones, and the ones whose server still has a release to serve."""
 
     enabled: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
@@ -19,7 +21,7 @@ class Going:
 
 
 class Timers(FactBase[Going]):
-    """A bare host has none."""
+    """Fact: the host's timers; none on a bare host."""
 
     def command(self) -> str:
         wants = f"{UNITS}/timers.target.wants"
@@ -39,3 +41,30 @@ class Timers(FactBase[Going]):
         return Going(
             *(frozenset(name for kind, name in pairs if kind == state) for state in ("enabled", "running", "needed"))
         )
+
+
+class RepairService(FactBase[HostFacts]):
+    """State of the service that repairs GPUs: if it runs, and if it starts at boot."""
+
+    default = HostFacts
+
+    def command(self) -> str:
+        return script(ask_units("enginehouse-repair.service"))
+
+    def process(self, output: list[str]) -> HostFacts:
+        return HostFacts.parse(output)
+
+
+class RepairLeft(FactBase[bool]):
+    """True where the host has the service that repairs GPUs although the inventory allows no repair."""
+
+    default = bool
+
+    def command(self) -> str:
+        return f"[ ! -e {UNITS}/enginehouse-repair.service ] || echo there"
+
+    def process(self, output: list[str]) -> bool:
+        return "there" in output
+
+
+together.early(RepairLeft)

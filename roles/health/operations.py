@@ -10,7 +10,10 @@ from shlex import join
 from pyinfra.api.command import StringCommand
 
 from deploy.catalog.xids import XIDS
+from deploy.models.files import ROOT
 from deploy.slices.host import Slice
+from roles._pyinfra.facts import HostFacts
+from roles._shipping import programs
 from roles._shipping.places import SETTINGS, UNITS
 from roles._shipping.texts import Text, shipped
 from roles.health.defaults import Defaults
@@ -18,6 +21,8 @@ from roles.health.facts import Going
 
 GPU_TIMER = "enginehouse-gpu-state.timer"
 GATE = f"{UNITS}/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
+REPAIR_UNIT = "enginehouse-repair.service"
+REPAIR = f"{SETTINGS}/repair.json"
 _WATCH = ("watch_seconds", "answer_seconds", "misses", "restarts", "restart_hours")
 
 
@@ -38,7 +43,42 @@ def texts(mine: Slice, chosen: Defaults) -> list[Text]:
             f"{SETTINGS}/gpu_state.json",
             _gpu_state(tuple((server.name, tuple(server.gpus)) for server in mine.servers), mine.machine.gpus),
         ),
+        *repair_texts(mine, chosen),
     ]
+
+
+def repair_texts(mine: Slice, chosen: Defaults) -> list[Text]:
+    """Unit and settings of the program that repairs GPUs; none where the inventory allows no repair.
+
+    `programs` only makes the text differ when the programs do, so that the service restarts with them.
+    """
+    if mine.repair is None:
+        return []
+    content = {
+        "allowed": mine.repair.allowed,
+        "max_unavailable": mine.repair.max_unavailable,
+        "gpus": mine.machine.gpus,
+        "mig": bool(mine.mig),
+        "tries": chosen.repairs,
+        "look_seconds": chosen.gpu_state_seconds,
+        "programs": programs.shipped_version(),
+    }
+    return [shipped(f"files/units/{REPAIR_UNIT}", f"{UNITS}/{REPAIR_UNIT}"), Text(REPAIR, _json(content))]
+
+
+def run_repairs(facts: HostFacts) -> Iterator[str]:
+    """The command after which the program that repairs GPUs runs now and after every boot."""
+    service = facts.unit(REPAIR_UNIT)
+    if not service.runs or not service.starts_at_boot:
+        yield f"systemctl enable --now {REPAIR_UNIT}"
+
+
+def no_repairs(is_left: bool) -> Iterator[str]:
+    """The command after which no GPU is repaired by the host itself."""
+    if is_left:
+        path = f"{UNITS}/{REPAIR_UNIT}"
+        left = f"{ROOT}/repair {ROOT}/metrics/repair.prom {REPAIR} {path}"
+        yield f"systemctl disable --now {REPAIR_UNIT}; rm -rf {left} && systemctl daemon-reload"
 
 
 def _timer(what: str, seconds: int) -> str:

@@ -184,6 +184,33 @@ CASES = {
     "RemapPending": gpu("remap_pending"),
     "RemapFailed": gpu("remap_failed"),
     "EccUncorrected": gpu("ecc_uncorrected_volatile"),
+    "RepairWantsPerson": steady(f"enginehouse_repair_person{{{HOST}}}", "1", "0"),
+    "RepairWaits": steady(f"enginehouse_repair_waits{{{HOST}}}", "1", "0", "50m"),
+    "RepairSilent": Case(
+        "150m",
+        {f"enginehouse_repair_looked_timestamp_seconds{{{HOST}}}": "0x200"},
+        {f"enginehouse_repair_looked_timestamp_seconds{{{HOST}}}": "0+60x200"},
+        {"instance": "h100-01", "job": "host"},
+    ),
+    "GpuRepaired": Case(
+        "30m",
+        {f'enginehouse_repairs_total{{{HOST},remedy="reset",result="failed"}}': "0x10 1x60"},
+        {f'enginehouse_repairs_total{{{HOST},remedy="reset",result="failed"}}': "3x70"},
+        {"instance": "h100-01", "job": "host", "remedy": "reset", "result": "failed"},
+    ),
+    "NoticeDrains": steady(f"enginehouse_notice_active{{{HOST}}}", "1", "0"),
+    "NoticesUnread": Case(
+        "30m",
+        {f"enginehouse_notice_answered_timestamp_seconds{{{HOST}}}": "0x60"},
+        {f"enginehouse_notice_answered_timestamp_seconds{{{HOST}}}": "0+60x60"},
+        {"instance": "h100-01", "job": "host"},
+    ),
+    "NoticeCutRequests": Case(
+        "30m",
+        {f"enginehouse_notice_cut_requests_total{{{HOST}}}": "0x10 3x60"},
+        {f"enginehouse_notice_cut_requests_total{{{HOST}}}": "3x70"},
+        {"instance": "h100-01", "job": "host"},
+    ),
     "GpuTooHot": throttled("hw_thermal", "power_cap"),
     "GpuPowerBrake": throttled("hw_power_brake", "gpu_idle"),
     "ModelSilent": Case(

@@ -141,6 +141,22 @@ async def host(folder: Path, program: str) -> None:
     keep("host", f"{version(program)}, on loopback; this project's textfiles with a stand-in card", page)
 
 
+async def textfiles(folder: Path) -> None:
+    """Textfiles of notices and repairs, as their programs write them; node-exporter hands them on as they are."""
+    from host.notices.main import metrics as of_notices
+    from host.repair.main import EMPTY
+    from host.repair.metrics import metrics as of_repairs
+
+    notices = {"active": None, "standing": ["rebalance"], "totals": {"rebalance": 1}, "cut": 0, "answered": 1.8e9}
+    page = of_notices(notices) + of_repairs(EMPTY | {"looked": 1.8e9})
+    lines = [line for line in page.splitlines() if not line.startswith("# HELP ")]
+    today = datetime.datetime.now(datetime.UTC).date()
+    source = "textfiles that files/host/notices and files/host/repair of this checkout write"
+    (SCRAPES / "textfiles.prom").write_text(
+        "\n".join([f"# read {today}, not recorded: {source}", "# job: host", *lines]) + "\n"
+    )
+
+
 async def probe(folder: Path, program: str) -> None:
     """Debian's blackbox-exporter, which asks a small server with a certificate."""
     certificate = write_certificate(folder)

@@ -94,9 +94,9 @@ class Cluster:
 
     def submit(self, words: str) -> str:
         """The number of a submitted job."""
-        said = self.types(f"sbatch {words}")
-        match = re.fullmatch(r"Submitted batch job (\d+)", said)
-        assert match, said
+        output = self.types(f"sbatch {words}")
+        match = re.fullmatch(r"Submitted batch job (\d+)", output)
+        assert match, output
         return match[1]
 
     def state(self, job: str) -> str:

@@ -173,8 +173,8 @@ def test_a_job_whose_node_fails_is_queued_again_and_serves_on_another(story: Sto
     lost = story.cluster.state(story.job).split()[1]
     story.cluster.node(lost).cut_power()
     assert until(lambda: story.cluster.state(story.job).startswith("PENDING"), 90)
-    (other,) = [node.name for node in story.cluster.nodes if node.name != lost]
-    assert until(lambda: story.cluster.state(story.job) == f"RUNNING {other}", 240)
+    (spare,) = [node.name for node in story.cluster.nodes if node.name != lost]
+    assert until(lambda: story.cluster.state(story.job) == f"RUNNING {spare}", 240)
     assert until(story.answers, 180), story.cluster.log(story.job)
     story.cluster.node(lost).start()
     assert until(lambda: story.cluster.types(f"sinfo -h -n {lost} -o %T") == "idle", 90)

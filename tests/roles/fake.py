@@ -136,7 +136,7 @@ class ScriptedConnector(FakeConnector):
 
     def _answer_all(self, script, arguments):
         """Each question of the script is heard and answered as if it came alone."""
-        lines = []
+        lines = [f"{together.BEGAN} {Path('/proc/uptime').read_text().split()[0]}"]
         for number, question in enumerate(script.calls):
             alone = StringCommand(question.fact().command(**question.arguments))
             as_root = {"_sudo": True} if script.prefix and number else {}

@@ -23,6 +23,7 @@ class Hosts:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.shells = folder, list[Any]()
+        self.ours = folder / "settings"
 
     def file(self, name: str) -> Path:
         """The lock of one host."""
@@ -30,7 +31,8 @@ class Hosts:
 
     def here(self, command: str, name: str) -> str:
         """A command for a host, as it is run in the folder."""
-        return command.replace(hold.FILE, str(self.file(name))).replace("flock -w 5", "flock -w 0.2")
+        command = command.replace(hold.FILE, str(self.file(name))).replace(hold.OURS, str(self.ours))
+        return command.replace("flock -w 5", "flock -w 0.2")
 
     def begun(self, command: str, name: str) -> tuple[Any, Any, Any]:
         """The streams of a command that was begun on a host."""

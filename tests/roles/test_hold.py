@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from gevent.subprocess import PIPE, Popen
 
 from roles._pyinfra import hold
@@ -24,6 +27,28 @@ def test_a_run_whose_connection_ended_leaves_nothing_behind(hosts: Hosts) -> Non
     assert (shell.wait(), hosts.file("one").exists(), hosts.held("one")[1]) == (0, False, "mine")
 
 
+def test_a_run_that_ended_leaves_its_time_on_a_host_that_is_ours(hosts: Hosts) -> None:
+    hosts.ours.mkdir()
+    before = uptime()
+    shell, reply = hosts.held("one")
+    shell.stdin.close()
+    shell.wait()
+    word, ended = hosts.held("one")[1].split()
+    assert (reply, word) == ("mine", "mine")
+    assert before <= float(ended) <= uptime()
+
+
+def test_a_run_that_was_killed_leaves_no_time(hosts: Hosts) -> None:
+    hosts.ours.mkdir()
+    hosts.held("one")
+    hosts.die()
+    assert hosts.held("one")[1] == "mine"
+
+
+def uptime() -> float:
+    return float(Path("/proc/uptime").read_text().split()[0])
+
+
 SHORT = hold.HOLDING.replace(f"-t {hold.SILENT_SECONDS}", "-t 0.1")
 
 
@@ -38,7 +63,10 @@ def test_a_run_that_wakes_up_goes_on_if_no_other_run_came(hosts: Hosts) -> None:
     assert hosts.held("one", again="again")[1] == "mine"
 
 
-def test_a_run_that_wakes_up_learns_that_another_run_came_and_went(hosts: Hosts) -> None:
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_a_run_that_wakes_up_learns_that_another_run_came_and_went(hosts: Hosts, is_ours: bool) -> None:
+    if is_ours:
+        hosts.ours.mkdir()
     hosts.held("one", script=SHORT)[0].wait()
     next_run, _ = hosts.held("one", "the next run")
     assert hosts.held("one", again="again")[1] == "held the next run"

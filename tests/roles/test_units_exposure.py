@@ -63,6 +63,9 @@ UNITS = {
     "enginehouse-notices.service": Held(2.1, "root without capabilities: it stops servers"),
     "enginehouse-prometheus.service": Held(3.7, "`prometheus`"),
     "enginehouse-pull@.service": Held(9.0, "root without capabilities: Docker's socket"),
+    "enginehouse-repair.service": Held(
+        9.6, "root with eight capabilities: it resets GPUs; of others it reads the states at the balancers alone", 5.0
+    ),
     "enginehouse-share@.service": Held(9.0, "`enginehouse-share`; root checks and publishes"),
     "enginehouse-swap@.service": Held(4.0, "root: it moves links, and asks systemd and Docker"),
     "enginehouse-traffic.service": Held(1.7, "`enginehouse-traffic`"),

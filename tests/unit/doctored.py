@@ -96,6 +96,7 @@ HEALTHY: Mapping[str, str] = {
     "first-boot": "",
     "holds": "",
     "notices": "",
+    "repair": "",
     "undo": "",
     "listening": "0100007F:1F40 0A\n0100007F:1F41 0A\n00000000:0016 0A",
     "certificates": "",

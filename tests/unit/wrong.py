@@ -102,6 +102,22 @@ MACHINES = {
     "an unknown OS is offered the nearest": Wrong(machine(os="ubuntu24.04"), "unknown-os", "machine.os"),
     "a newer system is offered as no older one": Wrong(machine(os="ubuntu-26.04"), "unknown-os", "machine.os"),
     "an unknown cloud is offered the nearest": Wrong(machine(notices="gpc"), "unknown-choice", "machine.notices"),
+    "an unknown repair is offered the nearest": Wrong(machine(repair="rebot"), "unknown-choice", "machine.repair"),
+    "a host without servers has nothing that proves a repair": Wrong(
+        machine(repair="reset") | {"servers": (), "farm": True}, "repair-without-server", "machine.repair"
+    ),
+    "a card whose driver is somebody else's is not repaired": Wrong(
+        machine(repair="reboot") | {"driver": Driver(manage=False)}, "repair-not-managed", "machine.repair"
+    ),
+    "a card that is cut into instances is not reset": Wrong(
+        machine(repair="reset", mig=("7g.80gb",)), "repair-mig", "machine.repair"
+    ),
+    "a pool without a balancer is asked by nobody": Wrong(
+        machine(repair="reset") | {"pool": "chat"},
+        "repair-without-balancer",
+        "machine.repair",
+        (Source("h100-02", {"machine": MACHINE, "servers": (MAIN,), "pool": "chat"}),),
+    ),
     "an unknown GPU is offered the nearest": Wrong(machine(gpu="H100"), "unknown-gpu", "machine.gpu"),
     "a MIG slice is not a card": Wrong(machine(gpu="h100-80-mig-1g.10gb"), "mig", "machine.gpu"),
     "an ARM machine has no image here": Wrong(machine(gpu="gh200-96"), "platform", "machine.gpu"),

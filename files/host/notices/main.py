@@ -25,19 +25,21 @@ from host import disk, places
 from host.notices import drain
 from host.notices.clouds import CLOUDS, PLACES, POLL_SECONDS, Metadata, Notice, Unread
 from host.systemd import say
+from host.traffic import draining
 from host.traffic.state import iso
 from host.traffic.state import settings as traffic_settings
 
 TICK_SECONDS = 0.5
 NEAR_SECONDS = 15.0
-"""So near to the end the cloud is asked no more: an answer that does not come may delay nothing."""
+"""Seconds before the end in which the cloud is not asked, because a missing answer must not delay anything."""
 BALANCER_SECONDS = 1
+MARK = "cloud"
 WRITE_SECONDS = 60.0
 """Between two writings of a state that has not changed."""
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 if it does not understand."""
+    """Never ends by itself; 64 for unknown arguments."""
     if arguments != ["serve"]:
         print("host notices serve", file=sys.stderr)
         return 64
@@ -106,7 +108,7 @@ class Watch:
         return not is_near and now - self.read_at >= POLL_SECONDS[self.settings["cloud"]]
 
     def read(self, now: float) -> None:
-        """The cloud's notices; those of the last answer if this one is none."""
+        """The cloud's notices; those of the last answer if this one is missing."""
         self.read_at = now
         try:
             self.notices = CLOUDS[self.settings["cloud"]](self.metadata)
@@ -126,7 +128,7 @@ class Watch:
                 self.record("announced", notice.kind, f"the cloud has announced: {notice.kind}{when}")
 
     def remembered(self) -> list[Notice]:
-        """The notice that a program before this one drained for."""
+        """The notice for which an earlier start of this program drained."""
         active = self.kept["active"]
         return [Notice(active["id"], active["kind"], ends=active["ends"])] if active else []
 
@@ -147,11 +149,11 @@ class Watch:
         active["ends"] = ends
         if active["held"] < max(ends, now) + drain.HELD_SECONDS / 2:
             active["held"] = max(ends, now) + drain.HELD_SECONDS
-            drain.hold(self.servers, active["held"], notice.kind, now)
+            draining.hold(self.servers, active["held"], f"the cloud: {notice.kind}", MARK, now)
             self.write(now)
         if active["state"] != "draining":
             return
-        flight = drain.in_flight(self.traffic)
+        flight = draining.in_flight(self.traffic)
         active["requests"] = flight.requests
         say(f"{notice.kind}: draining, requests in flight: {flight.requests}")
         if flight.is_heard and flight.requests == 0:
@@ -167,7 +169,7 @@ class Watch:
     def withdraw(self) -> None:
         """The host takes requests again."""
         active, self.kept["active"] = self.kept["active"], None
-        drain.release(self.servers)
+        draining.release(self.servers, MARK)
         if active["state"] == "cut":
             drain.start_again(self.traffic)
         self.record("withdrawn", active["kind"], "the cloud no longer announces it: the host takes requests again")

@@ -1,4 +1,4 @@
-"""The wait before a server stops: until no balancer sends it anything, and none has a request there."""
+"""The wait before a server stops: until no balancer sends to it or has a request there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def drained(server: str) -> int:
 
 
 def mark(server: str) -> None:
-    """The invocation this runs in is said to stop. Readable by all: the service is no root's."""
+    """Marks the current invocation as stopping. Readable by all, because the service does not run as root."""
     file = stops_file(server)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.parent.chmod(0o755)
@@ -86,18 +86,28 @@ class Wait:
 
     def scraped(self) -> tuple[set[str], int]:
         """The states of this server's lines at the balancer, and its requests there. Raises if one is missing."""
-        plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are no proxy's to reach
-        with plain.open(self.address, timeout=self.heard_seconds) as answer:
-            text = answer.read().decode()
-        states, sessions = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
-        for metric, labels, value in re.findall(r"(?m)^haproxy_server_(\w+)\{(.*)\} (\S+)", text):
-            label_values = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            line = (label_values.get("proxy", ""), label_values.get("server", ""))
-            if metric == "status" and float(value) == 1:
-                states[line] = label_values.get("state", "")
-            if metric == "current_sessions":
-                sessions[line] = int(float(value))
+        states, sessions = lines_at(self.address, self.heard_seconds)
         for line in self.lines:
             if line not in states or line not in sessions:
                 raise LookupError(f"it says nothing of {'/'.join(line)}")
         return {states[line] for line in self.lines}, sum(sessions[line] for line in self.lines)
+
+
+Line = tuple[str, str]
+"""A server of a backend at a balancer, as (backend, server)."""
+
+
+def lines_at(address: str, seconds: float) -> tuple[dict[Line, str], dict[Line, int]]:
+    """State and requests in flight of every line of a balancer, by its exporter. Raises OSError or ValueError."""
+    plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are no proxy's to reach
+    with plain.open(address, timeout=seconds) as answer:
+        text = answer.read().decode()
+    states, sessions = dict[Line, str](), dict[Line, int]()
+    for metric, labels, value in re.findall(r"(?m)^haproxy_server_(\w+)\{(.*)\} (\S+)", text):
+        label_values = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        line = (label_values.get("proxy", ""), label_values.get("server", ""))
+        if metric == "status" and float(value) == 1:
+            states[line] = label_values.get("state", "")
+        if metric == "current_sessions":
+            sessions[line] = int(float(value))
+    return states, sessions

@@ -56,7 +56,7 @@ static int is_open(const char *node)
     return found;
 }
 
-static int gpu_is_open(int gpu)
+int gpu_is_open(int gpu)
 {
     char node[32];
     snprintf(node, sizeof node, "/dev/nvidia%d", gpu);

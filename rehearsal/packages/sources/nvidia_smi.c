@@ -178,6 +178,38 @@ static int set_persistence(const char *mode)
     return 0;
 }
 
+/* -i takes an index, a UUID or a bus id; what is none of them names no GPU. */
+static int numbered(const char *text)
+{
+    char *end;
+    long index = strtol(text, &end, 10);
+    struct gpu all[MOST_GPUS];
+    int count = *text && !*end ? 0 : find_gpus(all);
+    for (int i = 0; i < count; i++)
+        if (!strcasecmp(text, all[i].uuid) || !strcasecmp(text, all[i].bus_id) || !strcasecmp(text, all[i].bus_id + 4))
+            return i;
+    return *text && !*end && index >= 0 && index < MOST_GPUS ? (int)index : MOST_GPUS;
+}
+
+/* MIG instances go with a real reset; here none is reset that is cut. */
+static int reset(char *list)
+{
+    char *ids[64];
+    int count = split(list, ids);
+    if (geteuid() != 0) {
+        puts("Unable to reset this GPU: Insufficient Permissions\nTerminating early due to previous errors.");
+        return 4;
+    }
+    for (int i = 0; i < count; i++) {
+        int gpu = numbered(ids[i]);
+        if (gpu >= gpu_count) { puts("No devices were found"); return 6; }
+        int status = smi_reset(&gpus[gpu], gpu);
+        if (status) return status;
+    }
+    puts("All done.");
+    return 0;
+}
+
 static int refused(void)
 {
     const char *loaded = loaded_version();
@@ -213,21 +245,8 @@ static int help(void)
     printf("NVIDIA System Management Interface -- v%s (rehearsal stand-in)\n\n"
            "    -L, --list-gpus   -i, --id=   --query-gpu=FIELDS --format=csv[,noheader][,nounits]\n"
            "    --query-compute-apps=FIELDS   -pm, --persistence-mode=0|1   -q   --version   conf-compute -f\n"
-           "    -mig, --multi-instance-gpu=0|1   mig -h\n", user_space);
+           "    -mig, --multi-instance-gpu=0|1   mig -h   -r, --gpu-reset with -i\n", user_space);
     return 0;
-}
-
-/* -i takes an index, a UUID or a bus id; what is none of them names no GPU. */
-static int numbered(const char *text)
-{
-    char *end;
-    long index = strtol(text, &end, 10);
-    struct gpu all[MOST_GPUS];
-    int count = *text && !*end ? 0 : find_gpus(all);
-    for (int i = 0; i < count; i++)
-        if (!strcasecmp(text, all[i].uuid) || !strcasecmp(text, all[i].bus_id) || !strcasecmp(text, all[i].bus_id + 4))
-            return i;
-    return *text && !*end && index >= 0 && index < MOST_GPUS ? (int)index : MOST_GPUS;
 }
 
 static const char *after(const char *argument, const char *prefix)
@@ -239,8 +258,8 @@ static const char *after(const char *argument, const char *prefix)
 int main(int argc, char **argv)
 {
     const char *format = "csv", *mode = NULL, *cut = NULL, *text;
-    char *fields = NULL, *apps = NULL;
-    int lists = 0, whole_query = 0, confidential = 0, version = 0;
+    char *fields = NULL, *apps = NULL, *ids = NULL;
+    int lists = 0, whole_query = 0, confidential = 0, version = 0, resets = 0;
     if (argc > 1 && !strcmp(argv[1], "mig")) {
         int refusal = refused();
         return refusal ? refusal : mig_command(gpus, gpu_count, argc - 2, argv + 2);
@@ -251,9 +270,10 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "-L") || !strcmp(argv[i], "--list-gpus")) lists = 1;
         else if (!strcmp(argv[i], "-q") || !strcmp(argv[i], "--query")) whole_query = 1;
         else if (!strcmp(argv[i], "--version")) version = 1;
+        else if (!strcmp(argv[i], "-r") || !strcmp(argv[i], "--gpu-reset")) resets = 1;
         else if (!strcmp(argv[i], "conf-compute")) confidential = 1;
         else if (confidential && argv[i][0] == '-') continue;
-        else if (!strcmp(argv[i], "-i") || !strcmp(argv[i], "-pm")) { if (argv[i][1] == 'i') only = numbered(next); else mode = next; i++; }
+        else if (!strcmp(argv[i], "-i") || !strcmp(argv[i], "-pm")) { if (argv[i][1] == 'i') only = numbered(ids = (char *)next); else mode = next; i++; }
         else if (!strcmp(argv[i], "-mig")) { cut = next; i++; }
         else if ((text = after(argv[i], "--multi-instance-gpu="))) cut = text;
         else if ((text = after(argv[i], "--id="))) only = numbered(text);
@@ -265,6 +285,7 @@ int main(int argc, char **argv)
     }
     int refusal = refused();
     if (refusal) return refusal;
+    if (resets && ids) return reset(ids);
     if (only >= gpu_count) { puts("No devices were found"); return 6; }
     if (version) { printf("NVIDIA-SMI version  : %s\nNVML version        : %.7s\nDRIVER version      : %s\nCUDA Version        : 13.0\n", user_space, user_space, user_space); return 0; }
     if (confidential) { puts("CC status: OFF"); return 0; }

@@ -5,7 +5,7 @@
  */
 #include "smi_fields.h"
 
-#include "mig.h"
+#include "mig_commands.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +39,36 @@ const char *faulty(int index, const char *field, const char *whole)
         }
     fclose(file);
     return whole;
+}
+
+static void forget_faults(int index)
+{
+    char line[200], kept[8192] = "";
+    int number;
+    FILE *file = fopen("/run/rehearsal/gpu-faults", "r");
+    while (file && fgets(line, sizeof line, file))
+        if ((sscanf(line, "%d", &number) != 1 || number != index) && strlen(kept) + strlen(line) < sizeof kept)
+            strcat(kept, line);
+    if (file)
+        fclose(file);
+    if (file && (file = fopen("/run/rehearsal/gpu-faults", "w"))) {
+        fputs(kept, file);
+        fclose(file);
+    }
+}
+
+int smi_reset(const struct gpu *gpu, int index)
+{
+    if (gpu_is_open(index)) {
+        printf("The following GPUs could not be reset:\n  GPU %s: In use by another client\n\n"
+               "1 device is currently being used by one or more other processes (e.g., Fabric Manager, CUDA application, graphics application such "
+               "as an X server, or a monitoring application such as another instance of nvidia-smi). Please first kill all processes using this "
+               "device and all compute applications running in the system.\n", gpu->bus_id);
+        return 19;
+    }
+    forget_faults(index);
+    printf("GPU %s was successfully reset.\n", gpu->bus_id);
+    return 0;
 }
 
 /* "[N/A]" for a card that cannot be cut. */

@@ -24,6 +24,9 @@ void smi_line(int indent, const char *label, const char *value, const char *unit
 /* What somebody set for a GPU in /run/rehearsal/gpu-faults, else what a whole card says. */
 const char *faulty(int index, const char *field, const char *whole);
 
+/* `nvidia-smi --gpu-reset` of one GPU, which has none of that afterwards. The exit status. */
+int smi_reset(const struct gpu *gpu, int index);
+
 int persistence(void);
 
 #endif

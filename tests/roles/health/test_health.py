@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
+from deploy.slices.host import RepairSlice, Slice
 from roles import health
 from roles.health.defaults import Defaults
-from roles.health.operations import texts
+from roles.health.operations import REPAIR, REPAIR_UNIT, texts
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
 
@@ -15,15 +18,27 @@ WATCH, GPU = "enginehouse-watch@main.timer", "enginehouse-gpu-state.timer"
 DONE = f"enabled={WATCH}\nrunning={WATCH}\nenabled={GPU}\nrunning={GPU}"
 
 
-def placed(chosen: Defaults | None = None) -> str:
+MENDS = replace(a_slice(machine={"repair": "reset"}), repair=RepairSlice(allowed="reset", max_unavailable=2))
+RUNS = [f"unit\tId={REPAIR_UNIT}", "unit\tLoadState=loaded", "unit\tActiveState=active",
+        "unit\tUnitFileState=enabled", "unit\t"]  # fmt: skip
+
+
+def placed(chosen: Defaults | None = None, mine: Slice = MINE) -> str:
     """The answer of a host whose files are right."""
-    return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(MINE, chosen or Defaults()))
+    return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine, chosen or Defaults()))
 
 
-def play(seen: str = "", going: str = "", **options: Any) -> Ran:
+def play(
+    seen: str = "",
+    going: str = "",
+    mine: Slice = MINE,
+    repairs: list[str] | None = None,
+    left: str = "",
+    **options: Any,
+) -> Ran:
     """The role on one host with these answers."""
-    answers = {"%n %a %U": seen, "timers.target.wants": going}
-    return run(lambda: health.apply(MINE), answers=answers, **options)
+    answers = {"%n %a %U": seen, "timers.target.wants": going, "systemctl show --property=Id": repairs or []}
+    return run(lambda: health.apply(mine), answers=answers | {f"{REPAIR_UNIT} ] ||": left}, **options)
 
 
 def test_a_bare_host_gets_programs_units_and_timers() -> None:
@@ -52,7 +67,7 @@ def test_a_server_that_may_have_to_serve_again_stays_watched() -> None:
     assert play(placed(), DONE + old).changed == ()
 
 
-def test_other_times_are_written_and_the_running_timers_told() -> None:
+def test_changed_times_are_written_and_running_timers_reloaded() -> None:
     ran = play(placed(), DONE, data={"health_settings": {"watch_seconds": 15}})
     assert ran.would_change == ("Health | Install watchdog and GPU state",)
     assert [command.splitlines()[0].split(" && ")[-1] for command in ran.commands[2:-2]] == [
@@ -64,7 +79,7 @@ def test_other_times_are_written_and_the_running_timers_told() -> None:
     ]
 
 
-def test_dry_tells_what_a_bare_host_will_see() -> None:
+def test_a_dry_run_announces_every_step_of_a_bare_host() -> None:
     assert len(play(dry=True).would_change) == 2
 
 
@@ -79,3 +94,46 @@ def test_the_reader_of_the_gpus_keeps_its_devices() -> None:
     unit = next(text.content for text in texts(MINE, Defaults()) if text.path.endswith("gpu-state.service"))
     closing = ("PrivateDevices=", "ProtectClock=", "DeviceAllow=", "DevicePolicy=")
     assert [line for line in unit.splitlines() if line.startswith(closing)] == []
+
+
+def test_repairs_are_on_a_host_only_where_the_inventory_allows_them() -> None:
+    assert not any("repair" in text.path for text in texts(MINE, Defaults()))
+    ran = play(placed(), DONE, MENDS)
+    assert ran.changed == ("Health | Install watchdog and GPU state", "Health | Repair GPUs: run the service")
+    assert ran.commands[-1] == f"systemctl enable --now {REPAIR_UNIT}"
+
+
+def test_a_host_that_repairs_already_changes_nothing() -> None:
+    ran = play(placed(mine=MENDS), DONE, MENDS, RUNS)
+    assert (ran.changed, ran.would_change) == ((), ())
+
+
+def test_a_repair_service_that_was_stopped_runs_again() -> None:
+    stopped = [line.replace("ActiveState=active", "ActiveState=inactive") for line in RUNS]
+    assert play(placed(mine=MENDS), DONE, MENDS, stopped).commands == (f"systemctl enable --now {REPAIR_UNIT}",)
+
+
+def test_another_number_of_repairs_is_written_and_the_service_told() -> None:
+    ran = play(placed(mine=MENDS), DONE, MENDS, RUNS, data={"health_settings": {"repairs": 1}})
+    assert any(f"systemctl try-restart {REPAIR_UNIT}" in command for command in ran.commands)
+    assert not any("try-restart 'enginehouse-watch@" in command for command in ran.commands)
+
+
+def test_repairs_that_are_allowed_no_more_are_taken_off_once() -> None:
+    ran = play(placed(), DONE, left="there")
+    assert ran.changed == ("Health | Repair no GPU: the inventory allows none",)
+    assert ran.commands[0].startswith(f"systemctl disable --now {REPAIR_UNIT}; rm -rf ")
+    assert play(placed(), DONE).changed == ()
+
+
+def test_the_settings_of_repairs_are_those_of_the_plan_and_of_the_role() -> None:
+    written = json.loads(next(text.content for text in texts(MENDS, Defaults()) if text.path == REPAIR))
+    assert len(written.pop("programs")) == 64
+    assert written == {
+        "allowed": "reset",
+        "max_unavailable": 2,
+        "gpus": 1,
+        "mig": False,
+        "tries": 3,
+        "look_seconds": 60,
+    }

@@ -23,7 +23,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(service: job.JobService) -> str:
+def agent_answer(service: job.JobService) -> str:
     """The agent's answer to a balancer after another look at the proofs."""
     asyncio.run(service.look())
     return service.agent("main")
@@ -32,13 +32,13 @@ def told(service: job.JobService) -> str:
 def test_a_server_is_ready_from_its_proof_until_its_job_leaves(node: Path) -> None:
     """A job that is queued again begins without the mark of its last run."""
     service, proof = job.JobService({"main": ["minilm"]}), node / "servers/main/proof.json"
-    assert told(service) == "drain"
+    assert agent_answer(service) == "drain"
     proof.write_text(json.dumps({"ok": False}))
-    assert told(service) == "drain"
+    assert agent_answer(service) == "drain"
     proof.write_text(json.dumps({"ok": True}))
-    assert told(service) == "ready"
+    assert agent_answer(service) == "ready"
     mark("main")
-    assert told(service) == "drain"
+    assert agent_answer(service) == "drain"
 
 
 def test_a_mark_of_another_run_keeps_nobody_away(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_a_mark_of_another_run_keeps_nobody_away(node: Path, monkeypatch: pytest
     (node / "servers/main/proof.json").write_text(json.dumps({"ok": True}))
     mark("main")
     monkeypatch.setenv("INVOCATION_ID", "7.1")
-    assert told(job.JobService({"main": ["minilm"]})) == "ready"
+    assert agent_answer(job.JobService({"main": ["minilm"]})) == "ready"
 
 
 def test_the_watchdog_ends_once_a_model_was_silent_often_enough(

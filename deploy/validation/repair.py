@@ -1,0 +1,77 @@
+"""Repairs by the host itself: a driver that is ours, whole GPUs for a reset, a balancer that knows its pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.inventory.fleet import Fleet
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.spec import Host
+from deploy.topology.balancing import balancers_of
+from deploy.topology.groups import group_of, pools_of_hosts
+
+WHERE = "machine.repair"
+
+
+def repair_problems(host: Host, fleet: Fleet) -> Iterator[Refusal]:
+    """A refusal for each reason why this host cannot be repaired by itself, although it is declared."""
+    allowed = host.machine.repair
+    if allowed not in ("reset", "reboot"):
+        return
+    declared = f"repair={allowed!r}".replace("'", '"')
+    if host.farm or not host.servers:
+        yield refuse(
+            "repair-without-server",
+            "a repair is proved by the answers of a host's servers, and this host has none",
+            where=WHERE,
+            seen=f"{declared}, no servers",
+            wanted="a host that serves",
+            attempt=f"leave {declared} out",
+        )
+    if not host.driver.manage:
+        yield refuse(
+            "repair-not-managed",
+            "GPUs whose driver somebody else looks after are neither reset nor rebooted from here",
+            where=WHERE,
+            seen=f"{declared}, Driver(manage=False)",
+            wanted="Driver(manage=True), or no repair",
+            attempt=f"leave {declared} out; or driver = Driver(manage=True)",
+        )
+    if allowed == "reset" and host.machine.mig:
+        yield refuse(
+            "repair-mig",
+            "a reset of a GPU takes its MIG instances away; after a reboot they are cut again",
+            where=WHERE,
+            seen=f"{declared}, mig={host.machine.mig}",
+            wanted='repair="reboot" for a machine that is cut into instances',
+            attempt='Machine(repair="reboot")',
+        )
+    if group := group_of(host):
+        yield refuse(
+            "repair-in-a-group",
+            "a host of a group is not repaired by itself: the other hosts of its group would stop serving, too",
+            where=WHERE,
+            seen=f"{declared}, a model over {', '.join(group)}",
+            wanted="no repair on hosts of a group",
+            attempt=f"leave {declared} out",
+        )
+    else:
+        yield from _unasked(host, fleet, declared)
+
+
+def _unasked(host: Host, fleet: Fleet, declared: str) -> Iterator[Refusal]:
+    """The refusal for a pool whose hosts have no balancer that knows how many of them are out."""
+    pools = pools_of_hosts(fleet.hosts, fleet.rollout)
+    pool = next((pool for pool in pools if pool.name == host.pool), None)
+    if pool is None or pool.allowed >= len(pool.units) or balancers_of(host, fleet.balancers):
+        return
+    name = f"pool {host.pool!r}" if host.pool else "the hosts without a pool"
+    yield refuse(
+        "repair-without-balancer",
+        "hosts ask the balancer of their pool how many are out before one more leaves it, and this pool has none",
+        where=WHERE,
+        seen=f"{declared}; {name}: {len(pool.units)} hosts, of which {pool.allowed} may be out, and no balancer",
+        wanted="a balancer with a route to the pool, or no repair",
+        attempt=f"leave {declared} out; or a Balancer with Route(pool={(host.pool or 'chat')!r}, …)".replace("'", '"'),
+    )
