@@ -19,11 +19,12 @@ from deploy.catalog.connection_keys import (
 )
 from deploy.catalog.names import nearest, offer
 from deploy.inventory.login_texts import hosts_in, parts_of, setting_meant
+from deploy.inventory.path_texts import slip_of
 from deploy.inventory.reach import is_address, is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, kind_of, shortened
 from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import typed_out
+from deploy.refusals.secrets_in_text import secret_in, typed_out
 
 HOST = re.compile(r"@?[A-Za-z0-9_:][\w.:%/@+-]*", re.ASCII)
 _USER = (re.compile(r"[A-Za-z0-9_][\w.@\\-]*\$?", re.ASCII), "the name of a user")
@@ -45,7 +46,7 @@ def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
     if data.get("ssh_hostname") is not None:
         problems += _address("ssh_hostname", data["ssh_hostname"])
     problems += [*_port(data.get("ssh_port")), *_words(data), *_switches(data), *_numbers(data), *_kinds(data)]
-    problems += [*_users(name, data), *_public_key(data)]
+    problems += [*_users(name, data), *_public_key(data), *_paths(data)]
     return [*problems, *_out_of_step(data), *_unread(data), *_passwords(data), *_secret_name(name)]
 
 
@@ -154,6 +155,24 @@ def _public_key(data: Mapping[str, Any]) -> Iterator[Refusal]:
             wanted="the path of the private key, which stays on this machine",
             attempt=f'"ssh_key": "{value.removesuffix(".pub")}"',
         )
+
+
+def _paths(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for each file of ssh whose text is no path."""
+    for key in ("ssh_key", "ssh_config_file", "ssh_known_hosts_file"):
+        value = data.get(key)
+        if not isinstance(value, str) or secret_in(value) or value.startswith("-"):
+            continue
+        problem, attempt = slip_of(value)
+        if problem:
+            yield refuse(
+                "no-path",
+                f"`{key}` {problem}",
+                where=key,
+                seen=shortened(value),
+                wanted="the path of a file on this machine",
+                attempt=attempt,
+            )
 
 
 def _switches(data: Mapping[str, Any]) -> Iterator[Refusal]:
