@@ -82,7 +82,7 @@ class ReadOnly(Fault):
 class SlowDisk(Fault):
     """Like on a shared disk with a busy neighbour.
 
-    QEMU slows the machine's own disk; on nspawn the outer disk is slowed for what the machine's processes read and sync.
+    QEMU slows the machine's own disk; on nspawn the outer disk is slowed for the machine's processes.
     """
 
     name = "slow-disk"
