@@ -21,8 +21,8 @@ from deploy.spec import (
 ELSEWHERE = (
     (
         re.compile(r"(?i)([a-z]+_)?prox(y|ies)(_[a-z]+)?"),
-        'images: Docker(daemon={"proxies": {"https-proxy": "http://HOST:3128"}}); packages: Acquire::http::Proxy in '
-        '/etc/apt/apt.conf.d/ of the host; weights: fetch_on="control", and https_proxy in the environment here',
+        '"proxy": Proxy(url="http://HOST:3128"), for apt, hub, registry and ACME; for pip and the hub on this machine '
+        "export https_proxy=http://HOST:3128",
     ),
     (
         re.compile(r"(?i)(triton_)?model_(repository|repo|dir)|triton_models?|models?_path"),
@@ -30,7 +30,8 @@ ELSEWHERE = (
     ),
     (
         re.compile(r"(?i)(nodes?|num_nodes|nnodes|world_size|multi_?node|ray_.+|mpi_.+)"),
-        "leave it out: a model is not split over hosts; a fleet is more hosts with the same server",
+        'leave it out: a fleet is more hosts with the same server; Parallel(hosts=(…)) of an LLM with runtime="vllm" '
+        "splits it over hosts",
     ),
 )
 

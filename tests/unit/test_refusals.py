@@ -16,6 +16,7 @@ from tests.unit import (
     wrong_monitors,
     wrong_names,
     wrong_numbers,
+    wrong_proxies,
     wrong_runtimes,
     wrong_sharing,
 )
@@ -34,6 +35,7 @@ ALL = {
     **wrong_runtimes.ALL,
     **wrong_names.ALL,
     **wrong_numbers.ALL,
+    **wrong_proxies.ALL,
 }
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])

@@ -40,6 +40,16 @@ def test_the_verdict_says_what_was_put_back(machine: FakeHost) -> None:
     assert machine.verdict["sentence"] == "bad does not serve; one is put back and serves"
 
 
+def test_what_was_put_back_is_on_record_with_its_run_until_the_next_swap(machine: FakeHost) -> None:
+    """The other hosts of a group are told by it."""
+    record = machine.root / "servers/main/put-back.json"
+    machine.ask("one", run="run-1")
+    machine.ask("bad", run="run-2")
+    assert json.loads(record.read_text()) == {"release": "bad", "run": "run-2"}
+    machine.ask("two", run="run-3")
+    assert not record.exists()
+
+
 def test_a_first_release_that_never_serves_leaves_nothing_half(machine: FakeHost) -> None:
     assert (machine.ask("bad"), machine.links, machine.active) == (1, ("", ""), "inactive")
     assert machine.verdict["sentence"] == ("bad does not serve; nothing served before, so the server is stopped")
