@@ -25,14 +25,14 @@ from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import machine, real, tell
 
 ALL_EQUAL, HALF_EQUAL = 100.0, 50.0
-"""Percentages of equal tokens: random weights in FP8 miss the first and meet the second."""
+"""Percent of equal tokens: random weights in FP8 miss the first and meet the second."""
 CLIENTS = 3
 SWAP_SECONDS = 700
 """Seconds that a client of a swap waits for its answer: longer than two starts of the LLM."""
 
 
 def kill(results: StepResults) -> None:
-    """Kills the LLM's container: it restarts by itself, and Triton keeps running."""
+    """The LLM's container is killed: it comes back by itself, and Triton goes on."""
     triton, llm = starts()
     with under_way(opened(), COMPLETIONS, [completion(400)] * 2, 60) as answers:
         began = time.monotonic()
