@@ -1,4 +1,4 @@
-"""Texts of an inventory that no file or command can take as they stand: unfilled, unprintable, or with blanks around."""
+"""Texts of an inventory that no file or command can take: unfilled, unprintable, or with blanks around them."""
 
 from __future__ import annotations
 

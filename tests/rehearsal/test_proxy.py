@@ -21,7 +21,7 @@ from tests.rehearsal.forward_proxy import PASSWORD, PORT, ForwardProxy, forward_
 from tests.rehearsal.operator import Operator
 
 NUMBER = 18
-pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group(f"number-{NUMBER}")]
+pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-18")]
 
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 INVENTORY = "tests/rehearsal/inventories/proxy.py"
