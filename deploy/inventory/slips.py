@@ -21,7 +21,7 @@ SWITCHES = {
 }
 """Words that other configurations have for True and False."""
 MOST_SHOWN = 12
-"""As many values of a list as are written out in a hint."""
+"""Largest number of values of a list in a hint."""
 FIRST_TEXTS = {
     "AptMirror": "url",
     "DataDisk": "device",
