@@ -166,7 +166,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("open", "open_modules", "kernel_module_type"), "leave it out: open modules are installed"),
     },
 }
-"""By class and setting that it does not have: what to write."""
+"""The text to write instead, by class and unknown setting."""
 
 CLASSES = {
     **dict.fromkeys(("GPU", "Gpu", "Card"), 'Machine(os="ubuntu-24.04", gpu="h100-80", gpus=1)'),
@@ -182,7 +182,7 @@ CLASSES = {
     **dict.fromkeys(("Limits", "RateLimit"), "GatewayLimits(request_seconds=600)"),
     **dict.fromkeys(("Inventory", "Fleet", "Hosts"), 'h100 = (["h100-01"], {"machine": Machine(…), "servers": (…,)})'),
 }
-"""By the name of a class that deploy.spec does not have: what to write."""
+"""The text to write instead, by the name of an unknown class."""
 
 
 def setting_meant(word: str, owner: str) -> str:

@@ -42,7 +42,7 @@ FLEET_KEYS = (
     "promote",
 )
 PARTS = ("gateway",)
-"""What `--data only=PART` may name."""
+"""Parts that `--data only=PART` can name."""
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
 """Prefixes of keys that pyinfra and its connectors read, and `own_` for keys of an operator's own roles."""
 
@@ -62,7 +62,7 @@ class Fleet:
     only: str = ""
     monitors: tuple[MonitorHost, ...] = ()
     remarks: tuple[str, ...] = ()
-    """What was left out of the hosts without being asked for, a sentence each."""
+    """Sentences about what the plan left out of the hosts by itself."""
     gets_gateway: bool = False
     """True if the inventory does not mention a gateway for its only serving host: the plan adds one."""
 

@@ -23,7 +23,7 @@ SWITCHES = {
 PORTS = re.compile(r"([0-9]{4,5})\s*(?:-|:|\.\.)\s*([0-9]{4,5})")
 """A range of ports or other numbers, as firewalls have it."""
 MOST_SHOWN = 12
-"""As many values of a list as are written out in a hint."""
+"""Largest number of values of a list in a hint."""
 FIRST_TEXTS = {
     "AptMirror": "url",
     "DataDisk": "device",
