@@ -36,7 +36,8 @@ def reach(mine: Slice | None) -> Slice | None:
 def needs(
     slices: Iterable[Slice], data: Mapping[str, Mapping[str, Any]], kernels: Mapping[str, Iterable[str]]
 ) -> tuple[Need, ...]:
-    """Packages to fetch for these hosts, alike ones once. `kernels`: by OS, the kernels that headers are wanted for."""
+    """Packages to fetch for these hosts, without repetitions. `kernels`: by OS, the kernels for which headers are
+    wanted."""
     wanted = dict[Need, None]()
     for mine in slices:
         for kernel in kernels.get(mine.machine.os) or ("",):
@@ -83,7 +84,7 @@ def packages(mine: Slice, data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def headers(mine: Slice, kernel: str) -> dict[str, str]:
-    """The headers that the driver's module is built with; none if it comes built, or is somebody else's."""
+    """The headers with which the driver's module is built; none if it comes built, or is not managed."""
     if not (mine.driver.manage and mine.driver.source == "nvidia"):
         return {}
     newest = "amd64" if SYSTEMS[mine.machine.os].distribution == "debian" else mine.machine.kernel_flavour

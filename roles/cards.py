@@ -1,4 +1,4 @@
-"""Partitions of a host's GPUs, asked of nvidia-smi; and the refusals if somebody else looks after them. Pure.
+"""Partitions of a host's GPUs, read from nvidia-smi; and the refusals for GPUs that somebody else manages. Pure.
 
 `Driver(manage=False)` says that a card's settings belong to somebody else, its MIG mode and instances among them.
 Preflight refuses such a card before the first change; the role `mig` judges it again once the driver was verified.
@@ -75,7 +75,7 @@ def gpus(facts: HostFacts) -> tuple[GpuState, ...]:
 
 
 def is_cut(facts: HostFacts, mine: Slice) -> bool:
-    """True if every GPU is as planned; a GPU that is to be cut has to be there."""
+    """True if every GPU is as planned; a GPU that is to be cut has to exist."""
     present = gpus(facts)
     return all(gpu.is_cut(mine.mig) for gpu in present) and (not mine.mig or len(present) == mine.machine.gpus)
 
@@ -85,7 +85,8 @@ def planned_cut(mine: Slice) -> str:
 
 
 def not_ours_to_cut(facts: HostFacts, mine: Slice, state: str) -> Iterator[Refusal]:
-    """Refusals if nobody here may cut: GPUs that are not as declared, and a boot unit of ours that would cut them.
+    """Refusals for `Driver(manage=False)`: GPUs that are not as declared, and a boot unit of this project that would
+    cut them.
 
     Only for `Driver(manage=False)`. What they offer to type is for the inventory, or for the owner of the GPUs.
     """
@@ -124,7 +125,7 @@ def _other_cut(present: tuple[GpuState, ...], mine: Slice, state: str) -> Refusa
 
 
 def _declared(present: tuple[GpuState, ...], mine: Slice) -> Iterator[str]:
-    """The declaration of what is there, if every GPU is cut alike into profiles that the catalog knows."""
+    """The declaration of the present partition, if every GPU is cut alike into profiles of the catalog."""
     cuts = {gpu.instances if gpu.is_cut(gpu.instances) else None for gpu in present}
     (cut, *others) = cuts
     if cut is not None and not others and all((mine.machine.gpu, name) in PROFILES for name in cut):

@@ -1,4 +1,4 @@
-"""First steps on every host, before anything is changed on it."""
+"""First steps on every host, before any change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from roles._shipping import programs
 
 
 def lay() -> None:
-    """The host as it was is written down; our programs are there, and what takes back a change that shuts us out."""
+    """Records the host's state before the first change, and installs the programs and the switch that reverts a
+    lockout."""
     removal.remember()  # so that remove.py leaves it
     programs.installed()  # before anything names them
     undo.installed()  # before the first such change

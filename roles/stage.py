@@ -18,13 +18,13 @@ from roles.foundation import Serving
 
 
 def apply(mine: Slice, slices: Iterable[Slice]) -> None:
-    """Weights are published and checked, the image is there, and so is every engine, signed. `slices`: all hosts'."""
+    """Publishes and checks weights, and brings the image and every signed engine. `slices`: those of all hosts."""
     _fetched(mine)
     engines.apply(mine, slices)
 
 
 def build(mine: Slice, slices: Iterable[Slice]) -> None:
-    """The engines this host is the one to build are built, signed and kept for others."""
+    """Builds, signs and stores the engines that this host builds for others."""
     _fetched(mine)
     engines.build(mine, slices)
 

@@ -25,7 +25,7 @@ def send_keys(mine: BalancerSlice | MonitorSlice) -> None:
 
 
 def settle(mine: BalancerSlice | MonitorSlice) -> None:
-    """Every host has the models of the plan: a balancer asks each for them, a monitor reads all that is there."""
+    """Makes a balancer check every model of the plan, and a monitor read every target."""
     exporters.apply(mine.exporters)
     if isinstance(mine, BalancerSlice):
         balancer.settle(mine)

@@ -19,6 +19,7 @@ class Believable:
     most: float
     reason: str
     unset: tuple[float, ...] = ()
+    zero: str = "for not declared"
 
     def takes(self, value: float) -> bool:
         """True if the number is in the range or means "not declared"; false for NaN."""
@@ -27,7 +28,7 @@ class Believable:
     @property
     def words(self) -> str:
         """The range for a person."""
-        unset = f", or {shown(self.unset[0])} for not declared" if self.unset else ""
+        unset = f", or {shown(self.unset[0])} {self.zero}" if self.unset else ""
         return f"{self.number(self.least)} to {self.number(self.most)}{f' {self.unit}' if self.unit else ''}{unset}"
 
     def number(self, value: float) -> str:
@@ -47,10 +48,15 @@ _LISTEN = Believable("", 1024, 65_535, "the program runs without privileges")
 _PORT = Believable("", 1, 65_535, "TCP has no others")
 _OPTIONAL_PORT = Believable("", 1, 65_535, "TCP has no others", unset=(0,))
 _CONTEXT = Believable("tokens", 1, TEN_MILLION, "the longest context published is 10,485,760 (Llama 4 Scout)")
-_TEXT = Believable("tokens", 1, 131_072, "no encoder here was trained on longer texts")
+_SEQUENCE = Believable("tokens", 32, TEN_MILLION, "prompt and answer together: a chat's template alone takes 30")
+_TEXT = Believable("tokens", 8, 131_072, "two of them mark a text's ends; no encoder here was trained on longer texts")
 _BATCH = Believable("requests", 1, 8192, "trtllm-build's own default is 2,048")
 _QUEUE = Believable("requests", 1, 100_000, "a longer queue outlives every client that waits in it")
 _DRAFTED = Believable("tokens", 1, 1024, "trees of Medusa and EAGLE have 63")
+_ADDRESS_CONNECTIONS = Believable("connections", 8, 1_000_000, "a browser alone opens six", (0,), "for no limit")
+_ADDRESS_REQUESTS = Believable(
+    "requests", 10, 1_000_000_000, "of one address in a minute; a client's retries take as many", (0,), "for no limit"
+)
 _HOST_CACHE = Believable("MiB", 64, 4_194_304, "host memory is 4 TiB at most", unset=(0,))
 _WAYS = Believable("GPUs", 1, 16, "no host of the catalog has more", unset=(0,))
 
@@ -68,8 +74,8 @@ RANGES: dict[str, dict[str, Believable]] = {
     "Adapter": {"task_id": Believable("", 1, 2**53, "JSON has no larger exact number")},
     "Alias": {"models": Believable("shares", 0, 1_000_000, "weights are compared with each other")},
     "Balancer": {
-        "address_connections": Believable("connections", 0, 1_000_000, "HAProxy has 32,000 for all"),
-        "address_requests": Believable("requests", 0, 1_000_000_000, "a minute has no more of one address"),
+        "address_connections": _ADDRESS_CONNECTIONS,
+        "address_requests": _ADDRESS_REQUESTS,
         "metrics_port": _PORT,
     },
     "Calibration": {"samples": Believable("texts", 1, 100_000, "quantize.py measures 512")},
@@ -120,8 +126,8 @@ RANGES: dict[str, dict[str, Believable]] = {
     },
     "Https": {
         "port": _PORT,
-        "address_connections": Believable("connections", 0, 1_000_000, "HAProxy has 32,000 for all"),
-        "address_requests": Believable("requests", 0, 1_000_000_000, "a minute has no more of one address"),
+        "address_connections": _ADDRESS_CONNECTIONS,
+        "address_requests": _ADDRESS_REQUESTS,
     },
     "KVCache": {
         "tokens": Believable("tokens", 1, 1_000_000_000, "eight H200 hold fewer of any model"),
@@ -129,7 +135,7 @@ RANGES: dict[str, dict[str, Believable]] = {
     },
     "LLM": {
         "max_batch_size": _BATCH,
-        "max_seq_len": _CONTEXT,
+        "max_seq_len": _SEQUENCE,
         "max_num_tokens": _CONTEXT,
         "cancellation_check_period_ms": Believable("ms", 1, 10_000, "a client that has gone costs until then"),
         "max_queue_size": _QUEUE,
@@ -159,7 +165,8 @@ RANGES: dict[str, dict[str, Believable]] = {
     "Opening": {"port": _PORT},
     "Parallel": {"tensor": _WAYS, "pipeline": _WAYS, "expert": _WAYS, "port": _LISTEN},
     "Price": dict.fromkeys(
-        ("prompt", "completion", "cached"), Believable("for a million tokens", 0, 1_000_000, "of any currency")
+        ("prompt", "completion", "cached"),
+        Believable("for a million tokens", 0.0001, 1_000_000, "of any currency", (0,), "for free"),
     ),
     "ReDrafter": {"beams": Believable("beams", 1, 32, "published ones have 4 or 5"), "tokens": _DRAFTED},
     "Release": {

@@ -47,10 +47,7 @@ NUMBERS = {
     "_retry_delay": (0, 3600, "seconds"),
 }
 """Keys that are numbers: least, most and unit."""
-TEXTS = (
-    *("ssh_file_transfer_protocol", "_sudo_user", "_su_user", "_su_shell", "_doas_user", "_dzdo_user"),
-    *("_shell_executable", "_chdir", "_temp_dir"),
-)
+TEXTS = (*("ssh_file_transfer_protocol", "_su_shell", "_shell_executable", "_chdir", "_temp_dir"),)
 DICTIONARIES = ("ssh_paramiko_connect_kwargs", "_env")
 OUT_OF_STEP = (
     *("_ignore_errors", "_continue_on_error", "_if", "_run_once", "_serial", "_parallel", "_stdin"),

@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+
+from deploy.spec import (
+    Docker,
+    Driver,
+    Firewall,
+    Gateway,
+    Hub,
+    Machine,
+    Registry,
+    Rollout,
+    Server,
+    Toolkit,
+)
 
 ELSEWHERE = (
     (
@@ -24,3 +38,27 @@ ELSEWHERE = (
 def elsewhere(key: str) -> str:
     """The advice for a key that belongs elsewhere; "" for a key that is not in the table."""
     return next((attempt for pattern, attempt in ELSEWHERE if pattern.fullmatch(key)), "")
+
+
+OBJECTS: dict[str, type] = {
+    "machine": Machine,
+    "servers": Server,
+    "driver": Driver,
+    "docker": Docker,
+    "gateway": Gateway,
+    "hub": Hub,
+    "registry": Registry,
+    "rollout": Rollout,
+    "firewall": Firewall,
+    "toolkit": Toolkit,
+}
+"""Keys of a host's data whose objects have fields that operators write beside them."""
+
+
+def inside(key: str) -> str:
+    """The object of a host's data that has a field of this name; empty if none has."""
+    for place, owner in OBJECTS.items():
+        if key in {field.name for field in fields(owner)}:
+            built = f"{owner.__name__}(…, {key}=…)"
+            return f'"{place}": ({built},)' if place == "servers" else f'"{place}": {built}'
+    return ""

@@ -11,13 +11,14 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from deploy.catalog.names import offer
-from deploy.inventory.elsewhere import elsewhere
+from deploy.inventory.elsewhere import elsewhere, inside
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
 from deploy.inventory.logins import login_problems, one_machine_twice
 from deploy.inventory.plain import walkable
 from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
+from deploy.inventory.slips import release_of_number
 from deploy.inventory.types import hints_of, mistyped, unsafe_texts
 from deploy.inventory.words import word_problems
 from deploy.refusals.errors import Refusal
@@ -73,7 +74,7 @@ class Fleet:
         hosts, balancers, monitors, unread, rollouts, expected, places = [], [], [], [], [], [], []
         parts, promotions, says_gateway = list[str](), list[str](), False
         for source in sorted(inventory, key=lambda host: str(host.name)):
-            data, unreadable = walkable(_data_of(source))
+            data, unreadable = walkable(_with_typed_release(source, _data_of(source)))
             unread += [(source.name, problem) for problem in unreadable]
             unread += [(source.name, problem) for problem in login_problems(source.name, data)]
             unread += [(source.name, problem) for problem in word_problems(data)]
@@ -113,8 +114,8 @@ class Fleet:
 def read_host(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[Host | None, list[Refusal]]:
-    """The typed host, or None with the reasons; reasons may also accompany a host."""
-    values = {key: _release(value) if key == "release" else value for key, value in data.items() if key in SPEC_KEYS}
+    """The typed host, or None with the reasons why there is none; reasons may also come with a host."""
+    values = {key: value for key, value in data.items() if key in SPEC_KEYS}
     problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {}), *_missing_keys(values)]
     hints = hints_of(Host)
     wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
@@ -206,9 +207,15 @@ def _data_of(source: Any) -> dict[str, Any]:
     return dict(data.dict() if hasattr(data, "dict") else data)
 
 
-def _release(value: Any) -> Any:
-    """The release as text: pyinfra reads `--data release=25.10` as JSON, so it arrives as the number 25.1."""
-    return f"{value:05.2f}" if isinstance(value, float) else value
+def _with_typed_release(source: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """`--data release=25.10` reaches us as the number 25.1: pyinfra reads command-line values as JSON.
+
+    A number in the file itself is refused like any other number where a text belongs.
+    """
+    typed = getattr(getattr(source, "inventory", None), "override_data", {})
+    if isinstance(typed, Mapping) and isinstance(typed.get("release"), float):
+        data["release"] = release_of_number(typed["release"])
+    return data
 
 
 def _missing_keys(values: Mapping[str, Any]) -> list[Refusal]:
@@ -245,7 +252,7 @@ def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]
             where=key,
             seen=f"`{key}`",
             wanted="a key of the spec, <role>_settings, a key of pyinfra, or one that starts with `own_`",
-            attempt=elsewhere(key) or offer(key, known),
+            attempt=elsewhere(key) or inside(key) or offer(key, known),
         )
         for key in strange
     ]

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from deploy.catalog.names import offer
+from deploy.catalog.names import nearest, offer
+from deploy.inventory.elsewhere import inside
 from deploy.inventory.types import mistyped
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
@@ -106,5 +107,5 @@ def _unknown(key: str, name: str, known: list[str]) -> Iterator[Refusal]:
         where=key,
         seen=f"`{name}`",
         wanted=f"a knob of the role {key.removesuffix(SUFFIX)}",
-        attempt=offer(name, known),
+        attempt=(inside(name) if nearest(name, known) not in known else "") or offer(name, known),
     )

@@ -18,6 +18,7 @@ from deploy.catalog.connection_keys import (
     TEXTS,
 )
 from deploy.catalog.names import nearest, offer
+from deploy.inventory.login_texts import hosts_in, parts_of, setting_meant
 from deploy.inventory.reach import is_address, is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, kind_of, shortened
@@ -25,8 +26,10 @@ from deploy.refusals.refuse import refuse
 from deploy.refusals.secrets_in_text import typed_out
 
 HOST = re.compile(r"@?[A-Za-z0-9_:][\w.:%/@+-]*", re.ASCII)
+_USER = (re.compile(r"[A-Za-z0-9_][\w.@\\-]*\$?", re.ASCII), "the name of a user")
+USERS = ("ssh_user", "_sudo_user", "_su_user", "_doas_user", "_dzdo_user")
 LOGIN = {
-    "ssh_user": (re.compile(r"[A-Za-z0-9_][\w.@\\-]*\$?", re.ASCII), "the name of a user"),
+    **dict.fromkeys(USERS, _USER),
     "ssh_strict_host_key_checking": (re.compile(r"accept-new|yes|no|off|ask"), "yes, accept-new, no, off or ask"),
     **dict.fromkeys(
         ("ssh_key", "ssh_config_file", "ssh_known_hosts_file"), (re.compile(r"[^-\"'][^\"']*"), "the path of a file")
@@ -42,6 +45,7 @@ def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
     if data.get("ssh_hostname") is not None:
         problems += _address("ssh_hostname", data["ssh_hostname"])
     problems += [*_port(data.get("ssh_port")), *_words(data), *_switches(data), *_numbers(data), *_kinds(data)]
+    problems += [*_users(name, data), *_public_key(data)]
     return [*problems, *_out_of_step(data), *_unread(data), *_passwords(data), *_secret_name(name)]
 
 
@@ -63,11 +67,12 @@ def _address(key: str, value: object) -> Iterator[Refusal]:
     if isinstance(value, str) and (is_name(value) or is_address(value)):
         return
     text = value if isinstance(value, str) else ""
-    user, address, port = _parts(text)
+    user, address, port = parts_of(text, LOGIN["ssh_user"][0])
     extra = [f'"ssh_user": "{user}"'] if user else []
     extra += [f'"ssh_port": {port}'] if port else []
     is_usable = (is_name(address) or is_address(address)) and address != text
     host = f'("{address}", {{{", ".join(extra)}}})' if key == "name" and extra else f'"{address}"'
+    several = hosts_in(text) if key == "name" else []
     plain = f'"ssh_hostname": "{address}"' + "".join(f", {pair}" for pair in extra)
     yield refuse(
         "unsafe-login",
@@ -77,23 +82,10 @@ def _address(key: str, value: object) -> Iterator[Refusal]:
         wanted="letters, digits and . _ -, or an IP address; user and port are settings beside it",
         attempt=(host if key == "name" else plain)
         if is_usable
+        else f"{', '.join(several[:4])}{', …' if len(several) > 4 else ''}   each host is an entry of the list"
+        if several
         else "the host's name or address; options for ssh belong into the file that ssh_config_file names",
     )
-
-
-def _parts(text: str) -> tuple[str, str, str]:
-    """User, address and port in the text for a host: of a URL, of user@host:port, of a network."""
-    rest = text.strip().partition("://")[2] or text.strip()
-    user, _, rest = rest.rpartition("@")
-    rest = rest.partition("/")[0]
-    if match := re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::([0-9]{1,5}))?", rest):
-        address, port = match[1], match[2] or ""
-    elif match := re.fullmatch(r"([^:]+):([0-9]{1,5})", rest):
-        address, port = match[1], match[2]
-    else:
-        address, port = rest, ""
-    is_user = LOGIN["ssh_user"][0].fullmatch(user) is not None
-    return user if is_user else "", address, port if port and 1 <= int(port) <= 65_535 else ""
 
 
 def _port(value: object) -> Iterator[Refusal]:
@@ -128,8 +120,40 @@ def _words(data: Mapping[str, Any]) -> Iterator[Refusal]:
                 where=key,
                 seen=shortened(value) if isinstance(value, str) else described(value),
                 wanted=words,
-                attempt="write it anew; options for ssh belong into the file that ssh_config_file names",
+                attempt=setting_meant(key, form, value),
             )
+
+
+def _users(name: str, data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for each user with a host behind the @: of a directory's users, what stands there is a domain."""
+    for key in USERS:
+        value = data.get(key)
+        if not isinstance(value, str) or "@" not in value or not LOGIN[key][0].fullmatch(value):
+            continue
+        user, _, domain = value.partition("@")
+        if user == "root" or "." not in domain or is_address(domain) or domain in (name, data.get("ssh_hostname")):
+            yield refuse(
+                "unsafe-login",
+                f"`{key}` of a host is a user alone",
+                where=key,
+                seen=shortened(value),
+                wanted="the name of a user, with a domain behind the @ only if a directory gave it one",
+                attempt=f'"{key}": "{user}"',
+            )
+
+
+def _public_key(data: Mapping[str, Any]) -> Iterator[Refusal]:
+    """A refusal for the public half of a key, with which nobody logs in."""
+    value = data.get("ssh_key")
+    if isinstance(value, str) and value.endswith(".pub") and LOGIN["ssh_key"][0].fullmatch(value):
+        yield refuse(
+            "unsafe-login",
+            "`ssh_key` of a host is the public half of a key, which belongs onto the host",
+            where="ssh_key",
+            seen=shortened(value),
+            wanted="the path of the private key, which stays on this machine",
+            attempt=f'"ssh_key": "{value.removesuffix(".pub")}"',
+        )
 
 
 def _switches(data: Mapping[str, Any]) -> Iterator[Refusal]:

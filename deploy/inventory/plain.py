@@ -48,6 +48,8 @@ def _known(value: Any) -> Any:
         return value if is_same else pairs
     if is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith(SPEC):
         return _known_object(value)
+    if type(value) is range or (type(value) in (set, frozenset) and all(type(item) in (str, int) for item in value)):
+        return value
     return Stranger(described(value))
 
 

@@ -5,17 +5,44 @@ from __future__ import annotations
 import re
 
 from deploy.catalog import SYSTEMS
+from deploy.catalog.names import offer
 
 NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
 SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 MIB = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "t": 1024**2, "tb": 1024**2, "tib": 1024**2}
+DAYS = {"d": 1, "day": 1, "days": 1, "w": 7, "m": 30, "y": 365, "a": 365}
 COUNT = {"k": 1024, "m": 1024**2}
+UNITS = {"_seconds": SECONDS, "_mib": MIB, "_days": DAYS}
+"""Units of a number typed as a text, by the ending of its field."""
+SWITCHES = {
+    **dict.fromkeys(("1", "y", "yes", "true", "on", "enable", "enabled"), True),
+    **dict.fromkeys(("0", "n", "no", "false", "off", "none", "", "disable", "disabled"), False),
+}
+"""Words that other configurations have for True and False."""
+MOST_SHOWN = 12
+"""As many values of a list as are written out in a hint."""
+SYNONYMS = {
+    **dict.fromkeys(("fp16", "half", "f16", "torch.float16"), "float16"),
+    **dict.fromkeys(("bf16", "torch.bfloat16"), "bfloat16"),
+    **dict.fromkeys(("fp32", "f32", "float", "torch.float32"), "float32"),
+    **dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "float8"), "fp8"),
+    **dict.fromkeys(("awq", "w4a16_awq"), "int4_awq"),
+    **dict.fromkeys(("gptq", "w4a16_gptq"), "int4_gptq"),
+    **dict.fromkeys(("trt", "tensorrt", "trt-llm", "tensorrt_llm"), "engine"),
+    **dict.fromkeys(("torch", "pyt"), "pytorch"),
+    **dict.fromkeys(("cuda", "gpu:0", "cuda:0"), "gpu"),
+    **dict.fromkeys(("amazon", "ec2"), "aws"),
+    **dict.fromkeys(("google", "gce"), "gcp"),
+}
+"""Words of other programs for a choice, and ours."""
 MOST = 10**12
 
 
 def meant_by(value: object, wanted: str, where: str) -> str:
     """`field=LITERAL` for the value in the type that is wanted; empty if nothing is likely."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+    if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
+        return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return ""
     words = wanted.split(" or ")
@@ -23,20 +50,52 @@ def meant_by(value: object, wanted: str, where: str) -> str:
         typed = _number(value, field, "str" in words)
     else:
         typed = _text(value, field) if "str" in words else ""
+    return _of_place(typed, where)
+
+
+def choice_meant(value: object, words: list[str], where: str) -> str:
+    """The word that was meant: the only one, the same word in other letters, or the one that others call so."""
+    field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+    text = value if isinstance(value, str) else ""
+    meant = SYNONYMS.get(text.lower(), text.lower())
+    same = [word for word in words if word.lower() == meant]
+    if len(words) == 1 or same:
+        return f'{field}="{(same or words)[0]}"'
+    return offer(text, words)
+
+
+def _of_place(typed: str, where: str) -> str:
+    """`field=LITERAL`, or the literal alone inside of a tuple or a dictionary."""
     return typed.partition("=")[2] if where.endswith("]") else typed
+
+
+def tuple_of(values: object, field: str) -> str:
+    """`field=(VALUE, …)` for a list, a range or a set of a few plain values; empty for anything else."""
+    if not isinstance(values, (list, range, set, frozenset)) or not 0 < len(values) <= MOST_SHOWN:
+        return ""
+    items = sorted(values, key=repr) if isinstance(values, (set, frozenset)) else list(values)
+    is_plain = all(
+        (isinstance(item, str) and re.fullmatch(r"[\w.:/+-]{1,40}", item)) or (type(item) is int and abs(item) < MOST)
+        for item in items
+    )
+    written = ", ".join(f'"{item}"' if isinstance(item, str) else f"{item}" for item in items)
+    return f"{field}=({written}{',' if len(items) == 1 else ''})" if is_plain else ""
 
 
 def _number(value: str | float, field: str, is_share: bool) -> str:
     if isinstance(value, str):
         match = NUMBER.fullmatch(value)
-        units = SECONDS if field.endswith("_seconds") else MIB if field.endswith("_mib") else COUNT
-        factor = 1 if match and match[2] in ("", "%") else units.get(match[2].lower(), 0) if match else 0
+        units = next((table for ending, table in UNITS.items() if field.endswith(ending)), COUNT)
+        ones = ("", "%") if is_share or field.endswith("_percent") else ("",)
+        factor = 1 if match and match[2] in ones else units.get(match[2].lower(), 0) if match else 0
         number = float(re.sub("[_,]", "", match[1])) * factor if match and len(value) < 20 else 0.0
     elif is_share and 0 < value < 1:
         return f'{field}="{round(value * 100)}%"'
+    elif field.endswith("one_in") and 0 < value < 1:
+        number = 1 / value
     else:
         number = value * 100 if field.endswith("_percent") and 0 < value < 1 else value
-    if not 0 < number < MOST:
+    if not 0.5 < number < MOST:
         return ""
     return f"{field}={round(number)}"
 
@@ -46,6 +105,24 @@ def _text(value: str | float, field: str) -> str:
         return ""
     if field == "os":
         return next((f'os="{name}"' for name in SYSTEMS if name.endswith(f"-{value}")), "")
+    if field == "release":
+        return f'release="{_release_meant(value)}"' if isinstance(value, float) and 20 <= value < 40 else ""
+    if field == "version":
+        return "leave version out, or write it as a text, with all its parts"
+    if field == "branch" and 100 <= value < 1000:
+        return f'branch="{int(value)}"'
     if isinstance(value, float) or abs(value) >= MOST:
         return ""
-    return f'{field}="{value}"' if field != "release" else ""
+    return f'{field}="{value}"'
+
+
+def _release_meant(number: float) -> str:
+    """The release that a number in a file stands for: 26.7 is July's, because no year has 70 months."""
+    text = release_of_number(number)
+    year, _, month = text.partition(".")
+    return text if int(month) <= 12 else f"{year}.0{month[0]}"
+
+
+def release_of_number(number: float) -> str:
+    """The release that reads as this number: 25.1 is 25.10."""
+    return f"{number:05.2f}"

@@ -14,13 +14,12 @@ from pathlib import PurePath
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from deploy.catalog.believable import shown
-from deploy.catalog.names import offer
 from deploy.inventory.guides import fraction_of_tokens
-from deploy.inventory.slips import meant_by
+from deploy.inventory.slips import choice_meant, meant_by, tuple_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, kind_of, shortened
 from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import without_secrets
+from deploy.refusals.secrets_in_text import secret_in, without_secrets
 from deploy.spec import Secret
 
 UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
@@ -90,14 +89,14 @@ def _union(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
 def _choice(value: Any, allowed: tuple[Any, ...], where: str) -> Iterator[Refusal]:
     if not isinstance(value, str) or value not in allowed:
         words = [str(word) for word in allowed if word != ""]
-        seen = shortened(value) if isinstance(value, str) else described(value)
+        seen = shortened(value) if isinstance(value, str) else str(value) if type(value) is bool else described(value)
         yield refuse(
             "unknown-choice",
             f"`{where}` has no choice {seen}",
             where=where,
             seen=seen,
             wanted="one of " + ", ".join(repr(word) for word in words),
-            attempt=offer(value if isinstance(value, str) else "", words),
+            attempt=choice_meant(value, words, where),
         )
 
 
@@ -176,6 +175,8 @@ def _no_tuple(value: Any, where: str) -> Refusal:
     """The refusal of a list, or of a single value without its comma; a short text is shown as it should be typed."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     is_short = isinstance(value, str) and re.fullmatch(r"[\w.:/*-]{1,40}", value) is not None
+    if typed := tuple_of(value, field):
+        return _kind(value, "tuple", where, attempt=typed)
     if isinstance(value, list):
         return _kind(value, "tuple", where, attempt=f"{field}=( … , ) instead of [ … ]")
     if is_short or (type(value) is int and abs(value) < MOST):
@@ -188,9 +189,26 @@ def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
     if not isinstance(value, wanted):
         yield _kind(value, wanted.__name__, where)
         return
+    if words := _words_of(value):
+        yield _kind(words, "str", f"{where}.source[0]", attempt=_words_apart(value.kind, words))
+        return
     hints = hints_of(type(value))  # type: ignore[arg-type]  # mypy takes a class for unhashable
     for field in fields(value):
         yield from mistyped(getattr(value, field.name), hints[field.name], f"{where}.{field.name}")
+
+
+def _words_of(value: Any) -> list[str]:
+    """The words of a secret's command that were typed as one list; none for any other value."""
+    source = value.source if isinstance(value, Secret) else ()
+    words: Any = source[0] if isinstance(source, tuple) and len(source) == 1 else ()
+    is_list = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
+    return list(words) if is_list else []
+
+
+def _words_apart(kind: str, words: Collection[str]) -> str:
+    """A secret's words, each an argument of its own; none of them if one may be a key."""
+    plain = all(re.fullmatch(r"[\w./=:@-]{1,40}", word) for word in words) and not any(map(secret_in, words))
+    return f"Secret.{kind}({', '.join(f'{chr(34)}{word}{chr(34)}' for word in words) if plain else '*WORDS'})"
 
 
 def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Iterator[Refusal]:
@@ -250,7 +268,8 @@ def _unfilled(text: str, where: str) -> str:
 
 
 def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
-    seen, words = described(value), " or ".join(map(kind_of, wanted.split(" or ")))
+    seen = str(value) if isinstance(value, bool) else described(value)
+    words = " or ".join(map(kind_of, wanted.split(" or ")))
     built = f"write {wanted}(…) there, imported from deploy.spec" if wanted[:1].isupper() else f"write {words} there"
     built = meant_by(value, wanted, where) or built
     return refuse(

@@ -12,6 +12,7 @@ from pathlib import Path
 from deploy import spec
 from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.names import nearest, offer
+from deploy.catalog.other_words import CLASSES, setting_meant
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.refusals.renamed import renamed
@@ -22,6 +23,10 @@ MISSING = re.compile(
     r"(?P<call>\w+(?:\.(?!__init__)\w+)?)(?:\.__init__)?\(\) missing \d+ required [\w-]+ arguments?: (?P<names>.+)"
 )
 POSITIONAL = re.compile(r"(?P<name>\w+)\.__init__\(\) takes 1 positional argument but (?P<count>\d+) were given")
+SECRET = re.compile(r"(Secret(?:\.vault|\.env)?)(?:\.__init__)?\(\) missing")
+UNDEFINED = re.compile(r"name '(\w+)' is not defined")
+NO_MODULE = re.compile(r"No module named '(enginehouse|spec|deploy\.spec\.\w+)'")
+NO_ATTRIBUTE = re.compile(r"(?:type object '(\w+)'|module '(deploy\.spec)') has no attribute '(\w+)'")
 CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
 """Connectors of pyinfra that an inventory may use by mistake."""
 
@@ -29,6 +34,8 @@ CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
 def explained(error: Exception, file: str) -> Refusal:
     """The refusal that says why running the file ended with `error`."""
     place = f"{file}{_line_of(error, file)}"
+    if problem := _of_a_name(error, place, file):
+        return problem
     if (imported := IMPORTED.search(str(error))) and (problem := renamed(imported[1], place, file)):
         return problem
     if problem := _of_a_call(error, place) or _of_the_environment(error, place):
@@ -47,14 +54,67 @@ def explained(error: Exception, file: str) -> Refusal:
     keyword, name = match.group(2), match.group(1)
     if problem := renamed(keyword, f"{place}: {name}({keyword}=…)", file):
         return problem
-    translated = " (a fraction bounds nothing here: tokens=…)" if "fraction" in keyword else ""
     return refuse(
         "unknown-setting",
         f"{name} has no setting `{keyword}`",
         where=f"{place}: {name}({keyword}=…)",
         seen=keyword,
         wanted="a setting of deploy/spec.py",
-        attempt=offer(keyword, [field.name for field in fields(kind)]) + translated,
+        attempt=setting_meant(keyword, name) or offer(keyword, [field.name for field in fields(kind)]),
+    )
+
+
+def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
+    """The refusal of a name that nothing has: a class that is not imported, a module, or a way to build an object."""
+    text = str(error)
+    if isinstance(error, NameError) and (match := UNDEFINED.search(text)):
+        return renamed(match[1], place, file) or _unknown_class(match[1], place, f"{match[1]} is not defined")
+    if isinstance(error, ImportError) and (match := IMPORTED.search(text)):
+        return renamed(match[1], place, file) or _unknown_class(match[1], place, f"import of {match[1]}")
+    if isinstance(error, ImportError) and (match := NO_MODULE.search(text)):
+        return refuse(
+            "unknown-module",
+            f"the objects of an inventory are in deploy.spec, and {match[1]} is no module",
+            where=place,
+            seen=f"import of {match[1]}",
+            wanted="the module deploy.spec",
+            attempt="from deploy.spec import LLM, Machine, Server",
+        )
+    match = NO_ATTRIBUTE.search(text) if isinstance(error, AttributeError) else None
+    kind = getattr(spec, match[1] or "", None) if match else None
+    if match and isinstance(kind, type) and is_dataclass(kind):
+        known = [name for name, value in vars(kind).items() if isinstance(value, classmethod)]
+        built = [f"{kind.__name__}.{name}(…)" for name in sorted(known)] or [f"{kind.__name__}(…)"]
+        return refuse(
+            "unknown-setting",
+            f"{kind.__name__} has no `{match[3]}`",
+            where=place,
+            seen=f"{kind.__name__}.{match[3]}",
+            wanted=" or ".join(built),
+            attempt='Secret.command("cat", "FILE")'
+            if kind.__name__ == "Secret" and match[3] in ("file", "path", "read")
+            else offer(match[3], known)
+            if known
+            else built[0],
+        )
+    return None
+
+
+def _unknown_class(name: str, place: str, seen: str) -> Refusal | None:
+    """The refusal of a class that is not imported, or that is none; None for a name that is far from all of them."""
+    known = [word for word in spec.__all__ if isinstance(getattr(spec, word), type)]
+    meant = name if name in known else nearest(name, known) if name[:1].isupper() else ""
+    instead = CLASSES.get(name, "")
+    if not meant and not instead:
+        return None
+    is_known = name in known
+    return refuse(
+        "unknown-class",
+        f"{name} is not imported" if is_known else f"deploy.spec has no class {name}",
+        where=place,
+        seen=seen,
+        wanted="the classes of deploy.spec",
+        attempt=instead or (f"from deploy.spec import {name}" if is_known else offer(name, known)),
     )
 
 
@@ -69,6 +129,15 @@ def _of_a_call(error: Exception, place: str) -> Refusal | None:
             wanted="the repository, then 40 hex digits of one of its commits",
             attempt='Weights.hub("OWNER/NAME", "COMMIT"), as the hub shows it under Files, History; of the catalog: '
             + ", ".join(f'Weights.hub("{row.repository}", "{row.revision}")' for row in _wanted_here(error)),
+        )
+    if isinstance(error, TypeError) and (match := SECRET.match(str(error))):
+        return refuse(
+            "missing-setting",
+            "a secret is named by the kind of its place",
+            where=place,
+            seen="Secret(…)" if match[1] == "Secret" else f"{match[1]}(…) with a word too few",
+            wanted="a variable of the environment, a file of ansible-vault and its key, or a command that prints it",
+            attempt='Secret.env("NAME"), Secret.vault("secrets.yml", "KEY"), or Secret.command("cat", "FILE")',
         )
     if match := MISSING.search(str(error)):
         fields_named = re.findall(r"'(\w+)'", match["names"])

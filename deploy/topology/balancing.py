@@ -220,13 +220,16 @@ def _route(route: Route, hosts: Sequence[Host], ports: int) -> RouteSlice:
     )
 
 
+BROADCAST = "255.255.255.255"
+
+
 def is_reachable(address: str) -> bool:
-    """True for an address that other hosts can connect to; false for an unspecified one, loopback, or no address."""
+    """True for an address that other hosts can connect to; not for loopback, multicast, broadcast, or no address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return not (parsed.is_unspecified or parsed.is_loopback)
+    return not (parsed.is_unspecified or parsed.is_loopback or parsed.is_multicast or address == BROADCAST)
 
 
 def is_loopback(address: str) -> bool:

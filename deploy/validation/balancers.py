@@ -19,6 +19,7 @@ from deploy.topology.waves import Pool
 from deploy.validation.certificates import certificate_problems
 from deploy.validation.firewall import declared_problems
 from deploy.validation.gateways_of_pools import gateways_of_pools
+from deploy.validation.paths import balancer_path_problems
 from deploy.validation.secrets import named_secret
 
 LONGEST_HOLD_SECONDS = 3600
@@ -49,6 +50,7 @@ def _of_balancer(balancer: BalancerHost, fleet: Fleet, surroundings: Surrounding
         yield from _route(route, declared, pools.get(route.pool), fleet)
     yield from _of_an_address(declared)
     yield from certificate_problems(declared, surroundings)
+    yield from balancer_path_problems(declared)
     if declared.certificate_key is not None:
         yield from named_secret("balancer.certificate_key", declared.certificate_key, "EDGE_KEY")
     if balancer.firewall is not None:

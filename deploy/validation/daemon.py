@@ -12,10 +12,13 @@ from deploy.refusals.quoting import described
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host
 
+RUNTIMES = ("runc", "io.containerd.runc.v2")
+"""Runtimes that dockerd knows without being told."""
 WORDS = {list: "a list", dict: "a dictionary", bool: "True or False", int: "a whole number", str: "a text"}
 
 
 def daemon_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each key with which the daemon would not start, or would take orders from the network."""
     for key, value in host.docker.daemon.items():
         where = f'docker.daemon["{key}"]'
         wanted = DAEMON_KEYS.get(key)
@@ -39,6 +42,59 @@ def daemon_problems(host: Host) -> Iterator[Refusal]:
             )
         elif key == "hosts":
             yield from _api(value, where)
+        elif key == "log-opts":
+            yield from _log_options(value, where)
+    yield from _contradictions(host)
+
+
+def _log_options(options: dict[str, Any], where: str) -> Iterator[Refusal]:
+    """A refusal for each option of a log driver that is no text: dockerd reads texts, numbers among them."""
+    for key, value in options.items():
+        if not isinstance(value, str):
+            written = "true" if value is True else "false" if value is False else value
+            yield refuse(
+                "daemon-key",
+                f"dockerd reads log-opts as texts, and would not start with {key} as another type",
+                where=f'{where}["{key}"]',
+                seen=described(value),
+                wanted="a text, of a number too",
+                attempt=f'"{written}"' if isinstance(value, (bool, int, float)) else '"A TEXT"',
+            )
+
+
+def _contradictions(host: Host) -> Iterator[Refusal]:
+    """A refusal for each key of the daemon that this project sets otherwise, or that names what is not there."""
+    daemon, data_root = host.docker.daemon, host.docker.data_root
+    root, runtime, features = daemon.get("data-root"), daemon.get("default-runtime"), daemon.get("features")
+    if isinstance(root, str) and data_root and root.rstrip("/") != data_root.rstrip("/"):
+        yield refuse(
+            "two-data-roots",
+            "Docker has one directory for its data, and two are declared",
+            where='docker.daemon["data-root"]',
+            seen=f"data_root={data_root!r}, and {root!r} in daemon",
+            wanted="Docker(data_root=…) alone: preflight asks for its room",
+            attempt="leave data-root out",
+        )
+    runtimes = daemon.get("runtimes")
+    known = (*RUNTIMES, *(runtimes if isinstance(runtimes, dict) else ()))
+    if isinstance(runtime, str) and runtime not in known:
+        yield refuse(
+            "daemon-key",
+            f"dockerd would not start: its default runtime {runtime} is declared nowhere",
+            where='docker.daemon["default-runtime"]',
+            seen=repr(runtime),
+            wanted="no default runtime: containers here get their GPUs by CDI",
+            attempt="leave default-runtime out",
+        )
+    if isinstance(features, dict) and features.get("cdi") is False:
+        yield refuse(
+            "daemon-key",
+            "containers here get their GPUs by CDI, and the daemon would be without it",
+            where='docker.daemon["features"]["cdi"]',
+            seen="False",
+            wanted="True, or nothing",
+            attempt="leave cdi out",
+        )
 
 
 def _is_of(value: Any, wanted: type) -> bool:

@@ -18,6 +18,7 @@ from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
 from deploy.validation.bundled import bundled_problems
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
+from deploy.validation.consequences import without_consequences
 from deploy.validation.daemon import daemon_problems
 from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.disk import disk_problems
@@ -72,7 +73,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
         refusals += [(host.name, problem) for problem in host_problems(host, fleet, surroundings, strange)]
     refusals += [*balancer_problems(fleet, surroundings), *remote_models_problems(fleet), *monitor_problems(fleet)]
     refusals += [*sharing_problems(fleet), *address_problems(fleet), *group_problems(fleet)]
-    return together([*refusals, *_unrefused(numbers, refusals)])
+    return together(without_consequences([*refusals, *_unrefused(numbers, refusals)]))
 
 
 def _unrefused(numbers: list[tuple[str, Refusal]], refusals: list[tuple[str, Refusal]]) -> list[tuple[str, Refusal]]:

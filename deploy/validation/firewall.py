@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.refusals.errors import Refusal
@@ -35,10 +37,12 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
         # No client reaches a server behind HTTPS on the host itself, or closed for a group: allow may be empty.
         is_alone = bool(group_of(host)) or (https is not None and wanted.rest == "closed")
         needs_clients = not is_alone or not all(is_loopback(server.address) for server in host.servers)
-        yield from declared_problems(wanted, served, needs_clients)
+        yield from declared_problems(wanted, served, needs_clients, is_https=https is not None)
 
 
-def declared_problems(firewall: Firewall, served: Mapping[int, str], needs_clients: bool = True) -> Iterator[Refusal]:
+def declared_problems(
+    firewall: Firewall, served: Mapping[int, str], needs_clients: bool = True, is_https: bool = False
+) -> Iterator[Refusal]:
     """A refusal for each mistake in a firewall; `served` names what of ours answers on each port."""
     yield from _networks(firewall)
     if needs_clients and not firewall.allow:
@@ -48,7 +52,9 @@ def declared_problems(firewall: Firewall, served: Mapping[int, str], needs_clien
             where="firewall.allow",
             seen="()",
             wanted="the networks of the clients or the balancer",
-            attempt='allow=("10.0.0.0/8",); a server for this host alone has address="127.0.0.1"',
+            attempt='Firewall(rest="closed"): clients come to HTTPS, and nobody past it'
+            if is_https
+            else 'allow=("10.0.0.0/8",); a server for this host alone has address="127.0.0.1"',
         )
     yield from _openings(firewall, served)
     if firewall.open and firewall.rest == "untouched":
@@ -168,7 +174,7 @@ def _network(written: str, where: str) -> Iterator[Refusal]:
             f"{written!r} is no network",
             where=where,
             seen=f"{written!r}: {error}",
-            wanted="a CIDR whose host bits are zero, as 10.0.0.0/8 or fd00::/8",
+            wanted="a CIDR whose host bits are zero, as 10.0.0.0/8 or fd00::/8; no name, and no word for everybody",
             attempt=f'"{_nearest(written)}"',
         )
 
@@ -178,10 +184,22 @@ def _use_of(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
 
 
 def _nearest(written: str) -> str:
-    try:
-        return str(ipaddress.ip_network(written, strict=False))
-    except ValueError:
-        return "10.0.0.0/8"
+    """The network somebody may have meant: around the address, of a range, of stars; else an example."""
+    text = written.strip()
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_network(text, strict=False))
+    with contextlib.suppress(ValueError):
+        first, _, last = text.partition("-")
+        ends = ipaddress.ip_address(first.strip()), ipaddress.ip_address(last.strip())
+        return '", "'.join(map(str, ipaddress.summarize_address_range(*ends)))
+    parts = [part for part in re.split(r"[./]", text) if part not in ("*", "x", "")]
+    if re.fullmatch(r"[0-9.]+\.(?:\*|x)(?:\.(?:\*|x))*\.?", text) and 1 <= len(parts) <= 3:
+        return f"{'.'.join([*parts, *['0'] * (4 - len(parts))])}/{8 * len(parts)}"
+    address, slash, _ = text.partition("/")
+    with contextlib.suppress(ValueError):
+        known = ipaddress.ip_address(address.strip("[]"))
+        return f"{known}/{known.max_prefixlen}" if slash else str(known)
+    return "10.0.0.0/8"
 
 
 def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:

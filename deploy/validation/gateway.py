@@ -19,6 +19,7 @@ from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names, named
 from deploy.validation.gateway_identity import identity_problems
 from deploy.validation.gateway_prices import price_problems
+from deploy.validation.numbers import default_or_meant
 from deploy.validation.servers import PORTS
 
 TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600), "usage_days": (0, 3660)}
@@ -176,13 +177,13 @@ def _ranges(place: str, limits_of: object, defaults: object, limits: dict[str, t
                 where=f"{place}.{name}",
                 seen=str(value),
                 wanted=f"{low} to {high}",
-                attempt=f"{type(defaults).__name__}({name}={getattr(defaults, name)}), the default",
+                attempt=default_or_meant(type(defaults), name, value, is_built=True),
             )
 
 
 def _bodies(limits: GatewayLimits) -> Iterator[Refusal]:
     sizes = (limits.body_mib, limits.tenant_bodies_mib, limits.bodies_mib)
-    if list(sizes) != sorted(sizes):
+    if list(sizes) != sorted(sizes) and not any(_ranges("", limits, GatewayLimits(), LIMITS)):
         most = max(sizes)
         body, tenant = limits.body_mib, max(limits.body_mib, limits.tenant_bodies_mib)
         yield refuse(
@@ -210,7 +211,7 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 where=place,
                 seen=f"{name!r}: {value!r}",
                 wanted="two texts, a text and several in a tuple, or a text and an Alias of models with weights",
-                attempt=f'aliases={{"gpt-4o": "{min(models, default="llama")}"}}',
+                attempt=_alias_meant(name, value, min(models, default="llama")),
             )
         elif name in taken:
             yield refuse(
@@ -219,7 +220,9 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 where=place,
                 seen=f"{name!r}, an alias of {', '.join(wanted)}",
                 wanted="a name that no model has",
-                attempt="another name, or none",
+                attempt=f'aliases={{"{wanted[0]}": "{name}"}}, the new name first'
+                if len(wanted) == 1 and name in models and wanted[0] not in taken
+                else "another name, or none",
             )
         elif loops := [word for word in wanted if word not in models and word in gateway.aliases]:
             yield refuse(
@@ -246,6 +249,15 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
             yield from _one_llm(place, name, [models[word] for word in wanted])
 
 
+def _alias_meant(name: object, value: object, model: str) -> str:
+    """The alias as it can be written: shares in whole numbers, percent of those that were fractions."""
+    shares = value.models if isinstance(value, Alias) and isinstance(value.models, dict) else {}
+    if shares and all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares.values()):
+        written = ", ".join(f'"{key}": {round(100 * share)}' for key, share in shares.items())
+        return f'aliases={{"{name}": Alias(models={{{written}}})}}, in whole numbers'
+    return f'aliases={{"gpt-4o": "{model}"}}'
+
+
 def _of_one_kind(wanted: Sequence[str], models: Mapping[str, Model]) -> list[str]:
     """The models of the kind of those that are known, which an alias may name together; all if none is known."""
     kinds = {type(models[word]) for word in wanted if word in models}
@@ -268,7 +280,7 @@ def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 where=f"gateway.default_{kind}",
                 seen=repr(name),
                 wanted=", ".join(sorted(known)) or f"a model of kind {kind}",
-                attempt=offer(name, sorted(known)),
+                attempt=offer(name, sorted(known)) if known else f"leave default_{kind} out",
             )
 
 

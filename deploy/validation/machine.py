@@ -130,7 +130,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB",
-            attempt=f'gpu="{called.name}"' if (called := card_called(name)) else offer(name, X86),
+            attempt=_card_meant(name),
         )
     elif row.platform != "x86_64":
         yield refuse(
@@ -141,6 +141,16 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             wanted="a card of an x86_64 machine",
             attempt=f"known: {', '.join(X86)}",
         )
+
+
+def _card_meant(name: str) -> str:
+    """The card, and how many, of what somebody typed; else the nearest name of the catalog."""
+    count = re.fullmatch(r"([0-9]{1,2})\s*[x*]?\s*(?=[A-Za-z])(.+)", name)
+    called = card_called(name) or (card_called(count[2]) if count else None)
+    if not called and count and count[2].lower() in GPUS:
+        called = GPUS[count[2].lower()]
+    number = f", gpus={count[1]}" if count and called and not card_called(name) else ""
+    return f'gpu="{called.name}"{number}' if called else offer(name, X86)
 
 
 def _sizes(host: Host) -> Iterator[Refusal]:

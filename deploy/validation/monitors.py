@@ -14,6 +14,7 @@ from deploy.spec import Host, Monitor
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS
 from deploy.validation.firewall import network_problems
+from deploy.validation.numbers import default_or_meant
 from deploy.validation.secrets import named_secret
 
 LIMITS = {
@@ -62,7 +63,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
                 where=f"monitor.{name}",
                 seen=str(value),
                 wanted=f"{low} to {high}",
-                attempt=f"Monitor({name}={getattr(Monitor, name)}), the default",
+                attempt=default_or_meant(Monitor, name, value, is_built=True),
             )
     taken = [declared.prometheus_port, declared.alertmanager_port, NODE_PORT, BLACKBOX_PORT]
     if len(set(taken)) < len(taken):

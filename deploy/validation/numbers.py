@@ -74,10 +74,26 @@ def slip_of(value: float, row: Believable) -> tuple[str, float]:
         candidates.append(("milliseconds" if row.unit == "seconds" else "microseconds", value / 1000))
     if row.unit == "parameters" and 0 < value < row.least:
         candidates += [("billions", value * 1e9), ("millions", value * 1e6)]
+    if row.unit == "for a million tokens" and 0 < value < row.least:
+        candidates.append(("the price of one token", round(value * 1e6, 6)))
     for words, meant in candidates:
         if row.least <= meant <= row.most:
             return words, int(meant) if meant == int(meant) or meant > 1000 else round(meant, 2)
     return "", row.most if value > row.most else row.least
+
+
+def default_or_meant(owner: type, field: str, value: float, is_built: bool = False) -> str:
+    """`field=NUMBER` for a number out of a program's limits: in the field's own unit if it looks like another one.
+
+    If the object is not there yet (`is_built`), it is written around the field.
+    """
+    row = RANGES[owner.__name__][field]
+    slip, meant = slip_of(value, row)
+    default = next(known.default for known in fields(owner) if known.name == field)
+    meant = round(meant) if isinstance(default, int) else meant
+    is_slip = bool(slip) and row.takes(meant)
+    typed = f"{field}={_typed(meant) if is_slip else default}"
+    return (f"{owner.__name__}({typed})" if is_built else typed) + ("" if is_slip else ", the default")
 
 
 def _typed(number: float) -> str:

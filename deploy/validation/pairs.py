@@ -14,7 +14,7 @@ from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import Checkpoint, Host, Registry, Release, Secret
+from deploy.spec import LLM, Checkpoint, Host, Registry, Release
 from deploy.validation.repositories import sources
 
 MONTH = re.compile(r"(?<![0-9.])(2[3-9]\.(?:0[1-9]|1[0-2]))(?![0-9.])")
@@ -41,9 +41,8 @@ def pair_problems(host: Host) -> Iterator[Refusal]:
     yield from _revisions(host)
     yield from _parameters(host)
     yield from _formats(host)
-    for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
-        if secret is not None:
-            yield from command_problems(where, secret)
+    yield from _caches(host)
+    yield from _itself(host)
 
 
 def _image(host: Host) -> Iterator[Refusal]:
@@ -189,6 +188,47 @@ def _revisions(host: Host) -> Iterator[Refusal]:
                     )
 
 
+def _caches(host: Host) -> Iterator[Refusal]:
+    """A refusal for each cache that keeps tenants apart in what it does not reuse."""
+    for server in host.servers:
+        for model in server.models:
+            if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse is False:
+                yield refuse(
+                    "tenants-of-no-reuse",
+                    f"{model.name}: a cache that reuses nothing has nothing to keep apart by tenant",
+                    where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
+                    seen="per_tenant=True, reuse=False",
+                    wanted="either of the two: both mean that no request meets another one's blocks",
+                    attempt="leave per_tenant out",
+                )
+
+
+def _itself(host: Host) -> Iterator[Refusal]:
+    """A refusal for a gateway that names its own host among others, or speaks TLS to nobody but the host."""
+    gateway = host.gateway
+    if gateway is None:
+        return
+    if host.name in gateway.others:
+        rest = ", ".join(f'"{name}"' for name in gateway.others if name != host.name)
+        yield refuse(
+            "gateway-to-itself",
+            f"{host.name} sends to its own servers anyway, and names itself among others",
+            where="gateway.others",
+            seen=repr(host.name),
+            wanted="other hosts and pools",
+            attempt=f"others=({rest},)" if rest else "leave others out",
+        )
+    if gateway.https and _is_here(gateway.https.address):
+        yield refuse(
+            "https-on-loopback",
+            f"nobody but the host itself reaches HTTPS at {gateway.https.address}",
+            where="gateway.https.address",
+            seen=repr(gateway.https.address),
+            wanted="an address that clients reach; the gateway itself stays on loopback behind it",
+            attempt='Https(address="0.0.0.0"), the default',
+        )
+
+
 def _formats(host: Host) -> Iterator[Refusal]:
     for server in host.servers:
         for model in server.models:
@@ -233,18 +273,3 @@ def parameters_of(shape: Checkpoint) -> float:
     attention = 2 * shape.hidden * width * (shape.heads + (shape.kv_heads or shape.heads))
     network = 3 * shape.hidden * shape.intermediate
     return shape.layers * (attention + network) + 2 * shape.vocabulary * shape.hidden
-
-
-def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:
-    """A refusal for a command typed as a shell line: its first word, blanks and all, would be the program."""
-    program = secret.source[0] if secret.kind == "command" and secret.source else ""
-    if " " in program.strip() and "/" not in program.partition(" ")[0] and len(secret.source) == 1:
-        words = ", ".join(f'"{word}"' for word in program.split())
-        yield refuse(
-            "command-in-one-word",
-            f"`{where}`: a command is its words, and no shell splits them",
-            where=where,
-            seen=f"Secret.command of 1 word with {len(program.split()) - 1} blanks",
-            wanted="the program, then each argument",
-            attempt=f"Secret.command({words})",
-        )

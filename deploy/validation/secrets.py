@@ -10,6 +10,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Host, Secret
+from deploy.validation.secret_commands import command_problems
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 KEY_LIKE = re.compile(r"(hf_|nvapi-|ghp_|sk-)\S{8,}|[A-Za-z0-9+/_-]{40,}")
@@ -40,8 +41,19 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
             where=where,
             seen=f"Secret.{secret.kind} of {len(secret.source)} words, one of them empty or no name",
             wanted="the name of an environment variable, a vault file and key, or a command",
-            attempt=f'Secret.env("{variable}")',
+            attempt=_place_meant(secret, variable),
         )
+    else:
+        yield from command_problems(where, secret)
+
+
+def _place_meant(secret: Secret, variable: str) -> str:
+    """The secret in the way that it was begun; a variable's name without the sign or the blanks of a shell."""
+    if secret.kind == "vault":
+        path = secret.source[0] if secret.source and secret.source[0] else "secrets.yml"
+        return f'Secret.vault("{path}", "{variable.lower()}")'
+    bare = secret.source[0].strip().strip("${}%") if secret.kind == "env" and secret.source else ""
+    return f'Secret.env("{bare if VARIABLE.fullmatch(bare) else variable}")'
 
 
 def _names_a_place(secret: Secret) -> bool:

@@ -10,6 +10,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Host, Server
+from deploy.validation.numbers import default_or_meant
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 """Names become systemd instances, container names and directories."""
@@ -164,7 +165,7 @@ def _times(server: Server) -> Iterator[Refusal]:
                 where=server_at(server.name, field),
                 seen=str(value),
                 wanted=f"{low} to {high}",
-                attempt=f"{field}={getattr(Server(name='', models=()), field)}, the default",
+                attempt=default_or_meant(Server, field, value),
             )
 
 
@@ -190,9 +191,11 @@ def _same_ports(host: Host) -> Iterator[Refusal]:
             owners.setdefault(getattr(server, field), []).append(server_at(server.name, field))
         for model in server.beside:
             owners.setdefault(model.port, []).append(model_at(server.name, model.name, "port"))
+    offered = set(owners)
     for port, places in owners.items():
         if len(places) > 1:
-            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in owners)
+            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in offered)
+            offered.add(free)
             yield refuse(
                 "port-twice",
                 f"port {port} is given out twice on one host",

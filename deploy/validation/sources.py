@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host
+from deploy.validation.paths import path_problems
+from deploy.validation.urls import url_in, url_problems
 
 URL = re.compile(r"https?://[\w.~%+@:=,\[\]-]+([/?][\w.~%+@:=,&?#/-]*)?", re.ASCII)
 DATA_ROOT = re.compile(r"/[\w.@+/-]*", re.ASCII)
+TAKEN = re.compile(
+    r"/+|/(?:bin|boot|dev|etc|home|lib\w*|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var)"
+    r"|/(?:boot|dev|etc|proc|run|sys|tmp|var/run|var/tmp)/.*|/var/(?:lib|tmp|run|log|cache)"
+)
+"""Directories of the system whole, and everything in those that a boot empties or that hold no data."""
 USERNAME = re.compile(r"[\w$][\w.$@+:=/-]*", re.ASCII)
 
 
@@ -26,8 +34,10 @@ def source_problems(host: Host) -> Iterator[Refusal]:
                 where=where,
                 seen=repr(url),
                 wanted="http:// or https://, a host, and the path up to what the upstream repository has",
-                attempt=f'"https://{url.removeprefix("//")}"',
+                attempt=_url_meant(url),
             )
+    yield from url_problems(host)
+    yield from path_problems(host)
     for name, mirror in mirrors.items():
         if not mirror.key_file:
             yield refuse(
@@ -46,6 +56,28 @@ def source_problems(host: Host) -> Iterator[Refusal]:
             seen=repr(host.registry.username),
             wanted="letters, digits and . _ $ @ + : = / -",
             attempt="Registry(key=…), without a username, for nvcr.io; else as `docker login` takes it",
+        )
+    yield from _data_root(host)
+
+
+def _url_meant(text: str) -> str:
+    """The URL in a line for apt, or the text as one; the form of a URL if it can be none."""
+    url = url_in(text)
+    url = url if "://" in url else f"https://{url.strip().removeprefix('//')}"
+    return f'"{url}"' if URL.fullmatch(url) else '"https://HOST/PATH"'
+
+
+def _data_root(host: Host) -> Iterator[Refusal]:
+    """A refusal for a directory of Docker's that is none, is lost at a boot, or belongs to somebody else."""
+    wanted = os.path.normpath(host.docker.data_root or "/var/lib/docker")
+    if host.docker.data_root and DATA_ROOT.fullmatch(host.docker.data_root) and TAKEN.fullmatch(wanted):
+        yield refuse(
+            "data-root-of-others",
+            f"Docker's data in {wanted} would be lost at a boot, or lie among the files of others",
+            where="docker.data_root",
+            seen=repr(host.docker.data_root),
+            wanted="a directory for Docker alone, on a disk that stays",
+            attempt='Docker(data_root="/var/lib/enginehouse/docker")',
         )
     if host.docker.data_root and not DATA_ROOT.fullmatch(host.docker.data_root):
         yield refuse(

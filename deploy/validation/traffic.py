@@ -10,6 +10,8 @@ from deploy.inventory.reach import is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host, Traffic
+from deploy.topology.balancing import is_reachable
+from deploy.validation.numbers import default_or_meant
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 LIMITS = {
@@ -31,7 +33,7 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
                 where=f"traffic.{name}",
                 seen=str(value),
                 wanted=f"{low} to {high}",
-                attempt=f"Traffic({name}={getattr(Traffic(), name)}), the default",
+                attempt=default_or_meant(Traffic, name, value, is_built=True),
             )
     if host.peer_address and not (_is_dns_name(host.peer_address) or _is_address(host.peer_address)):
         yield refuse(
@@ -40,7 +42,7 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
             where="peer_address",
             seen=repr(host.peer_address),
             wanted="an address of the host, or its name",
-            attempt='"peer_address": "10.0.0.11"',
+            attempt=f'"peer_address": "{_address_in(host.peer_address)}"',
         )
     if host.traffic.address and not _is_address(host.traffic.address):
         yield refuse(
@@ -53,12 +55,18 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
         )
 
 
+def _address_in(text: str) -> str:
+    """The address in a text with a port, a prefix or a scheme around it; an example if there is none."""
+    bare = re.sub(r"^\w+://|/.*$|(?<=\])?:[0-9]{1,5}$", "", text.strip()).strip("[]")
+    return bare if is_reachable(bare) else "10.0.0.11"
+
+
 def _is_dns_name(text: str) -> bool:
     return NAME.fullmatch(text) is not None and is_name(text)
 
 
 def _is_address(text: str) -> bool:
     try:
-        return "%" not in text and not ipaddress.ip_address(text).is_unspecified
+        return "%" not in text and (ipaddress.ip_address(text).is_loopback or is_reachable(text))
     except ValueError:
         return False

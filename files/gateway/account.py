@@ -53,7 +53,7 @@ class Spent:
         return sum(tokens for _, _, tokens in self.seconds)
 
     def free_in(self, kind: int, amount: int) -> int:
-        """Whole seconds until so much of what was used is no longer counted; `kind` 1 is requests, 2 is tokens.
+        """Whole seconds until so much usage has left the minute's window; `kind` 1 is requests, 2 is tokens.
 
         At most 60: openai's client obeys no longer wait (2.20, 2026-11-25).
         """
@@ -92,7 +92,7 @@ class Account:
             self._leave_out_the_dead()
 
     def close(self) -> None:
-        """This process has nothing under way any more."""
+        """Removes this process's requests under way from the count."""
         with contextlib.suppress(sqlite3.Error):
             self._file.execute("DELETE FROM running WHERE process = ?", (self._process,))
         self.abandon()

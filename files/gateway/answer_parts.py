@@ -35,7 +35,7 @@ Part = Content | Reasoning | Call
 
 
 class Reader(Protocol):
-    """Takes a sequence's events as they come; where one event ends and the next begins changes nothing of the sum."""
+    """Takes a sequence's events as they come; how the text is cut into events does not change the result."""
 
     @property
     def thought_tokens(self) -> int | None:

@@ -44,12 +44,12 @@ class MessageWriter:
         self._chat = chat
 
     def begin(self) -> list[NamedEvent]:
-        """The message without content; then the sign of life that Anthropic's server sends there."""
+        """The message without content; then the ping that Anthropic's server sends there."""
         message = self._message([], None)
         return [_event("message_start", message=message), _event("ping")]
 
     def step(self, step: Step) -> list[NamedEvent]:
-        """A block's beginning, what is added to it, and its end."""
+        """The start of a block, its new content, and its end."""
         kind, block, text = step
         place = {"index": block.number}
         if kind == "begin":

@@ -38,7 +38,7 @@ from gateway.try_page import TRIALS, translate
 
 SWEEP_SECONDS = 1.0
 LAST_WORDS_SECONDS = 5.0
-"""For clients that are cut to take the event that says so."""
+"""Seconds for interrupted clients to receive the event that says so."""
 
 Body = Callable[[ApiError], object]
 
@@ -99,17 +99,17 @@ ROUTES = {
     "/openapi.json": Route("GET", openapi, "openapi"),
 }
 SHORT = ("/models", "/chat/completions", "/completions", "/embeddings")
-"""Paths that clients ask whose base address lacks `/v1`."""
+"""Paths that clients use if their base address lacks `/v1`."""
 AZURE = re.compile(r"/openai/deployments/([^/]+)(/chat/completions|/completions|/embeddings)")
 SECRETS = ("key", "token", "secret", "auth", "sig", "pass")
 """Parts of names of a query that may have a key, which logs of others would keep."""
 OPEN = ("/health", "/metrics")
-"""Answered without a key; the edge lets neither through."""
+"""Paths that need no key; the balancer and HTTPS pass neither on."""
 
 
 @dataclass
 class Active:
-    """A request under way: its work, the key it came with, and why the work was cancelled, if it was."""
+    """A request under way: its work, its key, and the reason for its cancellation, if any."""
 
     work: asyncio.Task[None]
     key: Key
@@ -127,7 +127,8 @@ class App:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.is_stopping = False
-        """`/health` says so, that balancers send nobody here any more; who comes is answered still."""
+        """`/health` says that the process stops, so that balancers send no new requests; arriving ones are still
+        answered."""
         self.is_full: Callable[[], bool] = lambda: False
         self._active: dict[Exchange, Active] = {}
         self._asking: set[asyncio.Task[Any]] = set()
@@ -156,7 +157,7 @@ class App:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Inside, files are read again when they change, servers are looked at, and silent streams get comments."""
+        """While this context lasts, changed files are reread, servers are checked, and silent streams get comments."""
         works = (self.gateway.keep_current(), self.gateway.keep_counting(), self._keep_sweeping())
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
@@ -352,7 +353,7 @@ class App:
 
 
 def known_path(path: str) -> tuple[str, str]:
-    """The path as the routes have it, and the deployment that Azure's clients name in it."""
+    """The path in the routes' form, and the deployment that Azure's clients name in it."""
     path = path.rstrip("/") or "/"
     if match := AZURE.fullmatch(path):
         return f"/v1{match[2]}", match[1]

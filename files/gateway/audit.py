@@ -22,7 +22,7 @@ class Record:
     tenant: str = "-"
     key: str = "-"
     person: str = ""
-    """The client of the key whom a proxy named (identity.py)."""
+    """The key's client whom a proxy named (identity.py)."""
     model: str = ""
     """The model that was chosen, or the fallback that answered."""
     alias: str = ""
@@ -36,12 +36,12 @@ class Record:
     read_tokens: int = 0
     """Tokens that a key pays for a large or counted text if no model was asked."""
     events: int = 0
-    """Of an LLM so far, each of a token at least; counts of tokens come with the last one."""
+    """Events of an LLM so far, at least one token each; the counts of tokens come with the last one."""
     first_token: float | None = None
     queued: float | None = None
     """Seconds that were spent waiting for a server that is ready."""
     status: int = 0
-    """Of a stream that broke 200 as well: the status went out before."""
+    """HTTP status; 200 also for a stream that broke, because the status was sent before."""
     end: str = ""
     """The error's code; "left" if the client went, "stuck" if it took nothing, "" if it has all."""
     at: float = field(default=0.0)

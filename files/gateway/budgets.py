@@ -49,7 +49,7 @@ UNSAID_TOKENS = 4096
 """Most contexts are larger than a key's minute: who says no `max_tokens` would never be let in."""
 AGAIN_SECONDS = 5.0
 UNFINISHED = ("left", "stuck", "cut", "timeout", "invalid_api_key")
-"""How a request ends whose model worked on it."""
+"""Endings of a request on which the model has worked."""
 READ = (400, 500)
 """Statuses of requests that were read, and then refused or broken; others were refused before."""
 REQUESTS, TOKENS = 1, 2
@@ -85,7 +85,8 @@ class Budgets:
         return self.counted(look)
 
     def counted(self, ask: Callable[[Account, int], T]) -> T:
-        """Calls `ask` with the shared account, or with the process' own account if the shared one fails.
+        """Calls `ask` with the shared account, or with the process's own account if the shared one fails. `ask` gets
+        the number of processes that share a limit.
 
         `ask` is told among how many a limit is shared.
         """
@@ -164,7 +165,7 @@ class Lease:
         self._budgets.counted(ask)
 
     def reserve(self, tokens: int) -> None:
-        """The request may use so many tokens, those included that it may use already.
+        """Reserves tokens in total for the request, including earlier reservations.
 
         Raises: ApiError 429.
         """

@@ -10,7 +10,7 @@ from gateway.answer_parts import Call, Part
 from gateway.calls import Calls, arguments_of, value_of
 
 MOST_HEADER = 256
-"""Characters between Mistral's mark and the arguments: a name, and words that may stand beside it."""
+"""Most characters between Mistral's mark and the arguments: a name, and possible words beside it."""
 HEADER = re.compile(r"\s*([a-zA-Z0-9_.-]+)(?:\[CALL_ID\][a-zA-Z0-9]+)?(?:\[ARGS\])?\s*")
 NINE = string.ascii_letters + string.digits
 
@@ -91,7 +91,7 @@ class Mistral(Calls):
 
 
 class Listed(Calls):
-    """An answer that is a list of calls and nothing else, as guided decoding makes it."""
+    """An answer that is a list of calls only, as guided decoding makes it."""
 
     def _start(self, is_last: bool) -> bool:
         self._skip()
@@ -108,7 +108,7 @@ class Listed(Calls):
 
 
 class Named:
-    """An answer that is one tool's arguments and nothing else, as guided decoding makes it."""
+    """An answer that is one tool's arguments only, as guided decoding makes it."""
 
     def __init__(self, name: str, identity: str) -> None:
         self._first, self.count = (name, identity), 0
@@ -126,6 +126,6 @@ class Named:
 
 
 PARSERS: dict[str, type[Calls]] = {"hermes": Hermes, "llama3_json": Llama3, "mistral": Mistral}
-"""By vLLM's names."""
+"""Parsers by vLLM's names."""
 SPECIAL = frozenset({"mistral"})
 """Parsers whose mark is a special token: the model's text has it only if the request asks for special tokens."""

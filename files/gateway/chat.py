@@ -210,7 +210,7 @@ def parts_of(chat: Generation, event: Event) -> list[Part]:
 
 
 def deltas(parts: list[Part]) -> list[str]:
-    """The JSON of the `delta` of each event that tells these parts."""
+    """The JSON of the `delta` of each event for these parts."""
     json_deltas: list[str] = []
     for part in parts:
         if not isinstance(part, Call):
@@ -245,7 +245,7 @@ def finish_of(finish: str, has_called: bool) -> str:
 
 
 def logprobs(chat: Generation, event: Event) -> list[dict[str, Any]]:
-    """An entry for each token of the event, if they were asked for."""
+    """An entry for each token of the event, if the client requested them."""
     if chat.sampling.logprobs is None:
         return []
     return content_of(event.outputs, chat.request.gateway.prompters[chat.model.name].spelled)

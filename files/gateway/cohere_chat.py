@@ -120,7 +120,7 @@ def answer_format(form: Fields, chat: Translation) -> None:
 
 
 def refuse_unsupported(fields: Fields) -> None:
-    """Refuses fields of both versions that ask for what no model here does."""
+    """Refuses fields of both versions that no model here supports."""
     fields.only("documents", [], because="no document is cited: write it into a message")
     fields.only("safety_mode", "OFF", "NONE", because="no instruction is added to the prompt")
     fields.only("logprobs", False, because="log probabilities are answered by /v1/chat/completions")
@@ -143,7 +143,7 @@ class ChatWriter:
         return [_event("message-start", id=self._identity, delta={"message": empty})]
 
     def step(self, step: Step) -> list[NamedEvent]:
-        """A content's or a call's beginning, what is added to it, and its end."""
+        """The start of a content or a call, its additions, and its end."""
         kind, block, text = step
         subject = "tool-call" if block.kind is Call else "content"
         if kind == "end":

@@ -71,7 +71,7 @@ async def chat(request: Request) -> None:
 
 
 async def _history(fields: Fields, chat: Translation, request: Request) -> list[dict[str, Any]]:
-    """The conversation is in the chat; it comes back in the form of `chat_history`, as the answer repeats it."""
+    """Adds the conversation to the chat, and returns it as `chat_history` for the answer."""
     turns = _Turns(chat)
     if preamble := fields.text("preamble", ""):
         chat.message({"role": "system", "content": preamble}, "preamble")
@@ -185,7 +185,7 @@ def _tool(tool: Fields) -> dict[str, Any]:
 
 
 def _schema(kind: str) -> dict[str, Any]:
-    """The JSON schema of a Python type's name; a type that has none may be anything."""
+    """The JSON schema of a Python type's name; without one, any value is allowed."""
     if match := LIST_OF.fullmatch(kind):
         return {"type": "array", "items": _schema(match[1])}
     word = TYPES.get(kind.strip().lower())

@@ -87,7 +87,7 @@ class Completion:
         return self._event(parsed(content))
 
     def end(self) -> None:
-        """Ends the answer.
+        """Ends the answer. Raises: Malformed if it broke off, or lacks its number of tokens.
 
         Raises: Malformed if it broke off, or did not tell how many tokens it has.
         """
@@ -244,7 +244,7 @@ def likeliest(value: object, width: int) -> list[tuple[int, float]]:
 
 
 def id_of(token: object) -> int:
-    """The id in the form by which engines tell tokens that are no text.
+    """The id in the form in which engines write tokens that are not text.
 
     Raises: Malformed.
     """

@@ -138,7 +138,7 @@ class Choices:
         self._spelled = batch.first.request.gateway.prompters[batch.first.model.name].spelled
 
     def new(self, event: Event) -> tuple[str, dict[str, Any] | None]:
-        """The text and the log probabilities that the event adds; None if no tokens are told."""
+        """The text and the log probabilities that the event adds; None without token texts."""
         text = self._echoes.pop(event.sequence, "") + event.text
         if not self._listed:
             return text, None
@@ -180,7 +180,7 @@ async def whole(batch: Batch, choices: Choices) -> None:
 
 
 def joined(before: dict[str, Any] | None, more: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Log probabilities of the tokens so far and of those after them."""
+    """Log probabilities of the tokens so far and of the new ones."""
     if before is None or more is None:
         return more if before is None else before
     return {name: None if values is None else values + more[name] for name, values in before.items()}

@@ -1,4 +1,4 @@
-"""Takes from a process every right but to compute and to answer on files that it has open.
+"""Restricts a process to computing and to answering on files that are already open.
 
 A process that does strangers' work calls `confine` once everything that it needs is imported. From then on the kernel
 answers EPERM to every system call that is not in `ALLOWED`: no file is opened, no socket made, no program started, no

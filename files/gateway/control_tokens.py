@@ -35,7 +35,7 @@ class Words:
     """A set of control tokens' texts, found in linear time however many there are and however they begin alike."""
 
     def __init__(self, words: Collection[str], kept: Collection[str] = ()) -> None:
-        """`kept`: texts that stay as they are."""
+        """`kept`: texts that are not marked."""
         self.pattern = re.compile(trie(words)) if words else re.compile(r"(?!)")
         firsts, lasts = ("".join(sorted({re.escape(word[end]) for word in words})) for end in (0, -1))
         whole = f"|{trie(kept)}" if kept else ""
@@ -44,7 +44,7 @@ class Words:
         self._longest = max(map(len, self._folded), default=0)
 
     def marked(self, text: str, mark: str) -> str:
-        """The text with marks, so that no word comes to stand in it, nor in what is written around it."""
+        """The text with marks, so that neither the text nor its surroundings spell a control token."""
         body = text.strip()
         if body and len(body) <= self._longest and any(body.casefold() in word for word in self._folded):
             text = text.replace(body, body[:1] + mark + body[1:])  # the inner part of a word
@@ -65,7 +65,7 @@ class ControlTokens:
         self.all, self.special = Words(list(self.entries)), Words(list(special), list(written))
 
     def mark_for(self, value: object) -> str:
-        """A mark that no text of `value` has.
+        """A mark that no text of `value` contains.
 
         Raises: ValueError if the texts have all of them.
         """

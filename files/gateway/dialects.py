@@ -55,7 +55,7 @@ class Translation:
         return reads_field(self.prompter.template.source, name)
 
     def think(self, effort: str, is_on: bool | None = None) -> None:
-        """Tells the template how hard to think, if it can be told; None leaves its own default."""
+        """Tells the template the reasoning effort, if it supports one; None leaves its default."""
         variables = self.prompter.template.names
         if effort and "reasoning_effort" in variables:
             self.body["reasoning_effort"] = EFFORTS[effort]
@@ -173,7 +173,7 @@ class Block:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """A call's arguments as an object; a call that was cut off has none."""
+        """A call's arguments as an object; an interrupted call has none."""
         try:
             value = json.loads(self.text or "{}")
         except ValueError:

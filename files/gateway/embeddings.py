@@ -14,7 +14,7 @@ from gateway.settings import Alias, ModelSettings
 from gateway.tensors import Input, strings
 
 BYTES_A_NUMBER = {"float": 24, "base64": 6}
-"""In an answer."""
+"""Bytes per number in an answer."""
 TOKEN_ARRAYS = (
     "token arrays are not taken: their tokenizer is not said; send texts (LangChain: check_embedding_ctx_length=False)"
 )

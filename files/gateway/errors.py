@@ -12,7 +12,7 @@ TYPES = {
 }
 
 QUOTA = "insufficient_quota"
-"""Code and type of OpenAI's refusal of a key whose budget is used."""
+"""Code and type of OpenAI's refusal of a key with an exhausted budget."""
 
 MOST_WAIT_SECONDS = 60
 """OpenAI's clients pass over a longer `Retry-After` (openai 2.20, 2026-11-25)."""

@@ -14,11 +14,11 @@ class Event(NamedTuple):
     sequence: int
     text: str
     ids: Sequence[int]
-    """Empty unless they were asked for."""
+    """Ids of the tokens; empty unless requested."""
     finish: str
     completion_tokens: int
     cached_tokens: int
-    """Of the prompt; 0 if the release does not tell."""
+    """Tokens of the prompt that came from the cache; 0 if the release does not report it."""
     outputs: Outputs
     """All that came."""
 

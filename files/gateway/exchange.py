@@ -39,17 +39,17 @@ ONCE = (
     b"host",
 )
 compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-"""JSON without spaces. Made once: an encoder of its own for each event took a tenth of the event's time."""
+"""JSON without spaces. The encoder is made once: one per event took a tenth of the event's time."""
 IGNORED = b"x-enginehouse-ignored"
 ZIPPED_AT_ONCE, UNZIPPED_AT_ONCE = 2**14, 2**18
 """Bytes: a millisecond of the event loop."""
 FORM_BYTES = 4096
 BODY_RATE = 16_384
-"""Bytes a second that a body has to come at, after `GRACE_SECONDS`: what is held for slow clients is held long."""
+"""Least bytes a second of a body after `GRACE_SECONDS`: memory held for slow clients is held long."""
 GRACE_SECONDS = 5.0
 PASSED_OVER_SECONDS, PASSED_OVER_AT_ONCE = 5.0, 4
 MODEL = b"x-enginehouse-model"
-"""Header with the name of the model that was asked, whatever name the client used."""
+"""Header with the model's own name, whatever name the client used."""
 COMMENT, EMPTY_LINE = b": still working\n\n", b"\n"
 EVENTS, LINES = b"text/event-stream; charset=utf-8", b"application/stream+json"
 LAST_EVENT = b"data: [DONE]\n\n"
@@ -66,12 +66,12 @@ class Exchange:
         self.query = bytes(scope.get("query_string", b""))
         header_pairs = self.sent_headers = list(scope["headers"])
         self.client = str((scope.get("client") or ("",))[0])
-        """Address of whoever opened the connection."""
+        """Address of the connection's client."""
         self.headers: dict[bytes, bytes] = dict(header_pairs)
         self.header_bytes = sum([len(name) + len(value) + 4 for name, value in header_pairs]) + len(self.path)
         has_two_ends = b"transfer-encoding" in self.headers and b"content-length" in self.headers
         self.is_ambiguous = has_two_ends or (len(header_pairs) > len(self.headers) and _is_twice(header_pairs))
-        """Two readers of the request could take it for two different ones."""
+        """Two readers of the request could interpret it in different ways."""
         self.limits = limits
         self.identity = os.urandom(16).hex()
         self.record = Record(self.identity, "", time.monotonic(), at=clock.now().timestamp())
@@ -84,7 +84,7 @@ class Exchange:
         self.answer: Held | None = None
         """The bytes of a large answer, which count among those of its tenant."""
         self.ignored = Ignored()
-        """Fields of the request that were passed over; the answer names them."""
+        """Fields of the request that were ignored; the answer names them."""
         self.streams = False
         """The client asked for events; a comment may begin the answer."""
         self.is_lines = False
@@ -349,7 +349,7 @@ def _is_twice(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 class ClientLeft(Exception):
-    """The client closed the connection before its answer; or it took nothing of it any more, and `word` is stuck."""
+    """The client closed the connection before its answer; or it stopped reading, and `word` is stuck."""
 
     def __init__(self, word: str = "left") -> None:
         super().__init__(word)

@@ -14,7 +14,7 @@ MOST_IGNORED = 16
 MOST_UNKNOWN = 64
 """Unknown fields of a request: each is compared with all known names, which takes some 50 µs (2026-11-26)."""
 MOST_SHOWN = 64
-"""Names of ignored fields that an answer tells."""
+"""Number of ignored fields that an answer names."""
 TYPO = 0.85
 """So much alike (difflib's ratio) an unknown name is taken for a known one that is misspelt, and refused."""
 PLACE = re.compile(r"\[\d+\]")
@@ -30,7 +30,7 @@ class FieldError(ValueError):
 
 
 class Ignored(list[str]):
-    """Names of the request's fields that are passed over: the first ones as items, all of them in `names`.
+    """Names of the request's ignored fields: the first ones as items, all of them in `names`.
 
     A field of every message counts as a single name, so that a long chat is no different from a short one.
     """
@@ -44,7 +44,7 @@ class Fields:
     """An object's fields; each reader takes its field out, and `close` refuses those that are left."""
 
     def __init__(self, data: object, where: str = "", ignored: Ignored | None = None) -> None:
-        """`ignored` takes the names of fields that are passed over; without it such fields are refused."""
+        """`ignored` collects the names of ignored fields; without it such fields are refused."""
         self._where, self._ignored = where, ignored
         if not isinstance(data, dict):
             raise FieldError(where, f"{where or 'the body'} must be a JSON object")
@@ -59,7 +59,7 @@ class Fields:
         return f"{self._where}.{name}" if self._where else name
 
     def has(self, name: str) -> bool:
-        """True if the field is there and nobody has read it."""
+        """True if the field is present and was not read yet."""
         self._known.append(name)
         return name in self._left
 
@@ -148,7 +148,7 @@ class Fields:
             self.note(name)
 
     def note(self, name: str) -> None:
-        """The answer tells that this field was passed over. Only if `passes_over`."""
+        """Notes for the answer that this field was ignored. Only if `passes_over`."""
         shown = shown_name(self.path(name))
         if self._ignored is not None and shown not in self._ignored and len(self._ignored) < MOST_IGNORED:
             self._ignored.append(shown)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Server:
-    """A Triton server, or an LLM's engine: its channel, if it may be asked, and how much it has been asked for."""
+    """A Triton server, or an LLM's engine: its channel, its readiness, and its load."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.name = settings, settings.name
@@ -45,7 +45,7 @@ class Server:
         """When it was ready again, by the loop's clock."""
 
     async def look(self) -> bool:
-        """True if what is known changed."""
+        """True if the known state changed."""
         before, is_ready = self.is_ready, await self.says_ready()
         if is_ready and not before:
             if isinstance(self.upstream, HttpUpstream):
@@ -69,7 +69,7 @@ class Server:
 
     @contextlib.contextmanager
     def carrying(self, weight: int) -> Iterator[None]:
-        """Inside, the server has that much more to do."""
+        """While this context lasts, the server's load is higher by that much."""
         self.outstanding += weight
         try:
             yield
@@ -93,7 +93,7 @@ class Work:
     tenant: str = ""
     trace: str = ""
     may_wait: bool = True
-    """It waits for a server that is ready; false if another model answers meanwhile."""
+    """The request waits for a ready server; false if another model answers meanwhile."""
 
 
 @dataclass(eq=False)

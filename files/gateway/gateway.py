@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.5
 
 
 class Gateway:
-    """The state of a process. `settings` and `prompters` are replaced whole: a request keeps those it began with."""
+    """The state of a process. `settings` and `prompters` are replaced as a whole: a request keeps its first ones."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._stamp = path, stamp_of(path)
@@ -45,7 +45,7 @@ class Gateway:
         self.budgets.follow(self.settings)
         self.usage = Usage(usage_folder())
         self.usage_turn = asyncio.Semaphore(1)
-        """Counters of a year take a while to add up: the process does so for one page at a time."""
+        """A lock: counters of a year take a while to add up, so the process does that for one page at a time."""
         self._follow_usage()
         self.budgets.periods = self.usage.periods
         self.usage.count(clock.now())  # before the first request: a restart gives no budget anew
@@ -60,7 +60,7 @@ class Gateway:
             await asyncio.to_thread(self.usage.count, clock.now())
 
     async def keep_current(self) -> None:
-        """For ever: servers, settings and keys are as their hosts and files say, within a second or two."""
+        """Keeps servers, settings and keys as current as hosts and files within a second or two, for ever."""
         self.fleet.follow(self.settings)
         looking = asyncio.ensure_future(self.fleet.keep_looking())
         try:

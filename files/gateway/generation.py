@@ -1,4 +1,4 @@
-"""An LLM's answer under way, for every endpoint that has one: what is asked, the model's events, and their counts."""
+"""An LLM's answer under way, for every endpoint with one: the request, the model's events, and their counts."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Generation:
     engine: ModelSettings | None = None
     """Engine of the request's longest prompt, which all its prompts share; None: the shortest with room."""
     readers: list[Reader] = field(default_factory=list)
-    """Of a chat, for each sequence."""
+    """Readers of a chat, one per sequence."""
     is_cut: bool = False
     """The request allows a longer answer than the context has room for."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
-        """The engine is the one for this length; the audit's line knows it, and the exchange that events will come."""
+        """Chooses the engine for this length, notes it for the audit, and prepares the exchange for events."""
         self.request.let_go()
         self.model, self.max_tokens = self._engine()
         self.request.exchange.record.model = self.model.name
@@ -91,7 +91,7 @@ class Generation:
         return {**shared, "system_fingerprint": fingerprint}
 
     def most_tokens(self, prompts: int = 1) -> int:
-        """Tokens to reserve for prompt and answers, if the request has so many prompts."""
+        """Tokens to reserve for prompts and answers of this request."""
         answer = self.max_tokens
         if not self.sampling.max_tokens:  # a quarter of a small key's minute: it would else be refused always
             minute = self.request.key.limits.tokens_per_minute // self.request.gateway.settings.hosts
@@ -109,7 +109,7 @@ class Generation:
                 yield event
 
     async def reserved_events(self, seconds: float) -> AsyncGenerator[Event, None]:
-        """The model's events within so many seconds, for a request that has reserved the tokens; as `events`."""
+        """The model's events within so many seconds, for a request with reserved tokens; as `events`."""
         record, unfinished = self.request.exchange.record, self.sampling.sequences
         metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
         cached = 0
@@ -143,7 +143,7 @@ class Generation:
 
 
 def stream_of(fields: Fields) -> tuple[bool, bool]:
-    """True if events are wanted; true if they are to tell the usage."""
+    """(streams, reports usage): true if the client wants events, and if they are to report the usage."""
     streams = fields.flag("stream", False)
     if fields.has("stream_options") and not streams:
         raise FieldError("stream_options", "`stream_options` wants `stream` to be true", "invalid_value")

@@ -35,7 +35,7 @@ COUNTS = frozenset(["index", "index0", "revindex", "revindex0", "length"])
 FUNCTIONS = frozenset({"raise_exception", "strftime_now", "namespace"})
 GLOBALS = FUNCTIONS | {"range", "dict", "lipsum", "cycler", "joiner", "self", "super", "caller", "varargs", "kwargs"}
 DATE = re.compile(r"(?:[^%]|%[A-Za-z]){0,64}")
-"""A form of a date; glibc would pad a field to any width that stands in one."""
+"""A date format; glibc would pad a field to any width in it."""
 MOST_INDENT = 8
 ANY, NUMBER, NAMESPACE = "any", "number", "namespace"
 
@@ -52,7 +52,7 @@ class Value(NamedTuple):
 
 
 def is_harmless(template: nodes.Template) -> bool:
-    """True if the template's work is bounded by what it is given."""
+    """True if the template's work is bounded by its input."""
     with contextlib.suppress(Doubt):
         Inspection().body(template.body, 0)
         return True
@@ -66,7 +66,7 @@ def count_turns(template: nodes.Template, name: str) -> None:
 
 
 class Inspection:
-    """Walks once through a template in its order; `names` are those that it knows there."""
+    """Single pass over the template; `names` maps each variable in scope to what is known about it."""
 
     def __init__(self) -> None:
         self.names: dict[str, Value] = {}
@@ -103,7 +103,7 @@ class Inspection:
         self._branch(node.else_, depth)
 
     def _branch(self, statements: list[nodes.Node], depth: int) -> None:
-        """These may not be executed: a name is afterwards only what it is with and without them."""
+        """Statements that possibly do not run: afterwards a name has the larger of both values."""
         before = dict(self.names)
         self.body(statements, depth)
         for name, value in self.names.items():
@@ -165,7 +165,7 @@ class Inspection:
         return Value(NUMBER if isinstance(node.value, (int, float)) else ANY)
 
     def name(self, node: nodes.Name, _depth: int) -> Value:
-        """A variable's value; the sandbox's own functions are called, and not told."""
+        """A variable's value; the sandbox's functions are called, not passed on."""
         if node.name in GLOBALS or node.name == "loop" or node.name.startswith("_"):
             raise Doubt
         return self.names.get(node.name, Value())

@@ -30,7 +30,7 @@ class HarmonyReader:
         self._start, self._message = (_id(encoding, word) for word in ("<|start|>", "<|message|>"))
         self._stops = frozenset(encoding.stop_tokens())
         self._parser: StreamableParser | None = StreamableParser(encoding, Role.ASSISTANT, strict=False)
-        """None after what it could not read, until a message begins."""
+        """The parser; None after unreadable text, until a message begins."""
         self._header: list[int] = []
         self._unread: list[int] = []
         self._is_within, self._channel, self._recipient = False, "", ""

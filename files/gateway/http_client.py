@@ -89,7 +89,7 @@ class Client:
                 connection.abort()
 
     async def close(self, seconds: float) -> None:
-        """Keeps no connection any more; requests under way end by themselves."""
+        """Closes idle connections; requests under way end by themselves."""
         self._is_closed = True
         for connection in self._idle:
             connection.abort()
@@ -154,7 +154,7 @@ class Alarm:
         return self._at - self._loop.time()
 
     def watch(self, connection: Connection) -> None:
-        """This connection is the one to end."""
+        """Makes this connection the one to end."""
         self._connection = connection
         if self.has_rung:
             connection.abort()

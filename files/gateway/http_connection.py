@@ -24,7 +24,7 @@ HEX = re.compile(rb"[0-9A-Fa-f]{1,8}")
 
 
 class ProtocolError(Exception):
-    """The server's bytes are no answer in HTTP/1.1. The message has none of them."""
+    """The server's bytes are not an HTTP/1.1 answer. The message does not quote them."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Body:
     """Takes an answer's bytes as they come, and gives those of its body."""
 
     def __init__(self, head: Head) -> None:
-        """Raises: ProtocolError if the head gives no way, or two, to find the body's end."""
+        """Raises: ProtocolError if the head gives no length of the body, or contradicting ones."""
         encoding, length = head.headers.get(b"transfer-encoding"), head.headers.get(b"content-length")
         if encoding is not None and (encoding.lower() != b"chunked" or length is not None):
             raise ProtocolError("a body with another end than chunks")

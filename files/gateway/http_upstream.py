@@ -63,7 +63,7 @@ class HttpUpstream:
         seconds: float,
         trace: str = "",
     ) -> Outputs:
-        """Refuses: such an engine serves no encoder, and the settings name none for it."""
+        """Refuses: such an engine serves no encoder, and settings name none for it."""
         raise UpstreamError("UNIMPLEMENTED", "the engine of an LLM computes no vectors and no scores")
 
     async def events(
@@ -96,7 +96,7 @@ class HttpUpstream:
 
 
 async def _content(answer: Answer, most: int) -> bytes:
-    """The whole body, of so many bytes at most.
+    """The whole body, up to a number of bytes.
 
     Raises: Malformed.
     """

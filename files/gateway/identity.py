@@ -25,7 +25,7 @@ MOST_PROXIES = 64
 
 @dataclass(frozen=True)
 class Identity:
-    """Name of the header, in small letters, and the addresses that may send it."""
+    """Name of the header, in lower case, and the addresses that may send it."""
 
     header: bytes
     proxies: frozenset[str]

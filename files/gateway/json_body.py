@@ -22,7 +22,7 @@ class Bounds:
 
 
 class JsonError(ValueError):
-    """The text is no JSON that is taken here; says why, without a word of it."""
+    """The text is not acceptable JSON; the message does not quote it."""
 
 
 def parsed(raw: bytes, bounds: Bounds) -> Any:
@@ -87,7 +87,7 @@ def outside_strings(raw: bytes, most_strings: int) -> bytes:
 
 
 def is_deeper(outside: bytes, nesting: int) -> bool:
-    """True if brackets are nested deeper; counting ends there."""
+    """True if brackets are nested deeper than allowed; counting ends there."""
     level = 0
     for bracket in BRACKETS.finditer(outside):
         level += 1 if bracket[0] in OPENING else -1

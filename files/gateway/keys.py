@@ -39,12 +39,12 @@ class KeyLimits:
 
     requests_per_minute: int = 0
     tokens_per_minute: int = 0
-    """Of prompts and answers."""
+    """Tokens of prompts and answers in a minute."""
     concurrent: int = 0
     """Requests under way."""
     tokens_per_day: int = 0
     tokens_per_month: int = 0
-    """Of prompts and answers, in a day and a month of the calendar (UTC)."""
+    """Tokens of prompts and answers, in a day and a month of the calendar (UTC)."""
     cost_per_day: int = 0
     cost_per_month: int = 0
     """By the gateway's prices, in 10^-6 of `currency`; requests that cost another currency do not count."""
@@ -85,11 +85,11 @@ class Key:
 
 
 NOBODY = Key("", "-", "-", frozenset(), 0)
-"""Stands for every client if no key is asked for."""
+"""The key of every client if none is required."""
 
 
 class Keys:
-    """The keys of a file; "" for no file, when nobody is asked for a key."""
+    """The keys of a file; "" for no file, if no key is required."""
 
     def __init__(self, path: str) -> None:
         self.path = path

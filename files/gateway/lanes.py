@@ -16,7 +16,7 @@ time or memory, and another process is not asked the same."""
 
 
 class Lane:
-    """A process for messages one after the other; it starts with the first message, unless it is there already."""
+    """A process for messages one after the other; the first message starts it if it is not running."""
 
     def __init__(self, program: Program, worker: Worker | None = None) -> None:
         self._program, self._worker = program, worker

@@ -16,7 +16,7 @@ TENANT_ANSWER_BYTES, ANSWER_BYTES = 2**28, 2**29
 """Bytes of vectors as JSON that a process holds until clients take them, for one tenant and for all. For scale: 2,048
 vectors of 1,024 numbers have 50 MB."""
 LONG_TURNS = 2
-"""Long inputs that are parsed or tokenised at once, each in a process of its own; shorter ones have one beside."""
+"""Long inputs that are parsed or tokenised at once, each in its own process; shorter ones share another."""
 WAITING = 256
 """Inputs of one tenant that may wait for a turn. What they hold is bounded by their bytes (`Held`)."""
 MOST_WAITING = 2048
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 
 class Turns:
-    """Turns at work in other processes. Short work has a turn of its own, so that it does not wait for long work."""
+    """Turns of work in other processes. Short work has its own turn, so that it does not wait for long work."""
 
     def __init__(self) -> None:
         self.short, self.long = Line(1), Line(LONG_TURNS)
 
 
 class Line:
-    """A line for so many turns. Among tenants who wait the next turn goes round; no tenant has all of several."""
+    """A queue for a number of turns. Waiting tenants take turns; no tenant has all of several."""
 
     def __init__(self, count: int, waiting: int = WAITING, most_waiting: int = MOST_WAITING) -> None:
         self._count, self._most, self._most_together = count, waiting, most_waiting

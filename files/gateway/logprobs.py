@@ -26,7 +26,7 @@ LETTERS = byte_letters()
 
 
 def bytes_of(token: str, is_byte_level: bool) -> bytes:
-    """The bytes that a token of the vocabulary stands for; an added token's are those of its own text."""
+    """The bytes of a token of the vocabulary; an added token's are those of its own text."""
     if is_byte_level:
         if all(letter in LETTERS for letter in token):
             return bytes(LETTERS[letter] for letter in token)
@@ -71,7 +71,7 @@ class Listed:
         self._characters, self._decoder = 0, codecs.getincrementaldecoder("utf-8")("replace")
 
     def told_of(self, entries: Sequence[dict[str, Any]], has_others: bool) -> dict[str, Any] | None:
-        """The lists of these tokens; None if there are none. A token that is no text is told by its bytes."""
+        """The lists of these tokens; None without any. A token that is not text is reported by its bytes."""
         if not entries:
             return None
         offsets = []

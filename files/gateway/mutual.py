@@ -31,7 +31,7 @@ class Identity:
     """Key, chain and authority as HTTP clients take them: TLS 1.3 and newer."""
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """For a gRPC channel."""
+        """Credentials for a gRPC channel."""
         import grpc
 
         return grpc.ssl_channel_credentials(self.authority, self.key, self.chain)

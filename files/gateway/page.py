@@ -32,7 +32,7 @@ KINDS = {"llm": "LLM", "embedder": "embedder", "reranker": "reranker"}
 
 @dataclass(frozen=True)
 class Row:
-    """A model as people read it."""
+    """A model's row on the page."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class Row:
 async def page(gateway: Gateway, exchange: Exchange) -> None:
     """Sends a page, or the style sheet. A form to try an endpoint goes to that endpoint instead.
 
-    Raises: ApiError for another method and a form of another site; a key that is none is told in the page, with 401.
+    Raises: ApiError for another method and a form of another site; the page itself reports an unknown key, with 401.
     """
     if exchange.path == "/page.css":
         if exchange.method not in ("GET", "HEAD"):
@@ -120,7 +120,7 @@ def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
 
 
 def usage_by_day(gateway: Gateway, key: Key, now: datetime) -> list[tuple[str, str, str, int]]:
-    """The key's counts of this day and of this month (UTC) on this host, as `usage` has them."""
+    """The key's counts of this day and this month (UTC) on this host, in the form of `usage`."""
     rows = gateway.usage.of_key(key.prefix, f"{now:%Y-%m}-01")
     today = [row for row in rows if row["day"] == f"{now:%Y-%m-%d}"]
     periods = (("today (UTC)", today), ("this month (UTC)", rows))

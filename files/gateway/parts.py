@@ -13,7 +13,7 @@ AT_ONCE = 4
 """Parts of one request that Triton has at once."""
 
 CHARACTERS_A_TOKEN = 4
-"""About; what a server has to do is weighed with it, and nothing is refused by it."""
+"""Approximate; it weighs the load of servers, and no request is refused by it."""
 
 Options = dict[str, str | int | bool]
 
@@ -22,7 +22,7 @@ ADDED_TOKENS = 16
 
 
 def most_tokens(model: ModelSettings, texts: Sequence[str], query: str = "") -> int:
-    """Tokens that the texts can have, each read with the query: no more than bytes, and as the model takes."""
+    """Most tokens of the texts, each read with the query: at most their bytes, and the model's limit."""
     beside, most = len(query.encode()) + ADDED_TOKENS, model.max_tokens
     return sum(most if len(text) + beside >= most else min(len(text.encode()) + beside, most) for text in texts)
 

@@ -44,7 +44,7 @@ class NoForm:
 
 
 class Completer(Tokens):
-    """An LLM whose weights have no chat template, as base models: texts are completed, chats refused."""
+    """An LLM without a chat template, such as a base model: texts are completed, chats refused."""
 
     template: Form = NoForm()
 
@@ -133,7 +133,7 @@ class Prompter(Tokens):
     def readers(
         self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int], count: int
     ) -> list[Reader]:
-        """A reader for each sequence; the prompt is looked through once."""
+        """A reader for each sequence; the prompt is examined once."""
         in_thought = bool(model.reasoning_parser) and self.opens_thought(prompt)
         begins, ends = self._marks()
         marks = None if begins is None or ends is None or not model.has_ids else (begins, ends)

@@ -37,7 +37,7 @@ class Quota:
 
 
 def quotas(key: Key, hosts: int) -> Iterator[Quota]:
-    """The budgets that a request of the key has to keep, months first: their ends are the later ones."""
+    """The budgets that a request of the key has to keep, months first, because they end later."""
     named = (("key", key.prefix, key.limits), ("tenant", key.tenant, key.tenant_limits))
     for place in (1, 0):
         for whose, name, limits in named:

@@ -1,4 +1,4 @@
-"""Reasoning between `<think>` and `</think>`, told apart from the answer as the text comes.
+"""Separates reasoning between `<think>` and `</think>` from the answer as the text comes.
 
 Qwen 3 and DeepSeek R1 write so. Whether the template has opened the thought is seen in the prompt.
 """
@@ -20,7 +20,7 @@ class Thoughts:
         self._step = self._inside if is_open else self._before
         self._rest, self._has_begun = "", False
         self.is_thought = is_open
-        """The answer has a thought, as far as it came."""
+        """The answer has reasoning so far."""
         self._blank: list[str] = []
         self._parts: list[Part] = []
 

@@ -82,7 +82,7 @@ class Renderer:
 
 
 def load(source: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
-    """The work of the process: it compiles the template within the bounds, and renders it."""
+    """The process's work: compiles the template within the bounds, and renders it."""
 
     def prepare() -> tuple[Work, bytes]:
         template = Template(source["source"], source["constants"])

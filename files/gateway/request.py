@@ -1,4 +1,4 @@
-"""The request as endpoints receive it."""
+"""The request in the form that endpoints receive."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Request:
     exchange: Exchange
     key: Key
     raw: bytes = b""
-    """The body as it came, until it is read."""
+    """The unparsed body, until it is read."""
     body: Any = None
     size: int = 0
     """Bytes of the body."""
     is_large: bool = False
-    """The body is one that others would wait for."""
+    """True if the body is so large that other requests would wait for it."""
     deployment: str = ""
     """The model that the path names, as Azure's do; it stands for `model`."""
     alias: Alias = field(default_factory=lambda: Alias(""))
@@ -45,7 +45,7 @@ class Request:
     _kept: Any = None
     """The parsed body, for the fallback of an alias."""
     _is_read: bool = False
-    """The body's fields were taken once; what a dialect makes of them is not kept."""
+    """The body's fields were read once; a dialect's translation is not kept."""
     _fallback: str = ""
     """The model that answers instead of the alias's own."""
 
@@ -114,7 +114,7 @@ class Request:
         return model, self.alias
 
     def _sticky(self, alias: str) -> bytes:
-        """The bytes that draw a model of a split: of key and session, or of the request if neither is there."""
+        """The bytes that choose a model of a split: of key and session, or of the request without both."""
         session, digest = self.session(), self.key.digest
         who = f"{digest}\0{session}" if self.alias.sticky == "key" and (digest or session) else self.exchange.identity
         return f"{alias}\0{who}".encode()
@@ -135,7 +135,7 @@ class Request:
         return True
 
     def work(self, model: ModelSettings, weight: int, prefix: Prefix = NO_PREFIX) -> Work:
-        """The request's work, as the fleet takes it."""
+        """The request's work in the fleet's form."""
         trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
         fallback = self.gateway.settings.models.get(self.alias.fallback)
         may_wait = fallback is None or not self.gateway.fleet.ready(fallback.servers)

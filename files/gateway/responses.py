@@ -109,7 +109,7 @@ class _Items:
         self._chat = chat
         self._draft: dict[str, Any] = {}
         self._path = ""
-        """Of the draft's first item."""
+        """The path of the draft's first item."""
 
     async def read(self, fields: Fields, pauses: Pauses) -> None:
         """Adds the input, a text or a list of items, to the chat."""

@@ -12,7 +12,8 @@ from gateway.errors import ApiError
 from gateway.generation import Generation
 
 SEAL = "plain:"
-"""Begins an `encrypted_content` of ours: the reasoning's text in base64. Nothing is secret in it; the client has it."""
+"""Start of this gateway's `encrypted_content`: the reasoning's text in base64. Nothing in it is secret; the client
+has it."""
 
 
 def sealed(text: str) -> str:
@@ -50,7 +51,7 @@ class ResponseWriter:
         return self._numbered(*((name, {"response": response}) for name in names))
 
     def step(self, step: Step) -> list[NamedEvent]:
-        """An item's beginning, what is added to it, and its end."""
+        """The start of an item, its additions, and its end."""
         kind, block, text = step
         if kind == "begin":
             return self._begun(block)
@@ -66,7 +67,7 @@ class ResponseWriter:
         return events + self._numbered((f"response.{response['status']}", {"response": response}))
 
     def failure(self, error: ApiError) -> NamedEvent:
-        """The response as far as it came has failed; before its beginning only the error is known."""
+        """Fails the response as far as it came; before its beginning only the error is sent."""
         if not self._has_begun:
             fields = {"code": error.code, "message": error.message, "param": error.param}
             return self._numbered(("error", fields | {"error": error.to_json()["error"]}))[0]

@@ -27,7 +27,7 @@ DEPTHS = (*range(1, 8), *(2**power * quarters // 4 for power in range(3, 10) for
 BOUND = 1.25
 """Most load of a server, in means of all servers of its model …"""
 REQUESTS_AHEAD = 4
-"""… and so many requests of this one's size besides: under little load, cached blocks count more."""
+"""Further requests of this one's size that a server may have ahead: under little load, cached blocks count more."""
 MOST_KNOWN = 65_536
 """Hashes that a process remembers; a chat of 32,000 tokens has 36."""
 
@@ -38,7 +38,7 @@ class Loaded(Protocol):
     name: str
     outstanding: int
     turn: int
-    """The number of the latest choice that fell on it."""
+    """The number of the latest choice of it."""
 
 
 S = TypeVar("S", bound=Loaded)
@@ -46,7 +46,7 @@ S = TypeVar("S", bound=Loaded)
 
 @dataclass(frozen=True)
 class Prefix:
-    """Hashes of a prompt's beginnings, the shortest first; `home` is b"" if nothing of the prompt can be cached."""
+    """Hashes of a prompt's beginnings, the shortest first; `home` is b"" if the prompt cannot be cached."""
 
     home: bytes = b""
     chain: tuple[bytes, ...] = ()
@@ -54,7 +54,7 @@ class Prefix:
 
 
 NO_PREFIX = Prefix()
-"""Of requests that leave nothing in a cache."""
+"""Prefix of requests that leave nothing in a cache."""
 
 
 def prefix_of(ids: Sequence[int], tenant: str, apart: str, session: str = "") -> Prefix:

@@ -1,4 +1,4 @@
-"""The LLM engines that answer over HTTP, and the completion that asks each of them.
+"""The LLM engines that answer over HTTP, and the completion request for each.
 
 Both speak OpenAI's completions with fields of their own. Read on 2026-11-27: vLLM 0.26.0, `CompletionRequest` of
 `vllm/entrypoints/openai/completion/protocol.py` and `SamplingParams._verify_args`; TensorRT-LLM's main branch of autumn
@@ -33,7 +33,7 @@ class Runtime:
     """A program that serves one LLM over HTTP."""
 
     has_ids: bool
-    """It tells the ids of the tokens that it made; log probabilities, gpt-oss and counts of reasoning need them."""
+    """The engine returns the ids of generated tokens; log probabilities, gpt-oss and counts of reasoning need them."""
     has_salts: bool
     has_adapters: bool
     """A LoRA adapter is asked for by its name, in place of the model's."""
@@ -52,7 +52,7 @@ def vllm_guide(guide: Guide, release: tuple[int, ...]) -> dict[str, Any]:
 
 
 def trtllm_guide(guide: Guide, release: tuple[int, ...]) -> dict[str, Any]:
-    """The `response_format` of trtllm-serve, whose schema stands in no object of its own."""
+    """The `response_format` of trtllm-serve, without an object around the schema."""
     kind, text = guide
     if kind == "json":
         return {"response_format": {"type": "json_object"}}

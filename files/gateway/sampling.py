@@ -22,14 +22,14 @@ MOST_SEED = 2**63 - 1
 MOST_SCHEMA = 65_536
 """The engine compiles it before the first token, while others wait."""
 MOST_SCHEMA_SIZE = 100_000
-"""With its repetitions unrolled."""
+"""Largest size of a schema with its repetitions unrolled."""
 MOST_LOGPROBS = 20
 MOST_CHOICES = 1024
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling settings of a request, for the LLM's tensors. `max_tokens` 0: as many as the context has room for."""
+    """Sampling settings of a request, for the LLM's tensors. `max_tokens` 0: the rest of the context."""
 
     numbers: Mapping[str, float]
     sequences: int
@@ -40,13 +40,13 @@ class Sampling:
     guide: tuple[str, str] | None
     """The kind of a guide, and its text."""
     logprobs: int | None = None
-    """So many others are told beside each token; None: no log probabilities."""
+    """Number of alternatives reported beside each token; None: no log probabilities."""
     shows_special: bool = False
-    """The text has the special tokens in it: some models begin a tool call with one."""
+    """The text includes special tokens: some models begin a tool call with one."""
     returns_ids: bool = False
     stop_ids: tuple[int, ...] = ()
     ignores_eos: bool = False
-    """The answer goes on to `max_tokens`; for engines over HTTP alone, whose benchmark asks for it."""
+    """The answer continues to `max_tokens`; only for engines over HTTP, whose benchmark needs it."""
 
     def tensors(self, max_tokens: int) -> list[Input]:
         """The inputs of the slot's contract."""

@@ -17,7 +17,7 @@ ENOUGH = 2**40
 MOST_DEPTH = 200
 """Nesting of a schema's parts, with references followed; Python's own stack ends before 1,000."""
 MOST_STEPS = 25_000
-"""Objects and lists that are looked at, 2 us for each; what a cycle of references names is looked at more than once."""
+"""Most objects and lists that are examined, at 2 us each; the target of a cycle of references counts repeatedly."""
 MOST_REPEATING = 16_384
 """Characters of patterns with counted repetitions, which are read one by one, 2 us for each."""
 SHARED = ("$defs", "definitions")
@@ -26,7 +26,7 @@ CHARACTERS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)|\\.|.", re.DOTALL
 
 
 class SchemaError(ValueError):
-    """The schema cannot be counted, or names what is not in it; says why."""
+    """The schema cannot be measured, or refers to a missing part; the message says why."""
 
 
 def schema_size(schema: object) -> int:
@@ -47,17 +47,17 @@ class _Sizes:
     def __init__(self, document: object) -> None:
         self._document = document
         self._named: dict[str, tuple[int, frozenset[str]]] = {}
-        """The size of what a reference names, and the references that were followed for it."""
+        """The size of a reference's target, and the references that were followed for it."""
         self._followed: set[str] = set()
         self._patterns: dict[str, int] = {}
         self._open: dict[str, int] = {}
-        """References that are followed just now, and how deep each lies within the others."""
+        """References that are being followed, and the depth of each within the others."""
         self._leads_back_to = MOST_DEPTH
-        """The outermost of them that anything looked at since leads back to."""
+        """The outermost of them to which any part examined since refers back."""
         self._depth = self._steps = 0
 
     def of(self, part: object) -> int:
-        """The part's size. A frame of Python's stack for each part within a part, and no more."""
+        """The part's size. Uses one frame of Python's stack for each nested part."""
         if not isinstance(part, (dict, list)):
             return 1
         self._steps += 1

@@ -47,7 +47,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """The time begins with the first byte of headers, and ends with them; what is too much ends the connection.
+        """The time begins with the first byte of headers, and ends with them; too many bytes end the connection.
 
         The parser hands over whole headers only, so what it holds of a long one is counted as it comes.
         """
@@ -111,7 +111,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
         app.is_full = lambda: len(self.server_state.connections) > listen.connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """It listens, and systemd knows."""
+        """Listens, and informs systemd."""
         await super().startup(sockets)
         notify("READY=1")
 
@@ -124,7 +124,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
 
 
 def serve(gateway: Gateway, port: int) -> int:
-    """0 once the process was told to stop and its requests have ended; 1 if it could not begin."""
+    """0 if the process was told to stop and its requests have ended; 1 if it could not start."""
     listen, app = gateway.settings.listen, App(gateway)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file, and 1,024 the usual bound

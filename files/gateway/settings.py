@@ -92,35 +92,36 @@ class Limits:
     tenant_bodies_bytes: int = 32 * 2**20
     """Bytes of bodies that a process holds for one tenant."""
     request_seconds: int = 600
-    """For an answer, streamed or whole; OpenAI's clients wait as long."""
+    """Seconds for an answer, streamed or whole; OpenAI's clients wait as long."""
     silent_seconds: int = 10
-    """A stream that had nothing to send for so long sends a comment."""
+    """Seconds after which a silent stream sends a comment."""
     stuck_seconds: int = 60
-    """A client that takes nothing of its answer for so long is gone."""
+    """Seconds without reading after which a client counts as gone."""
     held: int = 256
-    """Requests that may wait for models none of whose servers is ready."""
+    """Requests that may wait for models without a ready server."""
     inputs: int = 2048
     """Texts of one request for embeddings."""
     documents: int = 10_000
-    """Of one request to rerank."""
+    """Documents of one request to rerank."""
 
 
 @dataclass(frozen=True)
 class Listen:
-    """Address and ports for clients or the balancer before them. Every port is a process of its own."""
+    """Address and ports for clients or the balancer before them. Each port has its own process."""
 
     address: str = "127.0.0.1"
     ports: tuple[int, ...] = (8080,)
     connections: int = 4096
-    """Of a process; a request on one more is answered 503."""
+    """Connections of a process; a request on a further one is answered 503."""
     header_bytes: int = 16_384
-    """Of a request's line and headers together."""
+    """Bytes of a request's line and headers together."""
     header_seconds: int = 10
-    """For a client to send them."""
+    """Seconds for a client to send them."""
     drain_seconds: int = 90
-    """For requests under way when the process is told to stop."""
+    """Seconds for requests under way when the process is told to stop."""
     notice_seconds: int = 2
-    """Before that the process takes requests still, while `/health` tells balancers that it will stop."""
+    """Seconds before a stop in which the process still accepts requests, while `/health` announces the stop to
+    balancers."""
 
 
 @dataclass(frozen=True)
@@ -212,14 +213,14 @@ class Settings:
     unknown_fields: str = "ignore"
     """Treatment of fields that no endpoint knows: ignore (the answer names them), or refuse."""
     cors_origins: tuple[str, ...] = ()
-    """Origins whose pages a browser lets read answers; none by default."""
+    """Origins whose pages a browser allows to read answers; none by default."""
     pages: bool = True
     default_embedder: str = ""
     default_reranker: str = ""
     identity: Identity | None = None
     """Header of an OIDC proxy that names the person behind a request; None reads none."""
     salt: bytes = field(default=b"", repr=False)
-    """Content of `salt_file`: the same for all processes of a host, and known to nobody else."""
+    """Content of `salt_file`: equal for all processes of a host, and secret otherwise."""
 
 
 def read(path: Path) -> Settings:
@@ -271,7 +272,7 @@ def settings_of(data: object) -> Settings:
 
 
 def _default(top: Fields, kind: str, models: Mapping[str, ModelSettings], aliases: Mapping[str, Alias]) -> str:
-    """The model of a kind that requests mean that name none; "" if none is declared."""
+    """The model of a kind for requests without a model's name; "" if none is declared."""
     name = top.text(f"default_{kind}", "")
     model = models.get(aliases[name].model if name in aliases else name)
     if name and (model is None or model.kind != kind):

@@ -34,7 +34,7 @@ class TooManyTurns(TemplateError):
 
 
 class Generation(jinja2.ext.Extension):
-    """`{% generation %}` marks what a model wrote, for training; here it is as if it were not there."""
+    """`{% generation %}` marks a model's text for training; here it has no effect."""
 
     def __init__(self, environment: jinja2.Environment) -> None:
         super().__init__(environment)
@@ -85,7 +85,7 @@ class Template:
             tree = environment.parse(source)
             self.names = frozenset(jinja2.meta.find_undeclared_variables(tree))
             self.is_harmless = is_harmless(tree)
-            """Its work is bounded: no process has to be in the way."""
+            """True if its work is bounded, so that it needs no separate process."""
             if most_turns:
                 count_turns(tree, "counted")
             self._compiled = environment.from_string(tree)

@@ -23,7 +23,7 @@ class Input:
 
 
 class Output(NamedTuple):
-    """A tensor that came; a tuple, for each event makes three of them."""
+    """A received tensor; a tuple, because each event makes three of them."""
 
     datatype: str
     shape: Sequence[int]
@@ -38,7 +38,7 @@ class Output(NamedTuple):
         return array("i", self._of("INT32"))
 
     def texts(self) -> list[str]:
-        """The values of a BYTES tensor of any shape, flat; what is no UTF-8 is replaced."""
+        """The values of a BYTES tensor of any shape, flat; invalid UTF-8 is replaced."""
         raw, texts, place = self._of("BYTES"), list[str](), 0
         while place < len(raw):
             (length,) = struct.unpack_from("<I", raw, place)
@@ -47,7 +47,7 @@ class Output(NamedTuple):
         return texts
 
     def text(self) -> str:
-        """The values of a BYTES tensor, joined. Of an LLM's event there is one."""
+        """The values of a BYTES tensor, joined. An LLM's event has one value."""
         raw = self._of("BYTES")
         if int.from_bytes(raw[:4], "little") == len(raw) - 4:
             return raw[4:].decode("utf-8", "replace")

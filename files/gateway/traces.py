@@ -1,4 +1,4 @@
-"""Requests that Triton traces: the request's id decides, so all its parts and all its tries are traced or none.
+"""Requests that Triton traces: the request's id decides, so either all its parts and tries are traced, or none.
 
 The trace has the request's id, which the answer's `x-request-id` and the audit's line have as well; nothing else joins
 them. What a client says of traces is not read: strangers would decide what is traced, and name it as another's request.

@@ -51,7 +51,7 @@ WORDS_OF_CODES = (
 )
 
 FINAL = "triton_final_response"
-"""The parameter of a response after which no other comes; it may be without outputs, if that is asked for."""
+"""The parameter of a stream's last response, which may be without outputs if requested."""
 
 
 class Triton:
@@ -75,10 +75,10 @@ class Triton:
             response_deserializer=service_pb2.ModelStreamInferResponse.FromString,
         )
         self._ending: set[asyncio.Task[None]] = set()
-        """Streams whose final response has come, until Triton has closed them."""
+        """Streams with their final response, until Triton has closed them."""
 
     async def is_ready(self, seconds: float) -> bool:
-        """True if the server and all its models are ready; asks, and waits so long at most."""
+        """True if the server and all its models answer within the time that they are ready."""
         try:
             request = service_pb2.ServerReadyRequest()
             answer = await self._stub.ServerReady(request, timeout=seconds, metadata=self._named)
@@ -135,7 +135,7 @@ class Triton:
                 call.cancel()
 
     def _let_end(self, call: Any) -> None:
-        """Triton closes the stream. It is held until then, for gRPC cancels a call that nobody holds."""
+        """Keeps a reference to the stream until Triton closes it, because gRPC cancels an unreferenced call."""
         task = asyncio.ensure_future(_ended(call))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

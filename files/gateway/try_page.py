@@ -26,7 +26,7 @@ from gateway.models import usable
 from gateway.page_frame import first, holder, key_of, refuse_another_site, rendered
 
 TRIAL_BYTES = 65_536
-"""Bytes of a form: it is read before anybody knows whose it is."""
+"""Largest form in bytes, because it is read before its sender is known."""
 MOST_TEXTS = {"input": 16, "documents": 100}
 """Texts that a page takes; the endpoints take more."""
 MOST_TURNS = 200
@@ -125,7 +125,7 @@ DEFAULTS = {
     "query": "",
     "documents": "",
 }
-"""Fields of the forms, beside the key, and what they have before anybody types."""
+"""Fields of the forms, beside the key, and their initial values."""
 
 
 def chat_body(form: Form) -> Values:
@@ -171,7 +171,7 @@ def chat_result(form: Form, answer: Any) -> Values:
 
 
 def number(text: str) -> int | float | str:
-    """The number that was typed; any other text as it is, so that the endpoint refuses it by its field's name."""
+    """The typed number; any other text unchanged, so that the endpoint refuses it by its field's name."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             if text.isascii() and re.fullmatch(r"[0-9.]{1,20}", text.strip()):

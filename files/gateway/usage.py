@@ -38,7 +38,7 @@ BUSY_SECONDS = 5.0
 MOST_LOG_BYTES = 4 * 2**20
 """A longer log is left to be removed, and a new one begun."""
 MOST_HELD_BYTES = 16 * 2**20
-"""Bytes of lines that wait for a disk that is full; later ones are lost, and the journal says so."""
+"""Most bytes of lines that wait for a full disk; later lines are lost, and the journal says so."""
 SHORTEST_SECONDS, STEPS_PER_DOUBLING, BUCKETS = 0.001, 4, 81
 """Bucket n ends at 1 ms · 2^(n/4); the last one, from 1,049 s on, has no end. A quantile is right within 9 %."""
 COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens", "cost")
@@ -117,7 +117,7 @@ class Log:
         self._handle, self.name = self._opened()
 
     def add(self, ended: Ended) -> None:
-        """Writes the request into the log; if the disk is full, the line waits here for the next one."""
+        """Writes the request into the log; on a full disk the line waits here for the next attempt."""
         line = ended.line()
         with self._lock:
             if len(self._held) + len(line) <= MOST_HELD_BYTES:
@@ -339,7 +339,7 @@ class Usage:
         self._counters: Counters | None = None
         self._looked = ""
         self._lock = threading.Lock()
-        """Of the counters: a thread may still count while the process ends."""
+        """Lock of the counters: a thread may still count while the process ends."""
 
     @property
     def is_counting(self) -> bool:

@@ -28,7 +28,7 @@ Rows = list[dict[str, Any]]
 
 
 async def usage_page(gateway: Gateway, key: Key | None, problem: str, form: Mapping[str, str]) -> bytes:
-    """The page; without a key it asks for one. A key shows the counts of its tenant and of nobody else."""
+    """The page; without a key it asks for one. A key shows only the counts of its tenant."""
     group = form.get("by", "") if form.get("by") in GROUPS else GROUPS[0]
     period = form.get("days", "") if form.get("days") in PERIODS else "31"
     rows: Rows = []

@@ -32,7 +32,7 @@ from gateway.confinement import confine
 
 START_SECONDS = 60.0
 WALL_SECONDS = 120.0
-"""For an answer: a process that neither works nor ends is replaced. Its CPU time ends long before."""
+"""Seconds for an answer: a process that hangs is replaced. Its CPU time ends long before."""
 MOST_ANSWER_BYTES = 2**28
 REASON = 500
 """Characters of a reason that a client hears."""
@@ -51,7 +51,7 @@ LATE_IMPORTS = (
     *("html", "jinja2.constants", "jinja2.debug", "pprint", "textwrap", "unicodedata"),
     *("encodings.ascii", "encodings.latin_1", "encodings.unicode_escape"),
 )
-"""Modules that Jinja, or Python for Jinja, imports when a template first needs them."""
+"""Modules that Jinja, or Python for Jinja, imports only when a template needs them."""
 
 Work = Callable[[bytes], bytes]
 
@@ -80,7 +80,7 @@ class Worker:
     """The process, from this side. It ends with this object."""
 
     def __init__(self, program: Program) -> None:
-        """Returns once the process is prepared; `prepared` is what it answered.
+        """Returns once the process is prepared; `prepared` is its answer. Raises: Refused if it cannot be prepared.
 
         Raises: Refused if it cannot be.
         """
@@ -163,7 +163,7 @@ def send(channel: socket.socket, message: bytes) -> None:
 
 
 def received(channel: socket.socket) -> bytes | None:
-    """The next message; None if the other side is gone."""
+    """The next message; None if the other side has closed."""
     got = bytearray()
     wanted = LENGTH.size
     while len(got) < wanted:
@@ -176,7 +176,8 @@ def received(channel: socket.socket) -> bytes | None:
 
 
 def bounded(most_bytes: int) -> None:
-    """This process has so much memory, leaves no core, and can only compute and answer on its socket: see `confine`.
+    """Limits this process to a memory size, without core dumps, and to computing and answering on its socket: see
+    `confine`.
 
     Raises: OSError if the kernel or its library cannot take the other rights away.
     """

@@ -30,15 +30,15 @@ UNIT = "enginehouse-balancer.service"
 HAPROXY = "/usr/sbin/haproxy"
 RUNS = ("active", "activating", "reloading")
 LEAVE_SECONDS = 60
-"""What a server that leaves still answers has this long."""
+"""Seconds a removed server gets to finish its open requests."""
 RELOAD_SECONDS = 30
 STEP_SECONDS = 0.2
 ENTRIES = 100
-"""Keys that one command tells: 16 KiB is all that HAProxy takes of it."""
+"""Keys per command; HAProxy limits a command to 16 KiB."""
 
 
 class Line(NamedTuple):
-    """A server's line: its place `BACKEND/NAME`, what tells it from others there, and the words that make it."""
+    """A server's line: its place `BACKEND/NAME`, its identity there, and the words that create it."""
 
     place: str
     reached: tuple[str, ...]
@@ -226,7 +226,7 @@ def outdated(text: str) -> str:
 
 
 def compared(text: str) -> tuple[list[Line], list[Line]]:
-    """Servers the process has and the file has not, or reaches otherwise; and those it is the other way round with."""
+    """Servers that only the process has, or with another address; and servers that only the file has."""
     wanted, running = list(lines_of(text)), list(lines_running())
     known, new = {line[:2] for line in running}, {line[:2] for line in wanted}
     return [line for line in running if line[:2] not in new], [line for line in wanted if line[:2] not in known]

@@ -38,7 +38,7 @@ class NotGiven(Exception):
 
 
 class Origin:
-    """A repository of the registry that has the image; the key is sent if the registry wants one."""
+    """A repository of the registry with the image; the key is sent if the registry requires one."""
 
     def __init__(self, reference: str, username: str, key: str, ca_file: str = "") -> None:
         name = reference.partition("@")[0]
@@ -88,7 +88,7 @@ class Origin:
         return self.opener.open(request, timeout=60)
 
     def _renewed(self, challenges: list[str]) -> str:
-        """The header that answers a challenge; empty if there is nothing to answer with."""
+        """The header that answers a challenge; empty without an answer."""
         kinds = {kind.lower(): rest for kind, _, rest in (entry.partition(" ") for entry in challenges)}
         if "bearer" not in kinds:
             return self.basic if "basic" in kinds else ""
@@ -107,7 +107,7 @@ class Origin:
         return f"Bearer {token.get('token') or token['access_token']}"
 
     def _problem_of(self, error: urllib.error.HTTPError) -> Exception:
-        """The exception for the registry's answer: a temporary failure is returned as it is, so that it is retried."""
+        """The exception for the registry's answer: a temporary failure is returned unchanged, so that it is retried."""
         if error.code >= 500 or error.code in fetch.ASK_AGAIN:
             return error
         words = {401: "unauthorized", 403: "denied"}.get(error.code, "the registry gives no such thing")
@@ -115,7 +115,7 @@ class Origin:
 
 
 def keep(origin: Origin, digest: str, directory: Path) -> None:
-    """Fetches every blob of the image into the directory. Raises `NotGiven` or OSError; what is right stays."""
+    """Fetches every blob of the image into the directory. Raises `NotGiven` or OSError; correct blobs stay."""
     if (directory / fetch.MANIFEST).exists():
         return
     staging = directory.with_name(f".{directory.name}.partial")

@@ -37,7 +37,7 @@ def main(_: list[str]) -> int:
 
 
 def in_use() -> Iterator[tuple[str, Path]]:
-    """Kind (certificate, authority) and path of each file by which hosts of the fleet know each other."""
+    """Kind (certificate, authority) and path of each file by which hosts of the fleet authenticate each other."""
     folder = places.SETTINGS / "mutual"
     if (folder / "haproxy.cfg").exists():
         yield "certificate", folder / "host.pem"

@@ -1,4 +1,4 @@
-"""Removes what no server of this host will ask for any more: run by the role cleanup at the end of a deploy.
+"""Removes files that no server of this host will need: run by the role cleanup at the end of a deploy.
 
     host clean-up list KEPT      one line per thing that would go, and nothing is touched
     host clean-up remove KEPT    the same lines, and it is gone
@@ -34,15 +34,16 @@ from host.systemd import active_states
 MOUNTED = re.compile(r"source=([^,\s]+),")
 ASIDE = re.compile(r"^[0-9a-f]{16}\.(failed|refused)$")
 GIVEN_UP_SECONDS = 7 * 24 * 3600
-"""A transfer of what no plan names any more is continued within days, or never."""
+"""Seconds after which the transfer of an unplanned file counts as given up; others continue within days."""
 FRESH_SECONDS = 6 * 3600
-"""From an image's pull or an engine's arrival to the swap that uses it hours pass: others build, waves wait."""
+"""Seconds for which a new file is kept: hours pass from a pull or an engine's arrival to its swap, because others
+build and waves wait."""
 ENGINE = re.compile(r"^[0-9a-f]{16}$")
 
 
 @dataclass(frozen=True)
 class Spare:
-    """A thing to remove, the reason why it may go, and the way to remove it."""
+    """Something to remove, with the reason and the function for it."""
 
     what: str
     why: str
@@ -50,7 +51,7 @@ class Spare:
 
 
 def main(arguments: list[str]) -> int:
-    """0: what may go was said, and of `remove` it has gone."""
+    """0: the removable files were listed, and with `remove` removed."""
     verb, kept = arguments[0], json.loads(arguments[1])
     with alone() if verb == "remove" else contextlib.nullcontext():
         if unsettled():
@@ -64,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """No other run removes meanwhile: who comes second waits, and looks then at what is left."""
+    """A lock against other runs: the second one waits, and then examines what is left."""
     handle = os.open(places.ROOT, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

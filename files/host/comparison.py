@@ -16,7 +16,7 @@ WORDS = re.compile(r"\s*\w+|\s*[^\w\s]+|\s+")
 """Pieces of a text; joined they are the text."""
 Units = tuple[Any, ...]
 Reply = Mapping[str, Any]
-"""An answer: `kind` (prompt or task), `text`, and `ids` of its tokens, none if the program tells none."""
+"""An answer: `kind` (prompt or task), `text`, and `ids` of its tokens, none if the program does not report them."""
 
 
 def verdict(replay: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def first_difference(first: Units, second: Units) -> int | None:
 
 
 def met_tasks(replies: Sequence[Reply], expected: Sequence[str]) -> set[int]:
-    """Numbers, from 1, of the tasks whose answer matches its expression."""
+    """Numbers, from 1, of the tasks with a matching answer."""
     pairs = enumerate(zip(replies, expected, strict=True), start=1)
     return {number for number, (reply, pattern) in pairs if re.search(pattern, reply["text"])}
 

@@ -43,7 +43,7 @@ STORAGES = {
 
 
 class Unreadable(Exception):
-    """The file is no archive of plain tensors; the message says what is in it instead."""
+    """The file is not an archive of plain tensors; the message names its content."""
 
 
 class Name(NamedTuple):

@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def try_gpu(cuda: Any, ordinal: int) -> str:
-    """Name and size of a GPU that has just given away some memory."""
+    """Name and size of a GPU after a successful allocation."""
     device, name, size = ctypes.c_int(), ctypes.create_string_buffer(96), ctypes.c_size_t()
     context, block = ctypes.c_void_p(), ctypes.c_uint64()
     call(cuda, "cuDeviceGet", ctypes.byref(device), ordinal)
@@ -65,7 +65,7 @@ def call(cuda: Any, function: str, *arguments: Any) -> None:
 
 
 def fail(text: str) -> int:
-    """1, once it is said why."""
+    """1, after printing the reason."""
     print(f"CUDA does not work inside this image: {text}", file=sys.stderr)
     return 1
 

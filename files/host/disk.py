@@ -30,7 +30,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def replace(path: Path, content: str) -> None:
-    """The file holds `content`; no reader sees half of it. After a power cut it may hold what it held before."""
+    """Writes `content` so that no reader sees half of it. After a power cut the file may have its old content."""
     new = path.with_name(f".{path.name}.new")
     new.write_text(content)
     new.rename(path)

@@ -1,4 +1,4 @@
-"""Says whether an engine's directory is what an operator signed; asked before every load.
+"""Checks an engine's directory against its signature; runs before every load.
 
     host engine verify DIRECTORY [--quick] [--signers FILE] [--image SHA256:…]
         exit 1: one sentence per problem; exit 2: this host cannot check (no signers, no ssh-keygen, an unreadable disk)
@@ -34,7 +34,7 @@ FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
 def main(arguments: list[str]) -> int:
-    """0 if the engine may be loaded, or was moved aside; 1 if it may not; 2 if nobody here can say."""
+    """0 if the engine may be loaded, or was moved aside; 1 if it may not; 2 if this host cannot tell."""
     options = parsed(arguments)
     if options.verb == "refuse":
         print(refuse(options.directory, options.why), file=sys.stderr)
@@ -101,7 +101,7 @@ def exit_status(argv: list[str], text: bytes) -> int:
 
 
 def misplaced(directory: Path, record: dict[str, Any], image: str) -> list[str]:
-    """A signed engine in another one's place, or under another image than it was built with."""
+    """A signed engine in another engine's place, or under another image than that of its build."""
     wrong = []
     if FINGERPRINT.fullmatch(directory.name) and record["fingerprint"] != directory.name:
         wrong.append(f"{RECORD} is that of engine {record['fingerprint']}")

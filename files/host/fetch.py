@@ -66,7 +66,7 @@ class WantedFile:
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the step is done; 1 after saying why it is not."""
+    """0 once the step is done; 1 after printing the reason."""
     step, settings = arguments[0], json.loads(Path(arguments[-1]).read_text())
     if step in ("--prepare", "--publish"):
         os.umask(0o022)  # the unit's is for its user's files
@@ -93,7 +93,7 @@ def staging_of(target: Path) -> Path:
 
 
 def prepare(target: Path, user: str) -> None:
-    """Gives the staging directory to the user, with all that earlier fetches, rsync or peers left there."""
+    """Gives the staging directory to the user, including the remains of earlier fetches, rsync or peers."""
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     staging_of(target).mkdir(exist_ok=True)
     publishing.take(staging_of(target), user)
@@ -115,7 +115,7 @@ def fetch(hub: Hub, settings: dict[str, Any], target: Path) -> None:
 
 
 def publish_checked(settings: dict[str, Any], target: Path) -> None:
-    """`target` is published: files that the settings ask for, each with the manifest's checksum, and no others."""
+    """Publishes `target`: the requested files, each with the manifest's checksum, and no others."""
     staging = staging_of(target)
     publishing.take(staging)
     try:
@@ -184,7 +184,8 @@ def need_shards(staging: Path, sums: dict[str, str]) -> None:
 
 
 def download(source: Source, file: WantedFile, staging: Path, progress: Progress) -> str:
-    """The sha256 of a file that is now whole in `staging`. Continues what is there; asks again when the line breaks."""
+    """The sha256 of a file that is now whole in `staging`. Continues a partial file, and retries when the connection
+    breaks."""
     path = staging / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     return patiently(file.path, lambda: download_once(source, file, path, progress))
@@ -206,7 +207,7 @@ def patiently(what: str, ask: Callable[[], T]) -> T:
 
 
 def download_once(source: Source, file: WantedFile, path: Path, progress: Progress) -> str:
-    """The sha256 of the file at `path`. Raises OSError or EOFError if it is not whole; what is right stays."""
+    """The sha256 of the file at `path`. Raises OSError or EOFError if it is incomplete; correct bytes stay."""
     have = path.stat().st_size if path.exists() else 0
     sha256, sha1 = hashlib.sha256(), hashlib.sha1(f"blob {file.size}\0".encode())
     if have > file.size:
@@ -227,7 +228,7 @@ def download_once(source: Source, file: WantedFile, path: Path, progress: Progre
 
 
 def receive(source: Source, file: WantedFile, path: Path, have: int, progress: Progress, *sums: Any) -> None:
-    """Appends what is missing, counting and summing on the way."""
+    """Appends the missing bytes, with progress and checksum."""
     with source(file.path, have) as answer, path.open("ab") as content:
         if have and answer.status != 206:
             raise_restart(path)
@@ -274,7 +275,7 @@ def manifest_of(sums: dict[str, str]) -> str:
 
 
 class Progress:
-    """Bytes there, of all files together; told to systemd at most once a second."""
+    """Bytes of all files together; reported to systemd at most once a second."""
 
     def __init__(self, total: int) -> None:
         self.total, self.files, self.last_said = total, dict[str, int](), 0.0

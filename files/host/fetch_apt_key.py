@@ -37,7 +37,7 @@ def first_packet(data: bytes) -> tuple[int, bytes]:
 
 
 def fingerprint(key: bytes) -> str:
-    """The version 4 fingerprint of the primary key, 40 upper-case hex digits; empty if there is no such key."""
+    """The version 4 fingerprint of the primary key, 40 upper-case hex digits; empty without such a key."""
     try:
         tag, body = first_packet(packets(key))
     except (IndexError, ValueError):
@@ -48,7 +48,7 @@ def fingerprint(key: bytes) -> str:
 
 
 def fetch(url: str, path: str) -> bytes:
-    """The key as it was served. Ends the program if apt could not fetch it."""
+    """The key as the server sent it. Ends the program if apt could not fetch it."""
     command = ["/usr/lib/apt/apt-helper", "-o", "Acquire::Retries=3", "-q", "download-file", url, path]
     helper = subprocess.run(command, capture_output=True, text=True)
     if helper.returncode:

@@ -1,4 +1,4 @@
-"""Brings the processes of the gateway to unit and settings, one after the other, and hears each of them answer.
+"""Brings the gateway's processes to unit and settings, one after the other, and waits for each to answer.
 
     host gateway differs     prints what `follow` would do, a line each; nothing if every process is as the files say
     host gateway follow      does it: starts, restarts, waits for answers, ends what is spare
@@ -30,7 +30,7 @@ from host.systemd import active_states, show, systemctl
 TEMPLATE = "enginehouse-gateway@.service"
 MARK = "ENGINEHOUSE_GATEWAY="
 ANSWER_SECONDS = 60
-"""For a process that runs to read its settings again; weights on a slow disk take seconds."""
+"""Seconds for a running process to reread its settings; weights on a slow disk take seconds."""
 STEP_SECONDS = 0.2
 USAGE = Path(os.environ.get("ENGINEHOUSE_USAGE", "/var/lib/enginehouse-gateway"))
 """StateDirectory of the unit."""
@@ -53,7 +53,7 @@ class GatewayError(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """0 if it did what it was asked; 1 if a process would not; 64 if it does not understand."""
+    """0 on success; 1 if a process did not follow; 64 for unknown arguments."""
     if len(arguments) == 2 and arguments[0] == "usage":
         return usage(arguments[1])
     verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow, "restore": restore}
@@ -82,7 +82,7 @@ def usage(since: str) -> int:
 
 
 def wanted() -> Wanted:
-    """Mark, ports and models, as unit and settings have them."""
+    """Mark, ports and models, by unit and settings."""
     unit = (places.UNITS / TEMPLATE).read_text("utf-8")
     settings: dict[str, Any] = json.loads((places.SETTINGS / "gateway" / "settings.json").read_text("utf-8"))
     mark_line = re.search(rf"^Environment={MARK}(\S+)$", unit, re.M)

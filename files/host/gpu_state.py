@@ -112,7 +112,7 @@ def problems_of_xids(row: Row, xids: dict[str, Any]) -> Iterator[tuple[str, str]
 
 
 def refuse(server: str, problems: list[Problem]) -> None:
-    """Tells the journal, and whoever asked for the swap, through its verdict."""
+    """Prints the reason into the journal, and into the verdict for the swap's caller."""
     gpu, _, remedy = problems[0]
     serves = systemd.systemctl("is-active", "--quiet", f"triton@{server}.service") == 0
     state = "what served goes on" if serves else "nothing serves"
@@ -148,7 +148,7 @@ def read_gpus() -> list[Row]:
 
 
 def queried(fields: tuple[str, ...]) -> list[Row]:
-    """The rows of one query; what was not asked for is "[N/A]"."""
+    """The rows of one query; fields that were not asked for are "[N/A]"."""
     rows = nvidia_smi.query(f"--query-gpu={','.join(fields)}")
     return [dict.fromkeys(FIELDS, "[N/A]") | dict(zip(fields, row, strict=False)) for row in rows]
 

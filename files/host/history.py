@@ -1,4 +1,4 @@
-"""history.jsonl: one line for everything that changed what a server of this host serves."""
+"""history.jsonl: one line for every change of the release that a server of this host serves."""
 
 from __future__ import annotations
 

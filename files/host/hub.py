@@ -51,7 +51,7 @@ class Hub:
         return list(repository["siblings"])
 
     def open(self, path: str, start: int = 0) -> Any:
-        """An open answer, from byte `start` on. A refusal of the hub is said in words."""
+        """An open answer, from byte `start` on. A refusal of the hub is raised in words."""
         request = urllib.request.Request(self.endpoint + path, headers={"User-Agent": "enginehouse"})
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")

@@ -1,4 +1,4 @@
-"""The host's share of a server's work inside a job of Slurm, where systemd is not; job.sh has the other steps.
+"""The host's share of a server's work inside a Slurm job, without systemd; job.sh has the other steps.
 
     host job serve              the two ports of the traffic service: ready once a server has proven itself
     host job watch SERVER       ends with 1 after a model was silent as often as the watchdog of a host allows

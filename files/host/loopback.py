@@ -38,7 +38,7 @@ def serving(directory: Path, port: int) -> Iterator[int]:
 
 
 class _Server(ThreadingHTTPServer):
-    """Says nothing of a client that went away; Docker asks again by itself."""
+    """Ignores clients that disconnect; Docker retries by itself."""
 
     def handle_error(self, _request: object, _client: object) -> None:
         """Silent: a broken connection is the client's matter."""
@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
     blobs: Path
 
     def do_GET(self) -> None:
-        """A blob, or what Docker asks a registry first: whether it is one."""
+        """Answers with a blob, or confirms Docker's first question that this is a registry."""
         path = urlsplit(self.path).path
         match = ASKED.fullmatch(path)
         file = self.blobs / match[2] if match else None
@@ -81,6 +81,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def type_of(file: Path) -> str:
-    """The media type of an index or a manifest; OCI lets both leave it out."""
+    """The media type of an index or a manifest; OCI allows both to omit it."""
     content = json.loads(file.read_bytes())
     return str(content.get("mediaType") or (TYPES[0] if "manifests" in content else TYPES[2]))

@@ -1,4 +1,4 @@
-"""Passes this host's pages of metrics on to its monitors, so that what writes them can listen on loopback.
+"""Passes this host's pages of metrics on to its monitors, so that the exporters can listen on loopback.
 
     host metrics          run by enginehouse-metrics.service
 
@@ -29,7 +29,7 @@ LARGEST_BYTES = 64 * 2**20
 FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
 """IP_FREEBIND and IPV6_FREEBIND of Linux, which Python does not name: at a boot the address may come later."""
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Of this host, whatever proxy it has."""
+"""Opens pages of this host without a proxy."""
 
 
 class Relay(ThreadingHTTPServer):
@@ -50,7 +50,7 @@ class Relay(ThreadingHTTPServer):
         super().server_bind()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """True for a monitor; anybody else's connection is closed without a word."""
+        """True for a monitor; every other connection is closed without an answer."""
         return ipaddress.ip_address(str(client_address[0]).partition("%")[0]) in self.monitors
 
 

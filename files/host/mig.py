@@ -75,7 +75,7 @@ def apply(gpus: int, instances: list[dict[str, object]]) -> None:
 
 
 def is_done(gpu: int, names: list[str]) -> bool:
-    """True if the mode is right and the instances are the wanted ones, in the order CDI numbers them."""
+    """True if the mode is right and the instances are the wanted ones, in CDI's order."""
     now, wanted = mode(gpu), "Enabled" if names else "Disabled"
     if now == ("[N/A]", "[N/A]"):
         return not names
@@ -139,7 +139,7 @@ def active(*patterns: str) -> list[str]:
 
 
 def mode(gpu: int) -> tuple[str, ...]:
-    """Current and pending, as nvidia-smi words them."""
+    """Current and pending mode, in nvidia-smi's words."""
     modes = smi("-i", str(gpu), "--query-gpu=mig.mode.current,mig.mode.pending", "--format=csv,noheader")
     return tuple(field.strip() for field in modes.strip().split(","))
 

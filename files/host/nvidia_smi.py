@@ -8,7 +8,7 @@ ANSWER_SECONDS = 60
 
 
 class NoAnswer(Exception):
-    """nvidia-smi did not answer; the text is what it said."""
+    """nvidia-smi did not answer; the text is its output."""
 
 
 def query(*words: str) -> list[list[str]]:

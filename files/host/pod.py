@@ -32,7 +32,7 @@ from host.hub import Hub, Refused
 
 HTTP_PORT, METRICS_PORT = 8000, 8002
 NOTICE_SECONDS = 5
-"""For the gateway, which looks every two seconds, and for Services to hear of the drain."""
+"""Seconds for the gateway, which checks every two seconds, and for Services to notice the drain."""
 IN_FLIGHT = ("enginehouse_llm_running_requests", "nv_inference_pending_request_count", "vllm:num_requests_running")
 IDLE_LOOKS = 3
 """Looks in a row that see nothing under way, a second apart: one may fall between two requests of a client."""
@@ -59,7 +59,7 @@ def served(name: str) -> dict[str, Any]:
 
 
 def fetched(files: list[str]) -> int:
-    """Every set of weights is published in the volume, and every wheel lies there."""
+    """Publishes every set of weights in the volume, and every wheel."""
     for file in files:
         wanted = json.loads(Path(file).read_text())
         target = Path(wanted["target"])
@@ -128,7 +128,7 @@ def prepare(words: list[str]) -> int:
 
 
 def proven(words: list[str]) -> int:
-    """Every model of Triton is loaded and has answered; proof.json says so."""
+    """Loads every model of Triton and lets it answer; proof.json records it."""
     (name,) = words
     server, seconds, answers = served(name), dict[str, float](), dict[str, float]()
     forget(name, "proof.json", "watch.json", "drain")
@@ -138,7 +138,7 @@ def proven(words: list[str]) -> int:
 
 
 def proven_llm(words: list[str]) -> int:
-    """The LLM beside Triton has answered; proof-llm.json says so."""
+    """Waits until the LLM beside Triton has answered; proof-llm.json records it."""
     (name,) = words
     forget(name, "proof-llm.json", "watch-llm.json", "drain")
     prove_llm.prove(prove_llm.Engine(served(name), name))
@@ -147,7 +147,7 @@ def proven_llm(words: list[str]) -> int:
 
 
 def watched(words: list[str]) -> int:
-    """0 unless a model of Triton is silent: it leaves a question open and answers nobody else."""
+    """0 unless a model of Triton is silent: it leaves a question unanswered and serves no other request."""
     (name,) = words
     server = served(name)
     asker, memory = watch.Asker(server, name, settings()["answer_seconds"]), remembered(name, "watch.json")
@@ -211,7 +211,7 @@ def is_ready(name: str) -> bool:
 
 
 def page(url: str) -> str | None:
-    """The page; None if nobody answers with 200."""
+    """The page; None without an answer of 200."""
     plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with plain.open(url, timeout=5) as answer:
@@ -239,7 +239,7 @@ def serve(words: list[str]) -> int:
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Writes no line: the gateway looks every two seconds."""
+            """Writes no line, because the gateway asks every two seconds."""
 
     # of all addresses: the kubelet and the gateway ask from outside the Pod
     with http.server.ThreadingHTTPServer(("", settings()["ready_port"]), Page) as server:
@@ -248,7 +248,7 @@ def serve(words: list[str]) -> int:
 
 
 def drain(words: list[str]) -> int:
-    """0 once nothing is under way, or the time for it is over; whatever happens then, the signal follows."""
+    """0 once no request is under way or the time is over; the stop signal follows in any case."""
     (name,) = words
     (places.server(name) / "drain").touch()
     time.sleep(NOTICE_SECONDS)

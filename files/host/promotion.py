@@ -39,7 +39,7 @@ def pending(place: Path, model: str) -> dict[str, Any]:
 
 
 def refusal(compared: dict[str, Any]) -> str:
-    """The reason of the verdict that keeps a release from serving; empty if none does."""
+    """The verdict's reason against the release; empty without one."""
     if not compared or compared["is_good"]:
         return ""
     return "\n".join(["it does not answer as before", comparison.sentence(compared), *compared["details"]])

@@ -29,9 +29,9 @@ from host.systemd import say
 
 ANSWER_SECONDS = 300
 ANSWERS = 3
-"""Of so many answers the fastest is written down: a swap compares it with the release before."""
+"""Number of answers of which the fastest is recorded: a swap compares it with the release before."""
 LATE_SECONDS = 50
-"""For an answer when start_seconds are over: an engine gives two, and TimeoutStartSec is 120 s longer."""
+"""Seconds for an answer after start_seconds: an engine gives two, and TimeoutStartSec is 120 s longer."""
 FULL = "Exceeds maximum queue size"
 """So Triton refuses for a full queue, and the LLM slot (files/llm/llmapi.py) in the same words."""
 PROMPT = "The boiler of a steam engine"
@@ -92,7 +92,7 @@ def prove(triton: Triton, server: dict[str, Any], seconds: dict[str, float], ans
 
 
 def compared(place: Path, triton: Triton, server: dict[str, Any], until: float) -> dict[str, Any]:
-    """The verdict on an LLM of Triton that a swap compares with the one before; empty without such a swap."""
+    """The verdict on an LLM of Triton that a swap compares with its predecessor; empty without a comparison."""
     for model in server["models"]:
         if model["kind"] == "llm" and promotion.pending(place, model["name"]):
             return promotion.compare(place, model["name"], triton, replies.Generate(model), until)
@@ -147,7 +147,7 @@ class Triton:
             self.pause("Triton does not listen")
 
     def load(self, model: str) -> None:
-        """Triton has loaded the model; its own words if it cannot. Only who has the key may ask for it."""
+        """Waits until Triton has loaded the model; raises its own words if it cannot. Loading needs the key."""
         headers = {self.header: self.key_file.read_text().strip()}
         try:
             path = f"/v2/repository/models/{model}/load"

@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 class Owner(NamedTuple):
-    """The owner of a directory, and the rights of directories and files in it."""
+    """The owner of a directory, and the modes of directories and files in it."""
 
     uid: int
     gid: int
@@ -66,7 +66,7 @@ class Owner(NamedTuple):
 
 
 def take(directory: Path, user: str = "") -> None:
-    """Everything in `directory` belongs to the user alone; without `user` to who runs this, and everybody may read it.
+    """Gives everything in `directory` to the user alone; without `user` to the caller, readable to all.
 
     What another user could still write, or never wrote, is gone: links, hard links, pipes, sockets and devices are
     removed and not followed. A directory changes hands before its entries are looked at. Raises OSError or KeyError.
@@ -85,7 +85,7 @@ def take(directory: Path, user: str = "") -> None:
 
 
 def _take_folder(folder: int, owner: Owner, place: Path, depth: int) -> None:
-    """An open directory and all in it; `place` is its name for messages and for removing it."""
+    """Takes an open directory and its content; `place` is its name for messages and removal."""
     _seize(folder, owner, owner.folder_mode)
     for name in os.listdir(folder):
         kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -116,7 +116,7 @@ def _take_file(folder: int, name: str, owner: Owner) -> bool:
 
 
 def _seize(handle: int, owner: Owner, mode: int) -> None:
-    """The open file or directory belongs to `owner`, with these rights and no others."""
+    """Gives the open file or directory to `owner`, with exactly these modes."""
     for access_list in ACCESS_LISTS:
         with contextlib.suppress(OSError):
             os.removexattr(handle, access_list)
@@ -149,7 +149,7 @@ def settle(staging: Path, target: Path) -> None:
 
 
 def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
-    """The manifest's checksums by name, and the names of what was missing or had another; those files are gone."""
+    """The manifest's checksums by name, and the names of missing or differing files, which are removed."""
     sums = manifest(staging)
     with ThreadPoolExecutor() as pool:
         digests = dict(zip(sums, pool.map(lambda name: checksum(staging / name), sums), strict=True))
@@ -173,7 +173,7 @@ def checksum(path: Path) -> str:
 
 
 def tidy(staging: Path, kept: set[str]) -> None:
-    """Only what the manifest names is left, readable to all; `take` has made it root's."""
+    """Removes everything outside the manifest, and makes the rest readable to all; `take` has given it to root."""
     for path in sorted(staging.rglob("*"), reverse=True):
         if path.is_dir():
             path.chmod(0o755) if any(path.iterdir()) else path.rmdir()

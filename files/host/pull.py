@@ -1,8 +1,9 @@
 """Pulls one container image through the Docker engine's own API; run by enginehouse-pull@<id>.service.
 
-Why not `docker login` and `docker pull`: a login leaves the key in a config.json, and the client counts no bytes when
-nobody watches. Here the key is read from a file in memory (/run), sent to the engine in one header, and forgotten; the
-engine's byte counts become the unit's status line. The unit removes the key's directory however this ends.
+Why not `docker login` and `docker pull`: a login leaves the key in a config.json, and the client reports no bytes
+without a terminal. Here the key is read from a file in memory (/run), sent to the engine in one header, and
+forgotten; the engine's byte counts become the unit's status line. The unit removes the key's directory however this
+ends.
 
     host pull SETTINGS    {"reference": …, "registry": …, "username": …, "key_file": …, "key_source": …, "record": …}
 
@@ -41,7 +42,7 @@ MIB = 1 << 20
 
 
 class Refused(Exception):
-    """The engine or the registry said no. `status` is the registry's, as far as the text tells."""
+    """The engine or the registry refused. `status` is the registry's, if the text contains it."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words)
@@ -67,7 +68,7 @@ class Engine(http.client.HTTPConnection):
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the image is there and recorded; 1 after saying why it is not."""
+    """0 once the image is present and recorded; 1 after printing the reason."""
     settings = json.loads(Path(arguments[0]).read_text())
     with begun(Path(settings["record"])):
         return patiently(settings, take_key(Path(settings["key_file"])))
@@ -77,7 +78,7 @@ def main(arguments: list[str]) -> int:
 def begun(record: Path) -> Iterator[None]:
     """A mark beside the record as long as the pull runs.
 
-    The engine has an image seconds before this program has written it down: a reboot in between would leave an image
+    The engine has an image seconds before this program has recorded it: a reboot in between would leave an image
     that no record names, so that nothing would ever remove it.
     """
     mark = record.with_suffix(".begun")
@@ -111,7 +112,7 @@ def patiently(settings: dict[str, Any], key: str) -> int:
 
 
 def take_key(path: Path) -> str:
-    """The key, removed from where it was handed over; empty without one."""
+    """The key, removed from its file; empty without one."""
     if not path.exists():
         return ""
     key = path.read_text().strip()
@@ -187,7 +188,7 @@ def login(settings: dict[str, Any], key: str) -> dict[str, str]:
 
 
 class Progress:
-    """Adds up what the engine says of each layer and tells systemd, at most once a second."""
+    """Adds up the engine's figures for each layer and reports to systemd, at most once a second."""
 
     def __init__(self) -> None:
         self.layers: dict[str, tuple[int, int]] = {}

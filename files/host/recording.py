@@ -1,4 +1,4 @@
-"""Records, before a swap stops anything, what the LLM that serves answers and how fast it is."""
+"""Records the answers and the speed of the running LLM, before a swap stops anything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def record(server: Server, before: str, target: str, replay: dict[str, Any]) -> 
 
 
 def why_not(server: Server, before: str, target: str, model: str) -> str:
-    """The reason for which there is nothing to compare with; empty if there is."""
+    """The reason why there is nothing to compare with; empty otherwise."""
     if not before or before == target or not server.has(before):
         return f"no other release served {model} before"
     if not server.has(target):
@@ -74,7 +74,7 @@ def files_of(release: str, model: str) -> dict[str, bytes]:
 
 
 def write(path: Path, content: str) -> None:
-    """The file holds `content`, and root alone may read it."""
+    """Writes the file, readable by root only."""
     path.unlink(missing_ok=True)
     os.close(os.open(new := path.with_name(f".{path.name}.new"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
     disk.write(new, content.encode())

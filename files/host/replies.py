@@ -22,9 +22,10 @@ from host.systemd import say
 
 SEED = 0
 ROUNDS = 2
-"""Each stream of the load asks at least so many prompts."""
+"""Least prompts of each stream of the load."""
 SILENCE_SECONDS, LATE_SECONDS = 300, 60
-"""Between two events of an answer; less near the end of the time, so that the reason is told before systemd's own."""
+"""Seconds between two events of an answer; less near the end of the time, so that the reason appears before
+systemd's."""
 NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
 """Values that change no probability, as the gateway sends them; else vLLM reads the weights' generation_config.json."""
 BUSY = (429, 503)
@@ -59,7 +60,7 @@ class Dialect(Protocol):
 
 @dataclass
 class Reply:
-    """An answer as far as it has come. `made` is the engine's own count of its tokens, 0 if it tells none."""
+    """An answer so far. `made` is the engine's count of its tokens, 0 if it reports none."""
 
     text: str = ""
     ids: list[int] = field(default_factory=list)
@@ -73,7 +74,7 @@ class Reply:
 
 
 class Completions:
-    """`/v1/completions` of vLLM and trtllm-serve. Only vLLM tells ids, and trtllm-serve refuses unknown fields."""
+    """`/v1/completions` of vLLM and trtllm-serve. Only vLLM returns ids, and trtllm-serve refuses unknown fields."""
 
     path = "/v1/completions"
 
@@ -156,7 +157,7 @@ def load(engine: Engine, dialect: Dialect, replay: Mapping[str, Any], until: flo
 
 
 def ask(engine: Engine, dialect: Dialect, prompt: str, most: int, is_sampled: bool, until: float) -> Reply:
-    """The answer to one prompt; a queue that clients keep full is waited for."""
+    """The answer to one prompt; waits while clients keep the queue full."""
     body = dialect.body(prompt, most, is_sampled)
     while True:
         if time.monotonic() > until:
@@ -181,7 +182,7 @@ def ask(engine: Engine, dialect: Dialect, prompt: str, most: int, is_sampled: bo
 
 
 def events(engine: Engine, path: str, body: Mapping[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
-    """The events of a streamed answer; a whole one is one event."""
+    """The events of a streamed answer; a whole answer counts as one event."""
     request = urllib.request.Request(
         engine.base + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
     )

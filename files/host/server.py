@@ -49,7 +49,7 @@ class Server:
                 yield False
 
     def release(self, link: str) -> str:
-        """The release a link names; empty without one."""
+        """The release that a link names; empty without one."""
         path = self.place / link
         return Path(os.readlink(path)).name if path.is_symlink() else ""
 
@@ -57,7 +57,7 @@ class Server:
         return (places.release(release) / "server.json").exists()
 
     def in_its_way(self, release: str, others: list[str]) -> list[Server]:
-        """The servers of `others` whose release takes a port or a device that `release` takes."""
+        """The servers among `others` whose release uses a port or a device of `release`."""
         candidates = [Server(name) for name in others if name != self.name]
         return [candidate for candidate in candidates if takes(candidate.release("current")) & takes(release)]
 
@@ -83,7 +83,7 @@ class Server:
         disk.flush(self.place)
 
     def halt(self) -> None:
-        """It does not run, and no swap of its own is under way that would start it."""
+        """Stops the server, and any swap of its own that would start it again."""
         self.systemctl("stop", f"enginehouse-swap@{self.name}.service")
         self.stop()
 
@@ -107,7 +107,7 @@ class Server:
             self._start(release, self.llm)
 
     def _start(self, release: str, name: str) -> None:
-        """The unit is active. Raises DoesNotServe, and then nothing of the server runs."""
+        """Starts the unit. Raises DoesNotServe, and then no part of the server runs."""
         restarts = self.show_unit(name, "NRestarts")["NRestarts"]
         self.systemctl("reset-failed", name)
         self.systemctl("start", "--no-block", name)
@@ -132,7 +132,7 @@ class Server:
         return "proof-llm.json" if name == self.llm else "proof.json"
 
     def answers(self, release: str) -> dict[str, float]:
-        """Seconds that each model took for one answer when this release last proved itself; none if nobody knows."""
+        """Seconds that each model took for one answer at the last proof of this release; none if unknown."""
         seconds: dict[str, float] = {}
         for file in ("proof.json", *(["proof-llm.json"] if self.has_llm(release) else [])):
             with contextlib.suppress(OSError, ValueError, KeyError):
@@ -141,7 +141,7 @@ class Server:
         return seconds
 
     def compared(self, release: str) -> dict[str, Any]:
-        """The verdict on the LLM of a release that was compared with the one before; empty if nobody compared."""
+        """The verdict on the LLM of a release in its comparison with the one before; empty without a comparison."""
         for file in ("proof-llm.json", "proof.json"):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 proof = json.loads((self.place / file).read_text())

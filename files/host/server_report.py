@@ -21,7 +21,7 @@ ANSWER_SECONDS = 50
 
 
 def main(arguments: list[str]) -> int:
-    """0: told; 64 if no server is named."""
+    """0: reported; 64 if no server is named."""
     asks = arguments[:1] == ["--ask"]
     names = arguments[int(asks) :]
     if not names:
@@ -51,7 +51,7 @@ def verdict(server: Server) -> dict[str, Any]:
 
 
 def problem(server: Server) -> str:
-    """The problem of the first model that does not answer as it should; empty if all do."""
+    """The problem of the first model without a correct answer; empty if all answer."""
     from host import prove  # here alone: who asks no model is spared what speaks HTTP
     from host.watch import Asker, answered
 

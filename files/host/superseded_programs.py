@@ -18,12 +18,12 @@ NAMES = (
 )
 OURS = ("triton@*", "llm@*", "enginehouse-*")
 TRANSIENT = Path("/run/systemd/transient")
-"""Where systemd keeps the timers that take back what nobody confirms."""
+"""Directory of systemd's timers that revert unconfirmed changes."""
 PROCESSES = Path("/proc")
 
 
 def superseded() -> list[Path]:
-    """The loose programs that are here, in order; none while anything may still start or run one of them."""
+    """The old loose programs, sorted; none while anything may still start or run one of them."""
     here = [places.PROGRAMS / name for name in NAMES if (places.PROGRAMS / name).is_file()]
     if not here:
         return []

@@ -38,7 +38,7 @@ from host.systemd import say
 OF_RUN = ("run", "wave", "back")
 """What the asking run says of itself beside who and plan: its name, the wave, the run that it takes back."""
 TRY_AGAIN = 255
-"""Of an ExecCondition a failure, after which systemd tries again; 1 to 254 would skip the start, and nobody would."""
+"""Exit status of an ExecCondition that fails, after which systemd retries; 1 to 254 would skip the start for good."""
 
 
 def main(arguments: list[str]) -> int:
@@ -153,7 +153,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
 
 
 def serves_again(server: Server, release: str) -> bool:
-    """True if what served before serves; if it does not, it is said why."""
+    """True if the earlier release serves again; prints the reason if it does not."""
     say(f"putting back {release}")
     try:
         server.start(release)
@@ -169,7 +169,7 @@ def start(servers: list[Server]) -> None:
 
 
 def undo(server: Server, running: bool) -> None:
-    """`current` is again what it was before a cut swap. `running`: the cut one's container may still be there."""
+    """Puts `current` back to the state before an interrupted swap. `running`: its container may still exist."""
     cut = json.loads(server.swap_file.read_text())
     if running:
         server.stop()
@@ -196,7 +196,7 @@ def undo(server: Server, running: bool) -> None:
 
 
 def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[str]) -> None:
-    """The verdict, for whoever asked and for the unit's journal."""
+    """Records the verdict for the caller and for the unit's journal."""
     does_not = f"{entry['release']} does not serve"
     stays = "it stays the one that the next boot starts"
     neither = stays if fallback == entry["release"] else f"{fallback} did not start again either"

@@ -15,7 +15,7 @@ def systemctl(*words: str) -> int:
 
 
 def show(unit: str, *properties: str) -> Properties:
-    """The unit's properties as systemd tells them; empty texts if it tells none."""
+    """The unit's properties from systemd; empty texts without an answer."""
     command = ["systemctl", "show", "-p", ",".join(properties), unit]
     output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     values = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
@@ -33,7 +33,7 @@ def has_job(properties: Properties) -> bool:
 
 
 def say(status: str, also_print: bool = False, is_ready: bool = False) -> None:
-    """The status line of the unit this runs in; printed if there is none, or if the journal wants it too.
+    """Sets the status line of this unit; prints it if there is no unit, or if the journal is to have it.
 
     `is_ready`: what the unit waits for before it is active (Type=notify) has come.
     """

@@ -148,7 +148,7 @@ def back(name: str, why: str, run: bool = True) -> None:
 
 
 def _put_back(path: Path, state: dict[str, Any] | None, place: Path) -> None:
-    """The path holds what `state` says, on the disk; it is gone if it was not there."""
+    """Restores the path to `state`, on the disk; removes it if it did not exist."""
     if state is None:
         path.unlink(missing_ok=True)
         return
@@ -161,7 +161,7 @@ def _put_back(path: Path, state: dict[str, Any] | None, place: Path) -> None:
 
 
 def _run(command: str) -> str:
-    """Runs it; what it said if it did not end well. The others still run."""
+    """Runs one rollback command and returns its output if it failed. A failure does not stop the others."""
     try:
         ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=COMMAND_SECONDS)
     except subprocess.TimeoutExpired:

@@ -41,7 +41,7 @@ METRICS = (
 
 
 def main(arguments: list[str]) -> int:
-    """0: what was seen is written down, and acted upon."""
+    """0: the observations are recorded, and acted upon."""
     server = WatchedServer(arguments[0])
     settings = json.loads((places.SETTINGS / "watch.json").read_text())
     invocation = server.steady()
@@ -98,7 +98,7 @@ def look(asker: Asker, model: dict[str, Any], counts: dict[str, Any]) -> None:
 
 
 def is_answered(asker: Asker, model: dict[str, Any]) -> bool:
-    """True if the one question got a right answer. The text of a wrong one may quote anything, so it is not told."""
+    """True if the one question got a correct answer. A wrong answer's text may quote anything, so it is not printed."""
     try:
         prove.QUESTIONS[model["kind"]](asker, model)
     except (prove.NotServing, OSError, ValueError, KeyError, TypeError):
@@ -122,7 +122,7 @@ def answered(asker: Asker, model: dict[str, Any]) -> int | None:
 
 
 def counted_by_model(asker: Asker, model: dict[str, Any]) -> int | None:
-    """Its own metric. None of a release from before it had one, where a hang may pass for slow, as it did then."""
+    """The model's own metric. Releases from before it have none, where a hang may pass for slow."""
     status, body = asker.metrics.ask("/metrics", seconds=asker.seconds)
     if status != 200:
         raise OSError(f"/metrics answers {status}")
@@ -132,7 +132,7 @@ def counted_by_model(asker: Asker, model: dict[str, Any]) -> int | None:
 
 
 def counted_by_triton(asker: Asker, model: dict[str, Any]) -> int:
-    """By Triton's statistics; of an engine's ensemble also what its engine answered, parts if they are counted."""
+    """Triton's statistics; for an engine's ensemble also the answers of its engine, in parts if they are counted."""
     names = [model["name"], *(name for name in model.get("loads", []) if name.endswith("_tensorrt_llm"))]
     total = 0
     for name in dict.fromkeys(names):
@@ -163,14 +163,14 @@ def act(
 
 
 class WatchedServer(Server):
-    """A server, and what is remembered of its last looks."""
+    """A server, and the record of its last checks."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.file = self.place / "watch.json"
 
     def steady(self) -> str:
-        """The invocation of the unit while it serves and nobody is changing that; else empty."""
+        """The invocation of the unit while it serves and no change is under way; else empty."""
         unit = systemd.show(self.unit, "ActiveState", "Job", "InvocationID")
         swap = systemd.show(f"enginehouse-swap@{self.name}.service", "ActiveState", "Job")
         is_swapped = systemd.has_job(swap) or swap["ActiveState"] not in ("inactive", "failed")
@@ -220,7 +220,7 @@ class WatchedServer(Server):
 
 
 def counts_of(kept: dict[str, Any], same: bool) -> dict[str, Any]:
-    """The counts of a model; `same` start of the server or another one."""
+    """The counts of a model; `same`: since the same start of the server."""
     zero = {"misses": 0, "misses_total": 0, "slow": 0, "answer_seconds": 0.0, "answered": None}
     return {**zero, **kept} if same else {**zero, "misses_total": kept.get("misses_total", 0)}
 

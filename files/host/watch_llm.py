@@ -1,4 +1,4 @@
-"""The watchdog's look at the LLM beside a Triton server: one short question, judged as those of `watch` are.
+"""The watchdog's check of the LLM beside a Triton server: one short question, judged as those of `watch` are.
 
 A busy program that answers others is slow, and not silent: its own counters of answers and tokens say so.
 """
@@ -34,7 +34,7 @@ class Asker(prove_llm.Engine):
 
 
 def total(page: str, metrics: tuple[str, ...]) -> float | None:
-    """The sum of all samples of these metrics on a page of Prometheus; None if it has none of them."""
+    """The sum of all samples of these metrics on a page of Prometheus; None without a sample."""
     values = [
         float(line.rsplit(" ", 1)[1])
         for line in page.splitlines()
@@ -57,7 +57,7 @@ def look(unit: str, served: dict[str, Any], server: str, memory: dict[str, Any],
 
 
 def judge(asker: Asker, counts: dict[str, Any]) -> None:
-    """Counts a miss unless the question was answered, or the program answered somebody else meanwhile."""
+    """Counts a miss unless the question was answered, or the program answered another request meanwhile."""
     before = counts["answered"] if counts["answered"] is not None else asker.progress()
     began = time.monotonic()
     answers = is_answered(asker)
@@ -75,7 +75,7 @@ def judge(asker: Asker, counts: dict[str, Any]) -> None:
 
 
 def is_answered(asker: Asker) -> bool:
-    """True if the question got an answer. The text of a wrong answer may quote anything, so nobody repeats it."""
+    """True if the question got an answer. A wrong answer's text may quote anything, so it is not printed."""
     try:
         prove_llm.answer(asker)
     except (prove.NotServing, OSError, ValueError, KeyError, TypeError):

@@ -1,1 +1,1 @@
-"""Machinery of the roles that runs pyinfra operations: no role, and nothing of it is on a host."""
+"""Runs pyinfra operations for the roles. This folder is no role, and none of it is installed on a host."""

@@ -1,4 +1,4 @@
-"""A reboot that is waited for and confirmed: the one way the roles restart a host."""
+"""A reboot with its wait and confirmation: the one way in which roles restart a host."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def naming_loss(call: Callable[..., tuple[bool, Any]]) -> Callable[..., tuple[bo
 
 
 def kept_alive(connect: Callable[..., None]) -> Callable[..., None]:
-    """`connect` of a connector, whose connection is kept alive."""
+    """The `connect` of a connector, with keep-alive messages on its connection."""
 
     @functools.wraps(connect)
     def connecting(connector: Any) -> None:

@@ -25,7 +25,8 @@ from pyinfra import logger
 from deploy.refusals.errors import Refusal
 
 event_logger = logging.getLogger(f"{logger.name}.enginehouse")
-"""Below pyinfra's own, whose handlers hear it. Its records are for a View (view.py); nobody else sees them."""
+"""A logger below pyinfra's own, whose handlers receive it. Its records are for a View (view.py) and shown nowhere
+else."""
 
 
 def tell(host: str = "", **fields: Any) -> None:
@@ -34,7 +35,8 @@ def tell(host: str = "", **fields: Any) -> None:
 
 
 class EventFile:
-    """The file, for its owner's eyes, added to. If it can be written no more, the run goes on without it."""
+    """A file that events are appended to, readable by its owner alone. If it cannot be written, the run goes on
+    without it."""
 
     def __init__(self, path: str, run: str) -> None:
         """Raises: a Refusal if the file cannot be opened."""

@@ -76,7 +76,7 @@ class HostFacts:
 
     @classmethod
     def parse(cls, lines: Iterable[str]) -> HostFacts:
-        """From the lines that the commands print; a line of any other shape is skipped."""
+        """The facts in the lines that the commands print; a line of another shape is skipped."""
         facts, unit = cls(), dict[str, str]()
         for line in lines:
             kind, _, rest = line.partition("\t")

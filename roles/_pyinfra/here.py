@@ -15,7 +15,7 @@ from pyinfra.api import Inventory
 from pyinfra.connectors.local import LocalConnector
 
 HERE = "ENGINEHOUSE_HERE"
-"""Environment variable: the name of the host that this machine is."""
+"""Environment variable: the inventory's name for this machine."""
 
 
 def install(environment: Mapping[str, str]) -> None:
@@ -26,7 +26,7 @@ def install(environment: Mapping[str, str]) -> None:
 
 
 def reaching_locally(make: Callable[..., None], name: str) -> Callable[..., None]:
-    """`make` of an inventory, whose host of this name then has the local connector."""
+    """`make` of an inventory, with the local connector for the host of this name."""
 
     @functools.wraps(make)
     def making(inventory: Any, names: Any, groups: Any) -> None:

@@ -34,10 +34,10 @@ from roles._pyinfra import connections
 
 FILE = "/run/enginehouse.lock"
 OURS = "/etc/enginehouse"
-"""Directory of a host's settings; a host without it keeps nothing of a run that ended."""
+"""Directory of a host's settings; without it a host keeps no record of an ended run."""
 RENEW_SECONDS, SILENT_SECONDS = 20, 120
 FRESH_SECONDS = 90
-"""How long an answer says that the lock is ours: less than SILENT_SECONDS, by what a command may take."""
+"""Seconds for which an answer proves that the lock is ours: SILENT_SECONDS less the time of a command."""
 ANSWER_SECONDS = 30
 HOLDING = f"""umask 077
 while :; do
@@ -80,7 +80,7 @@ class Hold:
         keys = [key for key in CONNECTOR_ARGUMENT_KEYS if key not in TAKEN_BY_CONNECTORS]
         self._as_user = {key: connector_arguments[key] for key in keys if key in connector_arguments}
         self.last_ended: float | None = None
-        """Uptime of the host when the run before this one ended; None if nobody knows, or if that run was cut off."""
+        """Uptime of the host at the end of the previous run; None if unknown, or if that run was cut off."""
         self._line: Line | None = None
         self._answered = 0.0
         self._turn = BoundedSemaphore()
@@ -113,7 +113,7 @@ class Hold:
             line.close()
 
     def confirm(self) -> None:
-        """The host is ours now, as far as its answers say. Raises: ConnectionError if it is not."""
+        """Confirms by the host's answers that this run holds it. Raises: ConnectionError if it does not."""
         if self._is_fresh():
             return
         reply = f"nothing within {ANSWER_SECONDS} s"
@@ -162,7 +162,7 @@ class Hold:
 
 @dataclass(eq=False)
 class Line:
-    """A command on a host that goes on: what it hears, says, and complains of."""
+    """A running command on a host, with its input, output and error output."""
 
     heard: Any
     reply: Any
@@ -170,7 +170,7 @@ class Line:
     is_open: bool = True
 
     def say(self) -> None:
-        """It hears an empty line."""
+        """Sends an empty line."""
         self.heard.write(b"\n")
         self.heard.flush()
 
@@ -181,7 +181,7 @@ class Line:
         return _text(self.complaints.read())
 
     def close(self) -> None:
-        """It hears that there is nobody any more, and ends."""
+        """Ends the command's input, and so the command."""
         self.is_open = False
         with contextlib.suppress(*NO_LINE):
             self.heard.close()

@@ -27,7 +27,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Holder:
-    """The run that holds a host, as it told the host."""
+    """The run that holds a host, as the host has it on record."""
 
     run: str = "(unknown)"
     who: str = "(unknown)"
@@ -62,9 +62,9 @@ class HolderNow(FactBase[Holder | None]):
 
 
 def take(plan: str) -> None:
-    """This run alone works on its hosts until it ends; or none of them is changed, and one report says who does.
+    """Takes the lock of every host of the run; if another run holds one, no host is changed, and one report names it.
 
-    `plan` is the digest that others read. A dry run takes nothing, and notes who does.
+    `plan` is the digest that others read. A dry run takes no lock, and notes the runs that hold one.
     """
     _take(plan, name="Lock | Hold the host for this run")
     _confirm(name="Lock | No other run is at work")
@@ -95,7 +95,7 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
 
 @operation()
 def _confirm() -> Generator[FunctionCommand, None, None]:
-    """Stops every host if one is held by another run; the report of all of them is told once."""
+    """Stops every host if another run holds one; the report of all of them is printed once."""
     others = _others.get(host.state, {}) if state.is_executing else {}
     if not others:
         host.noop("nobody else")
@@ -137,7 +137,7 @@ def parted(reply: str) -> tuple[str, str]:
 
 
 def taken(others: Mapping[str, Holder], size: int) -> Refusal:
-    """The refusal of a run some of whose `size` hosts other runs hold: each of those runs, and where it works."""
+    """The refusal if other runs hold some of the `size` hosts: names these runs and their hosts."""
     runs: dict[Holder, list[str]] = {}
     for name, holder in sorted(others.items()):
         runs.setdefault(holder, []).append(name)

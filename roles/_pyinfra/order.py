@@ -28,12 +28,12 @@ from pyinfra.api.util import PYINFRA_INSTALL_DIR
 from pyinfra.context import ContextObject, ctx_config, ctx_host, ctx_state
 
 WAKE_SECONDS = 1.0
-"""After which paramiko looks whether a silent connection was closed here, or wants a sign of life. What comes in wakes
-it at once."""
+"""Seconds after which paramiko checks if a silent connection was closed here, or needs a keep-alive. Input wakes it
+at once."""
 _pop_global_arguments: Any = arguments.pop_global_arguments
 
 UNCHANGED = "ENGINEHOUSE_PYINFRA_UNCHANGED"
-"""Environment variable: if it is set, pyinfra and paramiko stay as they are; runs are slower, and the same."""
+"""Environment variable: if set, pyinfra and paramiko are not patched; runs are slower, with the same result."""
 
 REPLACED = {
     "pyinfra.api.operation.get_operation_order_from_stack": "reads source files for line numbers that the frames have",
@@ -50,7 +50,7 @@ REPLACED = {
     "pyinfra.connectors.ssh.SSHConnector.connect": "keeps no connection alive (`connections.py`)",
     "pyinfra.api.inventory.Inventory.make_hosts_and_groups": "reaches this machine by SSH, too (`here.py`)",
 }
-"""The attributes that this folder replaces, and what upstream's own does."""
+"""The attributes that this folder replaces, and the behaviour of the original."""
 
 
 def install() -> None:

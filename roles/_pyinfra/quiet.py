@@ -1,4 +1,4 @@
-"""Hosts that want nothing: their steps are left out of the run, and one operation rechecks whether that is still so.
+"""Hosts without pending changes: their steps are left out of the run, and one operation rechecks that.
 
 pyinfra pays 1.2 ms of CPU for an operation on a host, whatever it does, and a finished host had some 70 (3.10.0,
 2026-11-22). `settle` comes last in a verb. By then each step can say what it would do. If no step of a host would
@@ -46,7 +46,7 @@ def recheck() -> None:
 
 @operation(_set_in_op=False)
 def _recheck(part: Part) -> Iterator[Command]:
-    """No change; `part` is what was left out."""
+    """No change; `part` are the left-out steps to recheck."""
     if not (state.is_executing and part.steps):
         host.noop("its steps say so themselves")
         return

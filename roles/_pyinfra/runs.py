@@ -17,7 +17,7 @@ class Run:
     """A call of a verb."""
 
     id: str
-    """Sorts by the time the run began; no two runs share it."""
+    """Id of a run: unique, and sorted by the time of its start."""
     since: str
     """Universal time, to the second."""
     who: str

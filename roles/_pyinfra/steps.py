@@ -35,8 +35,8 @@ ANSWER_SECONDS = 300
 
 
 before_acting: WeakKeyDictionary[Host, PyinfraCommand] = WeakKeyDictionary()
-"""What a host does before the first command that a step has for it; a gate sets it (roles.rollout). It fails if the
-host may not act now, and then the step's commands do not run. A host with nothing to do never comes to it."""
+"""Action of a host before the first command of its steps; a gate sets it (roles.rollout). It fails if the host may not
+act now, and then the step's commands do not run. It is left out on a host without commands."""
 
 
 class Fact(Protocol[Answer]):
@@ -73,7 +73,7 @@ def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
 
 
 def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
-    """The answer, asked for over the connection whatever the host has said before."""
+    """The answer, asked over the connection even if the host has answered before."""
     if has_failed(target):
         return cast(T, cast(Any, fact).default())
     began = time.monotonic()
@@ -210,7 +210,7 @@ def _check(
 
 
 def stopped() -> Iterator[FunctionCommand]:
-    """Ends this host's step badly; why has been told. Acting on a default could stop what serves."""
+    """Fails this host's step; the reason was logged before. Acting on a default could stop a running server."""
 
     def unanswered(state: State, host: Host) -> bool:
         return False
@@ -253,7 +253,8 @@ def steps_of(prepared: Host) -> dict[str, OperationMeta]:
 
 @contextlib.contextmanager
 def looking(at: Host) -> Iterator[None]:
-    """Meanwhile the host's steps only say whether they want something: nothing is told, and no gate hears of it."""
+    """While this context lasts, the host's steps only say whether they have changes: nothing is logged, and no gate
+    acts."""
     _looked_at.add(at)
     try:
         yield

@@ -37,7 +37,7 @@ UPTIME = -1
 
 @dataclass(frozen=True)
 class FactCall:
-    """A fact and what it is asked about."""
+    """A fact with its arguments."""
 
     fact: Any
     arguments: Mapping[str, Any]
@@ -122,22 +122,22 @@ class FactCache:
     _since: float = 0.0
     _was_asked: bool = False
     _uptime: float | None = None
-    """The host's uptime before the oldest of the answers; None if that one was asked alone."""
+    """The host's uptime before the oldest of the answers; None if that one was not part of a batch."""
     _turn: BoundedSemaphore = field(default_factory=BoundedSemaphore)
 
     def note(self, fact: Any, arguments: Mapping[str, Any]) -> None:
-        """This will be asked; what pyinfra has to do as another user, or otherwise, is asked alone."""
+        """Notes a fact for the next batch; one that needs another user or other settings of pyinfra is asked alone."""
         call = FactCall(fact, arguments)
         if call not in self._noted and not any(name.startswith("_") for name in arguments):
             self._noted.append(call)
 
     def forget(self) -> None:
-        """The run has changed the host: what it answered may not be true any more, and facts are asked alone."""
+        """Drops the answers after a change of the host; from then on facts are asked one by one."""
         self.wants_nothing, self._uptime = False, None
         self._answers.clear()
 
     def stand(self, last_ended: float | None) -> None:
-        """The answers of a host that wants nothing stand while this run executes, if the last run ended before them.
+        """Keeps the answers of a host without changes while this run executes, if the last run ended before them.
 
         `last_ended` is the host's uptime at its end; None if nobody knows it.
         """
@@ -178,7 +178,7 @@ class FactCache:
         return any(known == call for known, _ in self._answers)
 
     def _load(self, load: Callable[..., Any]) -> None:
-        """As many of the noted facts as one command can hold are answered, or tried."""
+        """Asks as many of the noted facts as one command can hold."""
         batch, size = list[FactCall](), 0
         for call in self._noted:
             if self._known(call) or call in self._tried:
@@ -192,7 +192,7 @@ class FactCache:
             self._ask(batch, load)
 
     def _ask(self, batch: Sequence[FactCall], load: Callable[..., Any], prefix: str = "") -> dict[int, Any]:
-        """The answers by number, as far as there are any; kept for whoever asks next."""
+        """The available answers by number; they are kept for later questions."""
         how = {"_sudo": False} if prefix else {}  # the words say it
         is_first, self._was_asked = not self._was_asked, True
         printed: dict[int, list[str]] = load(Together, batch=Batch(tuple(batch), prefix), **how)

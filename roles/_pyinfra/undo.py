@@ -1,4 +1,4 @@
-"""The dead man's switch: what may shut us out is taken back by the host itself unless a new connection confirms it.
+"""The dead man's switch: a host reverts a change that may lock us out, unless a new connection confirms it.
 
 The host keeps the old files first and starts a timer (files/host/undo.py); then the change is made; then this program
 logs in anew and says that it got in. The connection that made the change proves nothing: rules for new connections
@@ -37,7 +37,7 @@ DOCKER_BACK = (
 """Said while the old files are kept: which address docker0 has then."""
 KEPT = f"{SETTINGS}/undo"
 UNITS_SECONDS = 20
-"""How long a host goes on with changed units that nobody has confirmed, once the last of them is written."""
+"""Seconds after the last changed unit within which the change has to be confirmed."""
 MADE_WITHIN_SECONDS = 300
 """How long a few small files may take to be written, slowly too; a silent connection ends sooner (connections.py)."""
 RETRY_SECONDS = 2
@@ -49,7 +49,7 @@ GRACE_SECONDS = 150
 
 
 def installed() -> OperationMeta:
-    """The host has the switch, and what is left unconfirmed when it goes down is taken back at its next boot."""
+    """Installs the switch on the host; a change that is unconfirmed at a shutdown is reverted at the next boot."""
     docker_back = shipped("files/shell/docker-back.sh", program("docker-back.sh"), "0755")
     switch = shipped(f"files/units/{UNIT}", unit(UNIT))
 
@@ -112,7 +112,7 @@ class WatchedChange:
     seconds: int
     attempt: str
     made_within: int = MADE_WITHIN_SECONDS
-    """How long making the change may take: if nobody says that it is made, the host waits this much longer."""
+    """Seconds that the change itself may take: without a report of its end, the host waits this much longer."""
 
     @property
     def longest(self) -> int:
@@ -120,7 +120,8 @@ class WatchedChange:
         return self.made_within + self.seconds
 
     def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
-        """`commands`, then `risky`, between keeping what is there now and confirming that we still get in."""
+        """`commands`, then `risky`; before them the present files are saved, and after them a new login confirms the
+        change."""
         made = f"{PROGRAM} watch {self.name} {self.seconds}"
         changes = list(commands)
         yield self.keep()
@@ -139,7 +140,8 @@ class WatchedChange:
 
 
 class Risk(PyinfraCommand):
-    """Runs a command over a connection of its own: losing that one is no answer, the confirmation is.
+    """Runs a command that may cut its own connection: only the confirmation counts. A failing command is reverted at
+    once.
 
     One that ends badly is taken back at once: there is nothing to confirm.
     """
@@ -172,7 +174,7 @@ class Risk(PyinfraCommand):
 
 
 class Confirm(PyinfraCommand):
-    """Confirms a change over a new connection; if the change was taken back meanwhile, this host fails and says so."""
+    """Confirms a change over a new connection; fails if the host reverted the change meanwhile."""
 
     def __init__(self, watched: WatchedChange, risk: Risk | None = None) -> None:
         super().__init__()
@@ -204,7 +206,7 @@ class Confirm(PyinfraCommand):
         return False
 
     def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
-        """The host's record of what it has put back; empty if it has not yet, or cannot be asked."""
+        """The host's record of its revert; empty if there is none yet, or if the host does not answer."""
         read_record = f"cat {KEPT}/{self.watched.name}.taken-back.json"
         done, lines = over_a_new_connection(state, host, read_record, arguments)
         return dict(json.loads("".join(lines))) if done else {}

@@ -59,8 +59,7 @@ def install(data: Iterable[str], verbosity: int) -> None:
 
 
 def plain(text: str) -> str:
-    """The text with pyinfra's colours, and with escapes for whatever else a terminal would obey: hosts said some of
-    it."""
+    """The text in pyinfra's colours, with other terminal control characters escaped: parts of it come from hosts."""
     colours = COLOUR.findall(text)
     parts = [visible(part) for part in COLOUR.split(text)]
     return "".join(part + colour for part, colour in zip(parts, [*colours, ""], strict=True))
@@ -71,21 +70,21 @@ def _nothing(**_: Any) -> None:
 
 
 class View(logging.Filter):
-    """Chooses which records of a run are shown, and adds lines of its own; `write` gets every event."""
+    """Chooses the records of a run that are shown, and adds its own lines; `write` gets every event."""
 
     def __init__(
         self, write: Callable[..., None] = _nothing, shows_all: bool = False, many: bool | None = None
     ) -> None:
-        """`many`: true if a line for each host is too much; asked of pyinfra's state if it is None."""
+        """`many`: true if a line per host is too much; read from pyinfra's state if it is None."""
         super().__init__()
         self._write_event, self._shows_all, self._many = write, shows_all, many
         self._began = self._operation_began = self._wave_began = self._shown = time.monotonic()
         self._operation = self._section = ""
         self._results: dict[str, str] = {}
         self._first: dict[str, str] = {}
-        """The host that said a refusal first, by the refusal."""
+        """The first host with a refusal, by the refusal."""
         self._same: list[str] = []
-        """Hosts whose refusal another one has said."""
+        """Hosts that repeated another host's refusal."""
         self._waves: Sequence[Collection[str]] = ()
         self._wave_of: dict[str, int] = {}
         self._begun: set[int] = set()
@@ -245,7 +244,7 @@ def counted(changed: int, failed: int) -> str:
 
 
 def names(hosts: Collection[str]) -> str:
-    """The first hosts by name, and how many more there are."""
+    """The first hosts by name, and the number of the others."""
     more = len(hosts) - SHOWN
     return ", ".join(sorted(hosts)[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 

@@ -50,7 +50,7 @@ class Repository:
 
     @property
     def key_path(self) -> str:
-        """The path of the key on the host; apt tells armoured from binary by the ending."""
+        """The path of the key on the host; the ending tells apt if the key is armoured or binary."""
         return f"{KEYRINGS}/{self.name}.asc"
 
     @property
@@ -71,7 +71,7 @@ class Repository:
         return ask_files(self.key_path, self.list_path), ask_value(f"conflicts-{self.name}", others)
 
     def missing(self, facts: HostFacts) -> Iterator[Command]:
-        """Commands after which the host trusts the key and knows the source, and no other file names it."""
+        """Commands after which the host trusts the key and has the source in one file only."""
         for path in facts.value(f"conflicts-{self.name}").splitlines():
             yield _set_aside(path, self.url)
         if self.key_file:
@@ -99,7 +99,7 @@ def armoured(key_file: str) -> str:
 
 
 def _set_aside(path: str, url: str) -> str:
-    """Keeps the file but lets apt ignore it; of a one-line list only the lines of this repository."""
+    """Disables the file for apt, but keeps it; of a one-line list only the lines of this repository."""
     if path.endswith(".sources"):
         return f"mv {quote(path)} {quote(path)}.disabled"
     return f"sed -i {quote(f's|^deb.*{url}|# set aside by enginehouse: &|')} {quote(path)}"

@@ -1,4 +1,4 @@
-"""The way of a host without a network to its bundle: a port of its loopback that leads here through SSH.
+"""A connection from a host without a network to its bundle: a port of its loopback, forwarded to here through SSH.
 
 A server of the bundle listens on a socket of this machine that its user alone can open. Beside pyinfra's connection,
 an ssh with the connector's own settings forwards the host's port to it. Both end with the run: each waits on a pipe
@@ -32,7 +32,7 @@ from roles._shipping.texts import HERE
 
 READY_SECONDS, PAUSE_SECONDS, TRIES = 60, 3, 5
 HOLDING = "echo ready; cat >/dev/null"
-"""On the host: says that the port is there, and stays as long as the pipe does."""
+"""On the host: reports that the port is open, and runs as long as the pipe is."""
 
 _contents: dict[str, Contents] = {}
 _servers: dict[str, tuple[Popen, str]] = {}
@@ -61,7 +61,7 @@ def opened_for(host: Host, mine: Slice, packages: tuple[str, ...]) -> None:
 
 
 def again(host: Host) -> bool:
-    """True if a host that has booted has its way to the bundle again, or never had one."""
+    """True if a rebooted host is connected to its bundle again, or does not use one."""
     line = _lines.get(host.name)
     if line and (problem := line.renewed()):
         for text in str(problem).splitlines():
@@ -92,7 +92,7 @@ class Line:
         gevent.spawn(self._kept)
 
     def renewed(self) -> Refusal | None:
-        """None once the port is there by a new connection; else the reason. The one before is given up."""
+        """None once a new connection has opened the port; else the reason. The old connection is closed."""
         if self.process is None and self.host.connector_cls.__name__ == "LocalConnector":
             return None
         with self.turn:

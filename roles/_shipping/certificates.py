@@ -66,7 +66,7 @@ def ask_certificate(path: str, authority: str) -> str:
 
 
 def trusted(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
-    """The command after which the host trusts the authority; the first run that needs one makes it."""
+    """The command after which the host trusts the authority; the first run that needs an authority makes it."""
     authority = _authority(facts, wanted)
     if isinstance(authority, Refuse):
         yield authority
@@ -95,7 +95,7 @@ def certified(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
 
 
 def _authority(facts: HostFacts, wanted: Certified) -> Authority | Refuse | None:
-    """The authority; None if it is still to be made, in prepare; a refusal if the host's is another one."""
+    """The authority; None while it is still to be made, in prepare; a refusal if the host's is another one."""
     pem = facts.value("certificate")
     try:
         authority = known(wanted.folder)
@@ -108,7 +108,7 @@ def _authority(facts: HostFacts, wanted: Certified) -> Authority | Refuse | None
 
 
 class Certify(PyinfraCommand):
-    """The host has a new private key, and a certificate for it."""
+    """Makes a new private key on the host, and a certificate for it."""
 
     def __init__(self, wanted: Certified, why: str) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class Certify(PyinfraCommand):
         return f"certify {self.wanted.path} for {self.wanted.use}: {self.why}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once the file is there."""
+        """True once the file is on the host."""
         host.log(f"a certificate of the fleet: {self.why}", log_func=logger.info)
         done, output = host.run_shell_command(StringCommand(requested(self.wanted)), **connector_arguments)
         if not done:

@@ -19,7 +19,7 @@ STREAMS = {
     "2.8": "tune.h2.fe.max-concurrent-streams",
     "3.0": "tune.h2.fe.max-concurrent-streams",
 }
-"""Requests that one gRPC connection of a client may have in flight; from 2.8 on apart from those to Triton."""
+"""Requests in flight on one gRPC connection of a client; from HAProxy 2.8 on, those to Triton are counted apart."""
 
 GATEWAY_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
 """A process that stops says so for 2 s before it takes nothing more (`notice_seconds` of the gateway)."""
@@ -38,13 +38,15 @@ NAMED_BY_CLIENTS = (
     "forwarded",
     "x-real-ip",
 )
-"""Triton traces whatever has a `traceparent`; an id or an address that a client made up would stand in logs as ours."""
+"""Headers that clients must not set: Triton traces every request with a `traceparent`, and an invented id or address
+would appear in logs."""
 GATEWAY = {"dropped": NAMED_BY_CLIENTS, "affinity": AFFINITY, "bound_percent": BOUND_PERCENT}
-"""Values of templates/haproxy/gateway.j2, which both frontends of gateways are made of."""
+"""Values for templates/haproxy/gateway.j2, the base of both frontends of gateways."""
 
 
 def package(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install the distribution's HAProxy; its own service stays off, ours have units of their own."""
+    """Commands that install the distribution's HAProxy; its own service stays off, because each role has its own
+    unit."""
     yield from apt.install({"haproxy": ""}, facts.packages)
     unit = facts.unit(DISTRIBUTION)
     if "haproxy" not in facts.packages or unit.runs or unit.starts_at_boot:

@@ -38,7 +38,7 @@ MOST_GIVERS, AT_ONCE = 8, 32
 NOT_DELIVERED = "3"
 """What host.peers.main exits with if the direct way is next."""
 UNITS_OF_BYTES = {"": 1 << 10, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-"""As rsync reads them behind --bwlimit."""
+"""Factors of the suffixes that rsync reads in --bwlimit."""
 LOOK_SECONDS = 1.0
 Key = tuple[str, str]
 _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_arguments)
@@ -67,7 +67,7 @@ class Files:
     revision: str
     path: str
     what: str
-    """As a person calls it."""
+    """The files' name in messages."""
 
     @classmethod
     def of(cls, planned: WeightsSlice | ImageSlice) -> Files:
@@ -97,7 +97,7 @@ class Board:
         (set.add if has_it else set.discard)(self.having[files.key], name)
 
     def offer(self, sharing: Sharing, state: State) -> dict[str, Any] | None:
-        """The offer of the hosts that give now; None if nobody does. The first that asks starts them."""
+        """The offer of the sharing hosts; None without any. The first call starts them."""
         key = sharing.files.key
         with self._turns[key]:
             if key not in self._offers:
@@ -114,7 +114,7 @@ _boards: WeakKeyDictionary[State, Board] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Sharing:
-    """A set of files as a host of the run shares it."""
+    """A set of files that a host of the run shares."""
 
     name: str
     files: Files
@@ -123,7 +123,7 @@ class Sharing:
 
     @classmethod
     def of(cls, mine: Slice, files: Files, settings: Patience, state: State) -> Sharing | None:
-        """None if no other host of the run shares the files."""
+        """The sharing of these files; None if no other host of the run shares them."""
         shared = mine.sharing.of(*files.key) if mine.sharing else None
         sharing = cls(mine.host, files, shared, settings) if shared else None
         return sharing if sharing and len(sharing.hosts(state)) > 1 else None
@@ -161,14 +161,14 @@ class Sharing:
         return json.dumps(content, indent=2) + "\n"
 
     def started(self, state: State, host: Host, arguments: ConnectorArguments, text: str) -> bool:
-        """True once a host has its settings and the unit is on its way; one that runs begins again, where it was."""
+        """True once a host has its settings and the unit is starting; a running unit starts again and resumes."""
         path, unit = f"{RUNTIME}/share/{self.files.name}.json", shlex.quote(self.files.unit)
         begin = f"{{ systemctl reset-failed {unit} 2>/dev/null || true; }} && systemctl restart --no-block {unit}"
         return bool(write(path, text, then=begin).execute(state, host, arguments))
 
 
 class Giving:
-    """Hosts that have one set of files, made to give them."""
+    """Hosts that share one set of files, and their start."""
 
     def __init__(self, sharing: Sharing, state: State, known: Board) -> None:
         self.sharing, self.state = sharing, state
@@ -178,7 +178,7 @@ class Giving:
         self.all = [*self.givers, *(name for name in hosts if name not in having)]
 
     def begun(self) -> dict[str, Any] | None:
-        """Their offer, as soon as the first of them has read its files; None if no host can."""
+        """Their offer, once the first of them has read its files; None if no host can."""
         pool = Pool(AT_ONCE)
         going = [name for name, ok in zip(self.givers, pool.imap(self._start, self.givers), strict=True) if ok]
         until = time.monotonic() + self.sharing.settings.offer_seconds
@@ -201,7 +201,7 @@ class Giving:
             return False
 
     def _look(self, name: str) -> tuple[dict[str, Any] | None, bool]:
-        """Its offer, and whether it is still worth waiting for."""
+        """The host's offer, and if it is worth more waiting."""
         giver, target = self.state.inventory.get_host(name), self.sharing.files.path
         parent, _, revision = target.rpartition("/")
         question = f"echo offer=$(cat {shlex.quote(f'{parent}/.{revision}.offer.json')} 2>/dev/null)"
@@ -232,7 +232,7 @@ class Ask(PyinfraCommand):
         return f"ask other hosts for {self.sharing.files.name}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """False only if the host cannot be told."""
+        """False only if the host cannot be reached."""
         offer = board(state).offer(self.sharing, state)
         if offer is None:
             host.log(f"{self.sharing.files.what}: no host offers them", log_func=logger.warning)
@@ -244,7 +244,7 @@ class Ask(PyinfraCommand):
 
 
 class Await(PyinfraCommand):
-    """The files are published, or the peers have not delivered them; fails if this host could not take them."""
+    """Waits until the files are published or the peers have failed; fails if this host cannot take them."""
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()

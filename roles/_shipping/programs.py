@@ -35,7 +35,7 @@ UNCOUNTED = "-name __pycache__ -prune -o"
 
 
 class Version(FactBase[str]):
-    """The digest of the programs in force, their modes and owners included; empty on a host without them."""
+    """The digest of the installed programs, their modes and owners included; empty on a host without them."""
 
     default = str
 
@@ -56,7 +56,7 @@ def digest_command(folder: str) -> str:
 
 
 def installed() -> OperationMeta:
-    """Installs this repository's version of the programs, and points the link to it."""
+    """Installs this repository's version of the programs and switches the link to it."""
 
     def decide(version: str) -> Iterator[Command]:
         if version != shipped_version():

@@ -48,7 +48,7 @@ def wheels(repairs: Iterable[str]) -> tuple[Wheel, ...]:
 
 
 def unpacked(wheel: Wheel, cache: Path = CACHE) -> dict[str, bytes]:
-    """The wheel's files under `python/`, fetched first if this machine does not have it."""
+    """The wheel's files under `python/`; the wheel is fetched first if this machine lacks it."""
     path = cache.expanduser() / wheel.file
     with turn(path):
         if not path.exists():

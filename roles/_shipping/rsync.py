@@ -87,7 +87,7 @@ def _tell(host: Host, lines: Iterable[str], what: str) -> None:
 
 
 def reach(host: Host, with_sudo: bool, path: str) -> tuple[list[str], str]:
-    """rsync's arguments to get to this host (the connector's own ssh settings), and its name for `path` there."""
+    """rsync's arguments for this host (the connector's ssh settings), and its form of `path` there."""
     program = "sudo -n rsync" if with_sudo else "rsync"
     if host.connector_cls.__name__ == "LocalConnector":
         return ["--rsync-path", program], f"{path}/"

@@ -11,7 +11,7 @@ MIDNIGHT = 1_700_000_000  # one modification time for every file
 
 
 def tarred(files: Mapping[str, bytes], executable: Container[str] = ()) -> bytes:
-    """The tar, paths sorted, owned by nobody in particular."""
+    """The tar, with sorted paths and neutral owners."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path, content in sorted(files.items()):

@@ -25,7 +25,7 @@ _FILES = (
 )
 """Two processes however many files there are, and not two for each."""
 UNREAD = "daemon-reload"
-"""In the answer of `InstalledTexts`: systemd holds one of these units as it was before its file changed."""
+"""In the answer of `InstalledTexts`: systemd has not reread one of these units since its file changed."""
 
 
 @dataclass(frozen=True)

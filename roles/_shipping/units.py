@@ -19,7 +19,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 
 PROPERTIES = "ActiveState,SubState,Result,StatusText,Job,InvocationID"
 LONGEST_SILENCE_SECONDS = 30
-"""What takes an hour tells of itself twice a minute; what takes seconds, each time it has something to say."""
+"""Longest silence in seconds: long work reports twice a minute, short work at each event."""
 ASKED_SECONDS = 120
 KILLED = ("signal", "core-dump", "oom-kill", "timeout", "watchdog")
 NOTHING_LOST = "  state   nothing that serves was touched; the next run goes on from what is there"
@@ -43,7 +43,7 @@ class UnitState:
 
     @classmethod
     def of(cls, lines: list[str]) -> UnitState:
-        """From the output of `ask`."""
+        """The state in the output of `ask`."""
         properties = dict(line.split("=", 1) for line in lines if "=" in line)
         return cls(
             active=properties.get("ActiveState", "inactive"),
@@ -98,7 +98,7 @@ class Follow(PyinfraCommand):
         return True
 
     def _ended(self, host: Host, arguments: ConnectorArguments) -> UnitState | None:
-        """Its state once it has ended; None when it still runs after `seconds`."""
+        """The unit's state at its end; None if it still runs after `seconds`."""
         began, last_status, next_line = time.monotonic(), "", 0.0
         while (elapsed := time.monotonic() - began) < self.seconds:
             lines = run(host, ask(self.unit), arguments)

@@ -1,4 +1,4 @@
-"""HAProxy in front of pools, on a host of its own: package, certificate, configuration, and a process that follows it.
+"""HAProxy in front of pools, on a separate host: package, certificate, configuration, and a process that follows it.
 
 Hosts join and leave while it runs; a reload is for everything else, and never between the first drain and the last
 admit: connections that are held or kept across a reload can be lost. So it acts twice in a run. Before the first wave
@@ -63,7 +63,7 @@ def settle(mine: BalancerSlice) -> None:
 
 
 def relax(mine: BalancerSlice) -> None:
-    """HAProxy asks servers whether they are ready, whatever their models: a release of before may have had others."""
+    """Makes HAProxy check only if servers are ready, not their models: a previous release may have had others."""
     fact, nothing = _look(mine), {route.pool: () for route in mine.routes}
     written = step(fact, lambda facts: _written(mine, facts, nothing), name="Balancer | Check no single model")
     step(fact, operations.in_force, after=[written], name="Balancer | Bring HAProxy to it")

@@ -10,7 +10,7 @@ from roles._shipping.places import PROGRAMS, command
 from roles.balancer.defaults import CONFIG, UNIT_NAME
 
 CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" && $2 == "send" { print b, $6 }' """
-"""Of each backend the pages that a server has to answer."""
+"""Shell that prints for each backend the page that a server has to answer."""
 
 
 class BalancerHost(FactBase[HostFacts]):

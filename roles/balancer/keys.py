@@ -26,7 +26,7 @@ from roles.balancer.defaults import PLACES, Places
 KEYS_HERE = Path(FILE)
 HEADER = "# SHA-256 of a key, UNTIL:REQUESTS:CONCURRENT:MAY. Written by enginehouse.\n"
 MODE = "0600"
-"""HAProxy reads its files as root, before it becomes somebody else."""
+"""Mode of files that HAProxy reads as root, before it changes its user."""
 
 
 def map_path(pool: str, places: Places = PLACES) -> str:
@@ -34,7 +34,7 @@ def map_path(pool: str, places: Places = PLACES) -> str:
 
 
 def maps(mine: BalancerSlice, keys: Iterable[GatewayKey] | KeyFile, places: Places = PLACES) -> list[Text]:
-    """Every map; none if nobody is asked for a key."""
+    """Every map; none if no key is required."""
     content = keys if isinstance(keys, KeyFile) else KeyFile(tuple(keys))
     routes = mine.routes if mine.keys else ()
     return [Text(map_path(route.pool, places), _map(route, content, mine.sharing), MODE) for route in routes]

@@ -1,4 +1,4 @@
-"""From what the balancer role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between a balancer's facts and its wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from roles.base.facts import BaseHost
 
 
 def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
-    """The host has the tools, the directories and the disk that the other roles count on. Returns the steps."""
+    """Prepares the tools, the directories and the disk for the other roles. Returns the steps."""
     chosen, disk = settings(host), mine.data_disk()
     fact = CachedFact(BaseHost, {"programs": tuple(operations.programs()), "device": disk.device if disk else "",
                               "mount": disk.mount if disk else ""})  # fmt: skip

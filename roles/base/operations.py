@@ -1,4 +1,4 @@
-"""From what the base role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between a host's base facts and its wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def system_list(mine: Slice) -> str:
 
 
 def settings_of_apt(mine: Slice) -> str:
-    """Settings for the mirror. A bundle has lists as they were on its day, one form of each, and no translations."""
+    """apt's settings for the mirror. A bundle has the lists of its day, in one form each, without translations."""
     settings = {"Dir::Etc::SourceList": SYSTEM_LIST, "Dir::Etc::SourceParts": PARTS}
     if mine.bundle:
         settings |= {"Acquire::http::Proxy::127.0.0.1": "DIRECT", "Acquire::Check-Valid-Until": "false"}
@@ -138,8 +138,7 @@ def directories(facts: HostFacts) -> Iterator[Command]:
 
 
 def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
-    """The command that formats, mounts and records a blank disk, nothing if that is done, a refusal for any
-    other."""
+    """The command that formats, mounts and records a blank disk; none if that is done, a refusal for any other disk."""
     rows = [dict(re.findall(r'([A-Z]+)="([^"]*)"', line)) for line in facts.value("disk").splitlines()]
     if rows:
         probed = dict(line.partition("=")[::2] for line in facts.value("probed").splitlines())
@@ -152,7 +151,7 @@ def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
 
 
 def _is_adopted(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> bool:
-    """Mounted, and kept in the one line that is ours today, or in one that somebody made of it."""
+    """True if the disk is mounted and has today's line in /etc/fstab, or an edited form of it."""
     ours = f"UUID={row['UUID']} {wanted.mount} {wanted.file_system} defaults,noatime,{_BEFORE},{_END}"
     kept = [line for line in facts.value("fstab").splitlines() if not _ours(line) or line == ours]
     is_kept = len(kept) == len(facts.value("fstab").splitlines()) and any(_names(line, row, wanted) for line in kept)
@@ -165,7 +164,7 @@ def _ours(line: str) -> bool:
 
 
 def _names(line: str, row: dict[str, str], wanted: DataDisk) -> bool:
-    """True if that line of /etc/fstab is for this disk, as adopt-disk tells it."""
+    """True if that line of /etc/fstab is for this disk, by adopt-disk's own rule."""
     spec = line.split()[0].replace('"', "")
     return spec in {f"UUID={row['UUID'] or 'none'}", f"LABEL={LABEL}", wanted.device, f"/dev/{row['NAME']}"}
 

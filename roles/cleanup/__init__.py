@@ -1,4 +1,4 @@
-"""Removes files that no server of the host needs any more: weights, engines, images, failed builds, stale caches.
+"""Removes files that no server of the host needs: weights, engines, images, failed builds, stale caches.
 
 Comes last in a deploy, where every wave has passed its gate; the host's own program looks once more whether everything
 serves. What the current and the previous release use always stays, so that rollback.py has what it needs; so does what
@@ -20,7 +20,7 @@ from roles.cleanup.operations import kept, remove
 
 
 def apply(mine: Slice) -> None:
-    """Removes everything beyond the numbers that the knobs keep; `--dry` lists it."""
+    """Removes everything beyond the kept numbers; `--dry` lists it."""
     arguments = kept(mine, settings(host))
 
     logged: set[str] = set()  # once, although both phases decide

@@ -18,11 +18,11 @@ class Defaults:
     keep_weights: Annotated[int, Range(0, 1000)] = 1
     """Revisions of each model; up to hundreds of GB each."""
     keep_engines: Annotated[int, Range(0, 1000)] = 2
-    """Of each model; an hour of a GPU each."""
+    """Engines kept of each model; each costs an hour of a GPU."""
     keep_images: Annotated[int, Range(0, 1000)] = 0
-    """14 to 30 GB each, and a registry has them."""
+    """Images kept, 14 to 30 GB each; a registry has them too."""
     keep_failed: Annotated[int, Range(0, 1000)] = 1
-    """Of each model, what a failed build or a refused engine left to look at."""
+    """Failed builds and refused engines kept of each model for inspection."""
 
 
 def settings(host: Host) -> Defaults:

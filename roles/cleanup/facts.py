@@ -1,4 +1,4 @@
-"""Fact: files of a host that no release needs any more."""
+"""Fact: files of a host that no release needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roles._shipping.places import PROGRAMS, command
 
 
 class SpareFiles(FactBase[list[str]]):
-    """Lines of the host's own program, a file each; a host without the program has none."""
+    """Lines of the host's own program, one per file; none on a host without the program."""
 
     default = list
 

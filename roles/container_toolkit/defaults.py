@@ -32,7 +32,7 @@ class Defaults:
     repository: Annotated[str, URL] = "https://nvidia.github.io/libnvidia-container/stable/deb"
     """NVIDIA's own; `Mirrors(toolkit=…)` names another place."""
     key_url: Annotated[str, URL] = "https://nvidia.github.io/libnvidia-container/gpgkey"
-    """Of the key that signs the repository."""
+    """URL of the key that signs the repository."""
     key_fingerprint: Annotated[str, FINGERPRINT] = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
     """A key with another fingerprint is not trusted."""
 

@@ -1,4 +1,4 @@
-"""From what the toolkit role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between the toolkit's facts and the wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def know(facts: HostFacts, repository: apt.Repository) -> Iterator[Command]:
 
 
 def packages(facts: HostFacts, mine: Slice, repository: apt.Repository) -> Iterator[Command]:
-    """Commands that bring all four packages to the one version; since 1.18 they do not work in a mixture."""
+    """Commands that bring all four packages to one version; since 1.18 mixed versions do not work."""
     wanted = dict.fromkeys(defaults.PACKAGES, mine.toolkit_version)
     yield from apt.install(wanted, facts.packages, repository=repository.name)
 

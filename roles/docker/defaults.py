@@ -33,9 +33,9 @@ class Defaults:
     engine_floor: Annotated[str, Text(r"\d+\.\d+(\.\d+)?", "a version such as 26.1")] = DOCKER_FLOOR
     """The first Docker that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
     log_max_mib: Annotated[int, Range(1, 100_000)] = 50
-    """Of one log file of a container."""
+    """MiB of one log file of a container."""
     log_files: Annotated[int, Range(1, 1000)] = 4
-    """Of each container; the oldest goes first."""
+    """Log files of each container; the oldest is removed first."""
     confirm_seconds: Annotated[int, Range(10, 3600)] = 90
     """Settings that no new SSH connection has confirmed this long after the restart are taken back."""
 

@@ -1,4 +1,4 @@
-"""daemon.json and containerd's config.toml, merged key by key: ours are set, everyone else's stay as they are. Pure."""
+"""daemon.json and containerd's config.toml, merged key by key: this project's keys are set, all others stay. Pure."""
 
 from __future__ import annotations
 

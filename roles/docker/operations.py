@@ -1,4 +1,4 @@
-"""From what the docker role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between Docker's facts and the wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class WantedDocker:
 
     @classmethod
     def of(cls, mine: Slice, chosen: Defaults) -> WantedDocker:
-        """From one host's slice. A declared data disk is the big disk, unless the inventory names another place."""
+        """The wanted Docker of a host's slice. A declared data disk holds its data, unless the inventory names
+        another place."""
         disk = mine.data_disk()
         from_docker = mine.docker.source == "docker"
         stops = (mine.drain_seconds + server.stop_seconds + STOP_MARGIN_SECONDS for server in mine.servers)
@@ -152,7 +153,7 @@ def run(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def _brought(verb: str) -> str:
-    """Starts or restarts the daemon, also after it failed so often that systemd had given it up; else shows its log."""
+    """Starts or restarts the daemon, even after systemd stopped trying; shows its log on failure."""
     forgiven = "systemctl reset-failed docker.service docker.socket 2>/dev/null"
     shown = "{ journalctl -u docker.service -n 15 -o cat >&2; false; }"
     return f"{{ {forgiven}; systemctl {verb} docker.service || {shown}; }}"

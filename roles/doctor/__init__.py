@@ -67,7 +67,7 @@ def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, s
 
 
 def report_of(state: State, by_host: Mapping[str, tuple[Finding, ...] | None]) -> Report:
-    """The report over all hosts of the run, those nobody could connect to included."""
+    """The report on all hosts of the run, including unreachable ones."""
     wanted = [run_host.name for run_host in state.inventory if _is_wanted(state, run_host)]
     away = {name: NO_ANSWER if name in by_host else NO_CONNECTION for name in wanted if by_host.get(name) is None}
     return Report({name: findings for name in wanted if (findings := by_host.get(name)) is not None}, away)

@@ -1,4 +1,4 @@
-"""The file of `--data report=FILE`: new, for its owner's eyes, whole or not there."""
+"""The file of `--data report=FILE`: new, readable by its owner alone, and complete or absent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deploy.refusals.errors import Refusal
 
 
 def confirm_new(path: str | None) -> None:
-    """Raises: a Refusal if the file is there already, or cannot come to be."""
+    """Raises: a Refusal if the file exists already or cannot be created."""
     if not path:
         return
     file = Path(path)

@@ -21,9 +21,9 @@ from deploy.slices.traffic import BalancerSlice
 from roles._shipping.places import SERVERS, SETTINGS
 
 SECONDS = 15
-"""For every question; nvidia-smi takes two on a host of eight GPUs without persistence."""
+"""Seconds for every question; nvidia-smi takes two on a host of eight GPUs without persistence."""
 MOST_BYTES = 65_536
-"""Of one answer."""
+"""Largest answer in bytes."""
 SHORT = 4_000
 """Characters of an answer up to which bash names its lines itself: that costs the host less than to start a program."""
 LAST = 200
@@ -31,10 +31,10 @@ LAST = 200
 _JOURNAL = "journalctl -q --no-pager"
 _LOGGED = f"{_JOURNAL} -b --since=-1d -n 3000 -o cat -u 'triton@*' -u 'llm@*' -u 'enginehouse-build@*'"
 _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel _UID=0"
-"""What the kernel wrote, or root in its name: as files/host/gpu_state.py reads it."""
+"""The kernel's messages, and root's in its name: as files/host/gpu_state.py reads them."""
 _MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"
 _BESIDE = f"grep -aE {quote(KERNEL_PATTERN)} | tail -n {LAST}"
-"""A question of its own: a driver that fails to start logs thousands of lines, which would push out the Xids."""
+"""A separate question, because a driver that fails to start logs thousands of lines, which would push out the Xids."""
 _PLACES = f"/ {ROOT} /var/lib/docker"
 _WRITTEN = f"/ /etc /usr/local /var/lib {ROOT} /var/lib/docker"
 _SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
@@ -87,7 +87,7 @@ _IMAGES = (
 _LOCK = "f=/run/enginehouse.lock; if [ -r $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
 _LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
 _NO_SMI = "nvidia-smi: command not found"
-"""deploy/doctor/archive.py knows these words; a shell's own name the shell and a line of its script before them."""
+"""Words that deploy/doctor/archive.py knows; a shell's own message would begin with the shell and a line number."""
 _READY = """ready() {
   exec 3<>/dev/tcp/$2/$3 && printf 'GET %s HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' "$5" >&3 &&
     read -r -t 5 _ code _ <&3; echo "$1 $4 ${code:-}"; code=; exec 3>&-
@@ -121,7 +121,7 @@ collect() {
   done
 }
 """
-"""Prints the answers as deploy/doctor/readings.py parses them."""
+"""Prints the answers in the form that deploy/doctor/readings.py parses."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def questions(mine: Slice | BalancerSlice | MonitorSlice) -> dict[str, str]:
 
 
 def _certificates(mine: Slice | BalancerSlice | MonitorSlice) -> str:
-    """The end of each that is in use; a gateway that asks no other host any more leaves its own behind."""
+    """The end of each certificate in use; a gateway without other hosts leaves its old one behind."""
     gateway = mine.gateway if isinstance(mine, Slice) else None
     used = [f"{SETTINGS}/mutual/host.pem", f"{SETTINGS}/mutual/authority.pem"]
     if gateway and gateway.others:

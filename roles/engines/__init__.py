@@ -1,4 +1,4 @@
-"""Every compiled engine a host is to load is there: built once in the fleet, judged, signed, and copied to the others.
+"""Brings every compiled engine to its hosts: built once in the fleet, judged, signed, and copied to the others.
 
 Building takes an hour of a GPU, so it happens on one host per fingerprint, in a unit that outlives this run
 (files/host/build). The control machine judges its answers, signs it, and carries it to the hosts that want the
@@ -54,7 +54,7 @@ def build(mine: Slice, slices: Iterable[Slice]) -> None:
 
 
 class _Work:
-    """The steps of one host, in the order pyinfra is told of them."""
+    """The steps of one host, in the order in which pyinfra gets them."""
 
     def __init__(self, mine: Slice, slices: tuple[Slice, ...], keeps_all: bool = False) -> None:
         assert mine.engine_trust, "an engine nobody signs passed the checks"

@@ -1,4 +1,4 @@
-"""Commands that have a host build one engine in its unit, attach to one that is being built, and follow it."""
+"""Commands by which a host builds one engine in its unit, or attaches to a running build, and follows it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build(engine: EngineSlice, mine: Slice, facts: Present, settings: Defaults) 
 
 
 def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: Defaults) -> Iterator[PyinfraCommand]:
-    """A unit that builds something else is awaited if the plan wants that too, and ended if it does not."""
+    """Waits for a unit that builds another planned engine, and ends one that builds anything else."""
     if not going.unit.is_going:
         return
     unit = build_unit(engine.model)
@@ -129,7 +129,7 @@ def calibration_path(engine: EngineSlice) -> str:
 
 
 class SendCalibration(PyinfraCommand):
-    """The calibration texts are on the host, if the build mounts them."""
+    """Sends the calibration texts to the host, if the build mounts them."""
 
     def __init__(self, source: Path, target: str, settings: Defaults) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class SendCalibration(PyinfraCommand):
         return f"rsync {self.source}/ to {self.target}/"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once everything is there."""
+        """True once all texts are on the host."""
         host.run_shell_command(StringCommand("mkdir -p", shlex.quote(self.target)), **connector_arguments)
         how, there = reach(host, bool(connector_arguments.get("_sudo")), self.target)
         argv = [*RESUMING, BY_CONTENT, "--delete", *TELLING, *how, f"{self.source}/", there]
@@ -160,7 +160,7 @@ class Why:
 
 
 def explained(engine: EngineSlice, why: dict[str, object]) -> str:
-    """A failed build in words: cause, remedy, the last lines of its log, and what was left untouched."""
+    """A failed build in words: cause, remedy, the last lines of its log, and the unchanged parts."""
     if not why:
         return (
             f"engine {engine.model} ({engine.fingerprint}) was not built, and its build left no word\n"

@@ -101,7 +101,7 @@ class Fetch(Carry):
 
 
 def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
-    """The refusal of a host that was to fetch an engine and has none to fetch."""
+    """The refusal of a host that was to fetch an engine that no builder made."""
     lost = builder and builder not in {peer.name for peer in run_state.active_hosts}
     why = "did not finish it; its own lines are above" if lost else "has not finished it"
     return Refusal(

@@ -11,13 +11,14 @@ from deploy.io.engine_records import LEDGER
 
 @dataclass(frozen=True)
 class Defaults:
-    """Path of the ledger, and how long a run waits. The role cleanup decides what a host keeps."""
+    """Path of the ledger, and the times that a run waits. The role cleanup decides what a host keeps."""
 
     ledger: str = LEDGER
-    """Directory of the clone with a copy of every signed engine.json; commit it: `plan` then knows what was built."""
+    """Directory of the clone with a copy of every signed engine.json; commit it, so that `plan` knows the built
+    engines."""
     build_seconds: Annotated[int, SECONDS] = 8 * 3600
     """How long a run waits for one engine. The unit goes on after it, and a second run attaches."""
     rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
     """How long one attempt to send an engine may take."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5
-    """What was sent is kept between them."""
+    """Attempts; sent bytes are kept between them."""

@@ -28,10 +28,10 @@ class EngineState:
 
     is_there: bool = False
     is_sealed: bool = False
-    """It has a signature, whoever's."""
+    """True if it has a signature, by any key."""
     problem: str = ""
     is_checked: bool = True
-    """False if the host cannot check: it lacks ssh-keygen, or does not know yet whom to believe."""
+    """False if the host cannot check: it lacks ssh-keygen, or the list of trusted keys."""
 
     @property
     def kind(self) -> Kind:
@@ -71,7 +71,7 @@ class Present:
 
 
 class Having(FactBase[Present]):
-    """Asks the host's own program what it would load; a host without the program has no engines."""
+    """Asks the host's own program which engines it would load; a host without the program has none."""
 
     def command(self, paths: tuple[str, ...], models: tuple[str, ...]) -> str:
         return "; ".join([*map(self._engine, paths), *map(self._build, models), "true"])

@@ -32,7 +32,7 @@ class Board:
     def __init__(self, slices: tuple[Slice, ...]) -> None:
         self.slices = slices
         self.promised: dict[str, str] = {}
-        """Fingerprint to the host that this run had build it."""
+        """Host that builds in this run, by fingerprint."""
         self._answers: dict[str, Present] = {}
         self._was_executing: dict[str, bool] = {}
         self._kept: dict[str, bool] = {}
@@ -51,7 +51,7 @@ class Board:
         return {planned.host: self._answers[planned.host] for planned in wanted}
 
     def forget(self, name: str) -> None:
-        """The next use asks this host again, and what is kept elsewhere."""
+        """Makes the next use ask this host and the stores again."""
         self._was_executing.pop(name, None)
         self._kept.clear()
 

@@ -58,7 +58,8 @@ class Kept:
         return done.returncode == 0 and bool(done.stdout.strip())
 
     def brought(self, engine: EngineSlice) -> Path:
-        """Its directory in the cache, fetched from the store if need be and checked. Refuses what is not as signed."""
+        """The engine's directory in the cache, fetched from the store if necessary, and checked. Refuses a copy that
+        differs from its signature."""
         target = self.cached(engine)
         with turn(target):
             if not self.is_cached(engine):
@@ -93,7 +94,7 @@ class Kept:
             raise self._not_as_signed(engine, f"{problem}; it is removed")
 
     def _forget(self, engine: EngineSlice) -> None:
-        """Its signature goes first: what is left of a removal that was cut is not believed."""
+        """Removes the signature first, so that the rest of an interrupted removal is not trusted."""
         (self.cached(engine) / SIGNATURE).unlink(missing_ok=True)
         shutil.rmtree(self.cached(engine), ignore_errors=True)
 

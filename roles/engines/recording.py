@@ -23,7 +23,7 @@ class Record(PyinfraCommand):
         return f"record {ledger.record_of(self.engine, self.place)}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once both are there."""
+        """True once both files are written."""
         text, sealed = (read(host, f"{self.engine.path}/engine.json{end}", connector_arguments) for end in ("", ".sig"))
         if text is None or sealed is None:
             host.log_styled(f"{self.engine.path} has no signed record", fg="red", log_func=logger.error)

@@ -1,4 +1,4 @@
-"""Small files of a host as bytes, and the commands of this role that tell something on the way."""
+"""Small files of a host as bytes, and the commands of this role that report their progress."""
 
 from __future__ import annotations
 

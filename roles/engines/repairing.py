@@ -41,7 +41,7 @@ class SendRepairs(PyinfraCommand):
         return f"send what repairs the image to {self.target}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once they are."""
+        """True once the packages are on the host."""
         try:
             files = self._files()
         except Refusal as problem:
@@ -57,6 +57,6 @@ class SendRepairs(PyinfraCommand):
         return bool(done)
 
     def _files(self) -> dict[str, bytes]:
-        """Without the `python/` that a release has in front of them."""
+        """The wheel's files without the `python/` that a release puts in front."""
         files = {path: content for wheel in wheels(self.image.repairs) for path, content in unpacked(wheel).items()}
         return {path.removeprefix("python/"): content for path, content in files.items()}

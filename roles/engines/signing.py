@@ -33,7 +33,7 @@ class Sign(PyinfraCommand):
         return f"judge and sign {self.engine.path}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once the host's own check accepts it."""
+        """True once the host's own check accepts the signature."""
         try:
             self._sign(host, connector_arguments)
         except Refusal as problem:
@@ -59,7 +59,7 @@ class Sign(PyinfraCommand):
         self._require_accepted(host, arguments)
 
     def _with_reason(self, host: Host, arguments: ConnectorArguments, record: dict[str, Any]) -> bytes:
-        """The record with the reason for which nobody judged the engine; it is signed, and written on the host too."""
+        """The record with the reason for not judging the engine; it is signed, and written on the host too."""
         text = json.dumps(record | {"unjudged": self.engine.unjudged}, indent=2, sort_keys=True) + "\n"
         replace(host, f"{self.engine.path}/engine.json", text.encode(), arguments)
         return text.encode()

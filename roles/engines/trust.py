@@ -1,4 +1,4 @@
-"""Signs engines on the control machine with ssh-keygen, and says whose signatures a host accepts.
+"""Signs engines on the control machine with ssh-keygen, and lists the keys whose signatures a host accepts.
 
 The private key is read by ssh-keygen alone, here; a key in an agent is named by its public half. Hosts get public keys.
 """
@@ -25,7 +25,7 @@ STATE = "the engine is built and not signed; what serves goes on"
 
 
 def sign(text: bytes, trust: EngineTrust) -> bytes:
-    """The signature over `text`. Refuses if ssh-keygen cannot make one without asking anybody."""
+    """The signature over `text`. Refuses if ssh-keygen would need a passphrase."""
     key = local_path(trust.key)
     with tempfile.TemporaryDirectory(prefix="enginehouse-") as folder:
         file = Path(folder) / "engine.json"
@@ -37,7 +37,7 @@ def sign(text: bytes, trust: EngineTrust) -> bytes:
 
 
 def unusable(trust: EngineTrust | None) -> Refusal | None:
-    """The reason why the key cannot sign; None if it can. Checked before a build begins, not after an hour of it."""
+    """The reason why the key cannot sign; None if it can. Checked before a build begins, which takes an hour."""
     if trust is None:
         return Refusal("no key signs the engines of this inventory", attempt="engine_trust=EngineTrust(key=…)")
     try:
@@ -79,7 +79,7 @@ def is_believed(directory: Path, trust: EngineTrust) -> bool:
 
 
 def problem_of(directory: Path, trust: EngineTrust) -> str:
-    """The problem of an engine's directory on the control machine, every byte read; empty if there is none."""
+    """The problem of an engine's directory on the control machine, with every byte read; empty without a problem."""
     with tempfile.NamedTemporaryFile("w", prefix="enginehouse-signers-") as believed:
         believed.write(signers(trust))
         believed.flush()
@@ -91,7 +91,7 @@ def problem_of(directory: Path, trust: EngineTrust) -> str:
 
 
 def _quietly(argv: list[str], text: IO[bytes] | None = None) -> subprocess.CompletedProcess:
-    """Runs it without a terminal, so that a passphrase is an error here and not a question nobody sees."""
+    """Runs it without a terminal, so that a passphrase is an error instead of an invisible question."""
     environment = os.environ | {"SSH_ASKPASS_REQUIRE": "never"}
     return subprocess.run(
         argv,

@@ -10,7 +10,7 @@ from roles.exporters.defaults import ALL, COUNTERS, PACKAGE, PAGES, started, uni
 
 
 def ask_stale(*names: str) -> str:
-    """Names of units that do not run with the files on the disk: each writes down what it was started with."""
+    """Names of units that do not run with the files on the disk; each records the files of its start."""
     return ask_value("stale", "; ".join(f"sha256sum --status -c {started(name)} || echo {name}" for name in names))
 
 

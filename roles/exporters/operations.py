@@ -1,4 +1,4 @@
-"""From what the exporters role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between the exporters' facts and the wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roles.exporters.defaults import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE
 
 
 def texts(exporters: ExportersSlice) -> list[Text]:
-    """Units and settings.
+    """Units and settings. `programs` only makes the settings differ when the host's programs do.
 
     `programs` is read by nobody: with it the settings are other ones when the programs of the host are.
     """

@@ -1,4 +1,4 @@
-"""Ports of a host that answer from outside: a table of nftables of our own, if the inventory declares one.
+"""Ports of a host that answer from outside: a separate nftables table, if the inventory declares a firewall.
 
 Docker rewrites the address of a published port before the `input` chain sees it, so what is filtered there is not
 filtered at all; these rules stand before that, for IPv4 and IPv6 alike. New rules are watched: unless a new SSH
@@ -17,7 +17,7 @@ from roles.firewall.rules import Guarded, firewall_of
 
 
 def apply(mine: Guarded) -> list[OperationMeta]:
-    """Exactly what is declared answers, also after a reboot. Returns the steps."""
+    """Opens exactly the declared ports, also after a reboot. Returns the steps."""
     is_wanted = firewall_of(mine) is not None
     fact = CachedFact(FirewallHost, {"is_wanted": is_wanted})
     if not is_wanted:

@@ -1,4 +1,4 @@
-"""From what the firewall role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between the firewall's facts and the wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def watched(seconds: int) -> undo.WatchedChange:
 
 
 def taken_away(facts: HostFacts) -> Iterator[Command]:
-    """Commands that remove an earlier plan's firewall; nothing if the project never put one."""
+    """Commands that remove an earlier plan's firewall; none if the project never installed one."""
     ours = [path for path in (defaults.UNIT, defaults.RULES, defaults.PROGRAM) if path in facts.files]
     if defaults.UNIT in ours:
         yield f"systemctl disable --now {defaults.UNIT_NAME}"

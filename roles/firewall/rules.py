@@ -38,7 +38,7 @@ Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
 
 
 def firewall_of(mine: Guarded) -> Firewall | None:
-    """The declared firewall; one that says nothing of servers if only a port of ours for other hosts is to close."""
+    """The declared firewall; one without rules for servers if only ports for other hosts are to be closed."""
     if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _gateways(mine) or _sharing(mine)):
         return mine.firewall
     return Firewall()
@@ -74,7 +74,7 @@ def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
 
 
 def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
-    """Networks that may come in, by the chain's name; a group that is open to everybody has none."""
+    """Networks that may connect, by the chain's name; a group that is open to all has none."""
     named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
     named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
     https = _https(mine)
@@ -111,7 +111,7 @@ def _to(address: str) -> str:
 
 
 def _of_host(mine: Slice) -> list[tuple[str, str]]:
-    """(what a connection to something of ours looks like, its group) of a host that serves."""
+    """(match for connections to this project's ports, group) of a host with servers."""
     rows = [row for server in mine.servers for row in _published(server)]
     rows += _gateway(mine.gateway) if mine.gateway else []
     if mine.mutual and mine.mutual.port:
@@ -148,7 +148,7 @@ def _answers(traffic: TrafficSlice) -> list[tuple[str, str]]:
 
 
 def _published(server: ServerSlice) -> list[tuple[str, str]]:
-    """(what a connection to the server looks like, its group); a loopback address is not seen from outside."""
+    """(match for connections to the server, group); a loopback address cannot be reached from outside."""
     if ipaddress.ip_address(server.address).is_loopback:
         return []
     to = _to(server.address)
@@ -157,7 +157,7 @@ def _published(server: ServerSlice) -> list[tuple[str, str]]:
 
 
 def _openings_of_https(mine: Guarded) -> list[tuple[str, str]]:
-    """Ports for everybody: of HTTPS without named networks, and of the authority's challenge, where certbot answers."""
+    """Ports open to all: HTTPS without named networks, and the authority's challenge, where certbot answers."""
     https = _https(mine)
     if https is None:
         return []

@@ -22,7 +22,7 @@ from roles.gateway.programs import environment_path, version_path
 
 
 def apply(mine: Slice) -> None:
-    """Runs the gateway as planned and confirms that each process offers the plan's models; else removes it."""
+    """Runs the gateway as planned and confirms that each process offers the plan's models; removes an unplanned one."""
     if mine.gateway:
         _apply(mine, mine.gateway)
     elif ask(host, GatewayLeft):
@@ -75,7 +75,7 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
 
 
 def _certified(mine: Slice, known: OperationMeta) -> list[OperationMeta]:
-    """The gateway can show servers of other hosts who it is, and knows whom to believe."""
+    """Gives the gateway its certificate for servers of other hosts, and the authorities to trust."""
     fact, wanted = CachedFact(GatewayCertificate), operations.certified(mine, certificates.authority_folder(host))
     trusts = step(
         fact,

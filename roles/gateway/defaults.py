@@ -39,7 +39,7 @@ class Defaults:
     rsync_seconds: Annotated[int, SECONDS] = 3600
     """How long one attempt to send them may take."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5
-    """What was sent is kept between them."""
+    """Attempts; sent bytes are kept between them."""
 
 
 def settings(host: Host) -> Defaults:

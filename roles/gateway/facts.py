@@ -12,7 +12,7 @@ from roles._shipping.places import PROGRAMS, command
 from roles.gateway.defaults import AUTHORITY, CERTIFICATE, FOLDER, KEYS, SALT, UNIT_PATH, USER
 
 COMPLETE = "complete"
-"""A file that an environment has once every package is in it."""
+"""File that marks an environment with every package installed."""
 
 
 class GatewayHost(FactBase[HostFacts]):
@@ -36,7 +36,7 @@ class GatewayHost(FactBase[HostFacts]):
 
 
 class GatewayCertificate(FactBase[HostFacts]):
-    """The certificate that a gateway shows servers of other hosts, and whom it believes."""
+    """The certificate that a gateway shows to servers of other hosts, and the authorities it trusts."""
 
     default = HostFacts
 
@@ -48,7 +48,7 @@ class GatewayCertificate(FactBase[HostFacts]):
 
 
 class NotInForce(FactBase[list[str]]):
-    """A line for each thing of the gateway that is not as its files say; a host without our programs has none."""
+    """A line for each difference between the running gateway and its files; none on a host without the programs."""
 
     default = list
 

@@ -1,4 +1,5 @@
-"""From what the gateway role saw to the commands that are missing. Pure but for the keys' file; `step` runs them."""
+"""Commands for the difference between the gateway's facts and the wanted state. Pure but for the keys' file; `step`
+runs them."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ def salt(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
 
 
 def texts(mine: Slice, gateway: GatewaySlice) -> list[Text]:
-    """Unit and settings; and the keys, if this machine keeps them."""
+    """Unit and settings; and the keys, if they are kept on this machine."""
     wanted = [unit(gateway), Text(WANTED, rendered(mine, gateway), "0640")]
     if gateway.keys and KEYS_HERE.exists():
         wanted.append(Text(KEYS, KEYS_HERE.read_text("utf-8").rstrip("\n") + "\n", "0640"))

@@ -77,7 +77,7 @@ def digest(python: str) -> str:
 
 
 class SendWheels(PyinfraCommand):
-    """The wheels for this Python are in `staging` on the host, and `requirements.txt` beside them."""
+    """Sends the wheels for this Python and `requirements.txt` to `staging` on the host."""
 
     def __init__(self, python: str, staging: str, settings: Defaults) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class SendWheels(PyinfraCommand):
         return f"send the gateway's wheels for Python {self.python} to {self.staging}/"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once everything is there."""
+        """True once all wheels are on the host."""
         source = CACHE.expanduser() / digest(self.python)
         with turn(source):
             problem = fetch(self.python, source, self.settings)
@@ -102,7 +102,7 @@ class SendWheels(PyinfraCommand):
 
 
 def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
-    """None once pip has put every wheel into `target`; there already, nothing is asked. Else what pip said."""
+    """None once pip has put every wheel into `target`, without a download if they are present. Else pip's output."""
     listed = target / "requirements.txt"
     if listed.exists():
         return None
@@ -129,7 +129,7 @@ def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
 
 
 def pip_words(python: str, listed: Path, target: Path) -> list[str]:
-    """The command that fetches, for another Python than the one that runs it."""
+    """The command that fetches for another Python than the running one."""
     words = [sys.executable, "-m", "pip", *download_words(python)]
     return [*words, "--dest", str(target), "--requirement", str(listed)]
 

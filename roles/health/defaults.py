@@ -16,11 +16,12 @@ class Defaults:
     """The period at which a server is asked, and the consequences of its silence."""
 
     watch_seconds: Annotated[int, Range(1, 3600)] = 60
-    """Between two looks."""
+    """Seconds between two checks."""
     answer_seconds: Annotated[int, Range(1, 3600)] = 30
     """Time for one answer of one token, one vector or one pair."""
     misses: Annotated[int, Range(1, 1000)] = 3
-    """In a row, by one model, before its server is restarted; a model that answers others is slow, not missing."""
+    """Misses of one model in a row before its server is restarted; a model that answers other questions is slow, not
+    missing."""
     restarts: Annotated[int, Range(1, 100)] = 3
     """Within `restart_hours`; then a person is needed. systemd gives a unit up after five starts in two hours."""
     restart_hours: Annotated[int, Range(1, 168)] = 2

@@ -13,7 +13,7 @@ from roles._shipping.places import SERVERS, UNITS
 
 @dataclass(frozen=True)
 class Going:
-    """Timers that start at boot, those of them that run now, and those whose server still has a release to serve."""
+    """Timers that start at boot, the running ones, and the ones whose server still has a release to serve."""
 
     enabled: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
@@ -21,7 +21,7 @@ class Going:
 
 
 class Timers(FactBase[Going]):
-    """A bare host has none."""
+    """Fact: the host's timers; none on a bare host."""
 
     def command(self) -> str:
         wants = f"{UNITS}/timers.target.wants"

@@ -50,7 +50,7 @@ def texts(mine: Slice, chosen: Defaults) -> list[Text]:
 def repair_texts(mine: Slice, chosen: Defaults) -> list[Text]:
     """Unit and settings of the program that repairs GPUs; none where the inventory allows no repair.
 
-    `programs` is read by nobody: with other programs the text is another, so that the service starts anew with them.
+    `programs` only makes the text differ when the programs do, so that the service restarts with them.
     """
     if mine.repair is None:
         return []

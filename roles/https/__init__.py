@@ -49,7 +49,7 @@ def _apply(mine: Slice, https: Https) -> None:
 
 
 def _sent(https: Https, fact: CachedFact[HostFacts], placed: OperationMeta) -> list[OperationMeta]:
-    """The private key of the operator's certificate is there, and nothing orders another one."""
+    """Sends the private key of the operator's certificate, and stops ordering another one."""
     sent = step(
         fact, lambda facts: operations.key(facts, https), after=[placed], name="HTTPS | Send the certificate's key"
     )
@@ -57,7 +57,7 @@ def _sent(https: Https, fact: CachedFact[HostFacts], placed: OperationMeta) -> l
 
 
 def _ordered(acme: Acme, fact: CachedFact[HostFacts], placed: OperationMeta) -> list[OperationMeta]:
-    """The authority has given a certificate for the names, and a timer renews it."""
+    """Orders a certificate for the names, with a timer that renews it."""
     tool = step(fact, operations.tool, name="HTTPS | Install certbot")
     ordered = step(
         fact,

@@ -1,4 +1,5 @@
-"""From what the role saw to the commands that are missing. Pure but for PEM files of this machine; `step` runs them."""
+"""Commands for the difference between the role's facts and the wanted state. Pure but for PEM files of this machine;
+`step` runs them."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def shown_certificate(https: Https) -> str:
 
 
 def order(acme: Acme) -> str:
-    """The order as a configuration of certbot. Each directory has a certificate of its own: a trial one never stays."""
+    """The order as a configuration of certbot. Each directory has its own certificate, so that a trial one never
+    stays."""
     account = f"email = {acme.email}" if acme.email else "register-unsafely-without-email = true"
     name = f"gateway-{hashlib.sha256(acme.directory.encode()).hexdigest()[:8]}"
     return (
@@ -81,7 +83,7 @@ def key(facts: HostFacts, https: Https) -> Iterator[Command]:
 
 
 def tool(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install the distribution's certbot. Its timer stays off unless somebody else installed it."""
+    """Commands that install the distribution's certbot. Its timer stays off unless it was installed before."""
     yield from apt.install({"certbot": ""}, facts.packages)
     if "certbot" not in facts.packages:
         yield f"systemctl disable --now {DISTRIBUTION_TIMER}"

@@ -1,4 +1,4 @@
-"""GPUs cut into the planned MIG instances, now and after every boot; or whole, if the plan names none.
+"""Cuts GPUs into the planned MIG instances, now and after every boot; or leaves them whole, if the plan names none.
 
 Comes after the driver, which a reload would leave uncut, and before Docker and the toolkit, whose CDI specification
 names the instances. Cutting interrupts whoever uses the GPU, so `foundation` calls this where nothing serves, or after

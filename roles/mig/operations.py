@@ -1,4 +1,4 @@
-"""From what the MIG role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between the MIG facts and the wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roles.mig.defaults import Defaults
 
 FILES = Path(__file__).parents[2] / "files"
 PENDING = 75
-"""Exit status of the program when only a reboot makes the mode effective; `reboot` sees to that."""
+"""Exit status of the program if the mode needs a reboot, which `reboot` then does."""
 
 
 def settings(mine: Slice) -> str:

@@ -34,7 +34,7 @@ def not_managed(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def in_use(facts: HostFacts, mine: Slice) -> Refusal:
-    """The refusal to cut what somebody else uses."""
+    """The refusal to cut GPUs in use."""
     users = [row.partition(" ") for row in facts.value("users").splitlines()]
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
     now = "; ".join(f"GPU {gpu.index}: {gpu.cut}" for gpu in gpus(facts) if not gpu.is_cut(mine.mig))

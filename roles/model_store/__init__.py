@@ -81,7 +81,7 @@ def _tools(facts: HostFacts) -> Iterator[str | PyinfraCommand]:
 
 
 def _noted(mine: Slice) -> Decide:
-    """Notes for the other hosts of the run whether this host has the files; refuses nothing."""
+    """Notes for the other hosts of the run if this host has the files; refuses nothing."""
 
     def judge(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:
@@ -103,7 +103,7 @@ def _is_direct(mine: Slice, weights: WeightsSlice, settings: Defaults) -> bool:
 
 
 def _itself(weights: WeightsSlice, mine: Slice, settings: Defaults) -> Decide:
-    """Fetches or receives the weights that are missing; checks those that are there."""
+    """Fetches or receives missing weights; checks present ones."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         facts = store.get(weights.model, StoreState())

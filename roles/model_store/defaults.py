@@ -21,14 +21,14 @@ class Defaults:
     rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
     """How long one attempt to send a model may take."""
     fetch_attempts: Annotated[int, ATTEMPTS] = 4
-    """Of the control machine's own fetch; what was fetched is kept between them."""
+    """Attempts of the control machine's own fetch; fetched bytes are kept between them."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5
-    """What was sent is kept between them."""
+    """Attempts; sent bytes are kept between them."""
     give_seconds: Annotated[int, SECONDS] = 3600
-    """How long a host gives a model to others that never come to have all of it."""
+    """Seconds after which a host stops sharing a model with others that never complete it."""
     patience_seconds: Annotated[int, Range(1, 3600)] = 60
-    """Within so long 64 KiB a second must have come from other hosts, else the direct way is taken."""
+    """Seconds within which other hosts must deliver at least 64 KiB a second; else the files come directly."""
     offer_seconds: Annotated[int, SECONDS] = 3600
-    """How long a host may read a model through before it gives it for the first time."""
+    """Seconds that a host may read a model before it shares it for the first time."""
     bandwidth_limit: Annotated[str, Text(r"(\d+(\.\d+)?[kKmMgG]?)?", "a number with k, m or g, or nothing")] = ""
-    """rsync's --bwlimit ("80m"), if several hosts share one uplink; also what a host gives others and gets there."""
+    """rsync's --bwlimit ("80m"), if several hosts share one uplink; also the limit for sharing between hosts."""

@@ -20,7 +20,7 @@ ABANDONED_SECONDS = 600
 
 
 def main() -> int:
-    """Zero in every case that is an answer: `{}` when all files are there, else what was said and its HTTP status."""
+    """Zero if there is an answer: `{}` when all files are present, else the message and its HTTP status."""
     request: dict[str, Any] = json.load(sys.stdin)
     if request["ca_file"]:
         os.environ["SSL_CERT_FILE"] = request["ca_file"]

@@ -111,7 +111,7 @@ def _is_held(directory: Path, name: str, sha256: str) -> bool:
 
 
 def _sha1s(path: Path) -> tuple[str, str]:
-    """Git's, which begins with the size, and the plain one."""
+    """git's sha1, which includes the size, and the plain sha1."""
     git, plain = (
         hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False),
         hashlib.sha1(usedforsecurity=False),

@@ -42,7 +42,7 @@ def fetch_unit(weights: WeightsSlice) -> str:
 
 
 def texts(mine: Slice) -> list[Text]:
-    """Unit, and one settings file per model the host fetches; a private hub's certificate beside them."""
+    """The unit, and one settings file per model that the host fetches; a private hub's certificate beside them."""
     fetched = {weights.model for weights in mine.weights if weights.fetch_on == "host"}
     ca = _ca(mine)
     return [
@@ -70,14 +70,15 @@ def _ca(mine: Slice) -> str:
 
 
 def accounts(mine: Slice, facts: HostFacts) -> Iterator[str | PyinfraCommand]:
-    """Commands that make the users who receive files: they own nothing else and nobody can log in as them."""
+    """Commands that create the users who receive files, without a login and other files."""
     for user in (FETCH_USER, *([SHARE_USER] if mine.sharing else [])):
         if not facts.value(user):
             yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {user}"
 
 
 def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
-    """Token into memory on standard input (an empty file if none is declared), then the unit, as one command."""
+    """Sends the token into memory on standard input (an empty file without a token) and starts the unit, in one
+    command."""
     directory = quote(f"{RUNTIME}/weights/{weights.model}")
     if problem := secrets.missing(hub.token):
         return Refuse(problem)
@@ -140,7 +141,7 @@ class Send:
         raise self._not_fetched(problem["said"])
 
     def _fetch(self, target: Path) -> dict[str, Any]:
-        """Empty once everything is there; else what the hub said, and its HTTP status."""
+        """Empty once all files are fetched; else the hub's message and its HTTP status."""
         request = {
             "repository": self.weights.repository,
             "revision": self.weights.revision,

@@ -13,7 +13,7 @@ from roles.model_store.defaults import Defaults
 
 
 class Rsync(PyinfraCommand):
-    """`names` of `source` are in `staging` on the host, whatever was there before."""
+    """Sends `names` of `source` to `staging` on the host, and replaces any other content."""
 
     def __init__(self, source: Path, names: list[str], staging: str, what: str, settings: Defaults) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Rsync(PyinfraCommand):
         return f"rsync {self.source}/ to {self.staging}/"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once everything is there."""
+        """True once all files are on the host."""
         how, target = reach(host, bool(connector_arguments.get("_sudo")), self.staging)
         limit = [f"--bwlimit={self.settings.bandwidth_limit}"] if self.settings.bandwidth_limit else []
         argv = [*RESUMING, "--files-from=-", *TELLING, *limit, *how, f"{self.source}/", target]

@@ -1,4 +1,4 @@
-"""Prometheus, Alertmanager and blackbox-exporter of the distribution, on a host that serves nothing.
+"""Prometheus, Alertmanager and blackbox-exporter of the distribution, on a host without servers.
 
 Targets are the plan's, rules those of `deploy.monitoring`. promtool or amtool reads a file before it replaces the one
 in force. Programs that run read it again: they are restarted only for a unit that changed. Each unit records what it

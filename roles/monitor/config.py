@@ -15,7 +15,7 @@ from roles.monitor.defaults import RULES
 
 PROBE_SECONDS = 5
 NO_RECEIVERS = "receivers:\n- name: page\n- name: ticket\n"
-"""Alertmanager keeps and shows what it would tell."""
+"""Receivers without an address: Alertmanager only keeps and shows its alerts."""
 
 
 def prometheus(mine: MonitorSlice) -> str:

@@ -16,7 +16,7 @@ CONFIG, RULES = f"{FOLDER}/prometheus.yml", f"{FOLDER}/rules.yml"
 ALERTS, PROBES = f"{FOLDER}/alertmanager.yml", f"{FOLDER}/blackbox.yml"
 SAMPLES, SILENCES = f"{ROOT}/prometheus", f"{ROOT}/alertmanager"
 READ = {PROMETHEUS: (RULES, CONFIG), ALERTMANAGER: (ALERTS,), BLACKBOX: (PROBES,)}
-"""The files that each reads, and reads again when it is told to."""
+"""The files that each program reads at its start and at a reload."""
 
 
 def unit_path(name: str) -> str:

@@ -9,7 +9,7 @@ from roles.monitor.defaults import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, r
 
 
 def ask_sums(name: str) -> str:
-    """Units whose process was not started with the unit on the disk, or has not read the files on the disk."""
+    """Units whose process runs with an older unit or older files than those on the disk."""
     tests = [f"sha256sum --status -c {runtime(unit)}/{name} || echo {unit}" for unit in READ]
     return ask_value(name, "; ".join(tests))
 

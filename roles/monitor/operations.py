@@ -1,4 +1,5 @@
-"""From what the monitor role saw to the commands that are missing. Pure but for the receivers; `step` runs them."""
+"""Commands for the difference between the monitor's facts and the wanted state. Pure but for the receivers; `step`
+runs them."""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ def _in_place(path: str, new: str) -> str:
 
 
 def _answers(name: str, mine: MonitorSlice) -> str:
-    """Shell that waits until the program answers, and shows its last words if it does not."""
+    """Shell that waits until the program answers, and shows its last messages if it does not."""
     url = f"http://{listen(name, mine)}{READY[name]}"
     probe = f"curl -fs --noproxy '*' --max-time 2 -o /dev/null {url}"
     shown = f"{{ journalctl -q -u {name} -n 8 -o cat >&2; false; }}"

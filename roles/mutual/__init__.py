@@ -23,7 +23,7 @@ from roles.mutual.facts import MutualHost, MutualLeft
 
 
 def apply(mine: Slice) -> None:
-    """Lets gateways of other hosts, and nobody else, reach the servers over mutual TLS; else removes the role."""
+    """Lets gateways of other hosts, and no other client, reach the servers over mutual TLS; else removes the role."""
     if mine.mutual and mine.mutual.port:
         _apply(mine, mine.mutual)
     elif ask(host, MutualLeft):

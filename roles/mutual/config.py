@@ -16,7 +16,7 @@ from roles.mutual.defaults import AUTHORITY, CERTIFICATE
 
 @dataclass(frozen=True)
 class Places:
-    """Files that HAProxy reads, and whom it becomes; empty: it stays who started it."""
+    """Files that HAProxy reads, and the user it switches to (empty: keep the current user)."""
 
     certificate: str = CERTIFICATE
     authority: str = AUTHORITY

@@ -13,7 +13,7 @@ from roles._shipping.places import RUNTIME, SETTINGS, unit
 FOLDER = f"{SETTINGS}/mutual"
 CONFIG = f"{FOLDER}/haproxy.cfg"
 CERTIFICATE, AUTHORITY = f"{FOLDER}/host.pem", f"{FOLDER}/authority.pem"
-"""Private key and certificate of the host together, and whose certificates it believes."""
+"""Files of the host's private key with its certificate, and of the authorities that it trusts."""
 STARTED = f"{RUNTIME}/mutual/started"
 """Sums of the files that the running HAProxy has read."""
 UNIT_NAME = "enginehouse-mutual.service"

@@ -1,4 +1,4 @@
-"""From what the role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between the role's facts and the wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts the installed module into the running kernel: loads it, reloads it, or reboots once and confirms that."""
+"""Loads the installed module into the running kernel: by a load, a reload, or one confirmed reboot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELD = 75
 
 
 def load(facts: HostFacts) -> Iterator[Command]:
-    """The command that loads or reloads the modules; if they are held it leaves the matter to `reboot`."""
+    """The command that loads or reloads the modules; modules in use are left to `reboot`."""
     state = HostDriver.of(facts).state
     if state is State.NEEDS_LOAD:
         yield defaults.RELOAD

@@ -1,4 +1,4 @@
-"""From what the driver role saw to the commands that are missing. Pure; `step` runs them."""
+"""Commands for the difference between the driver's facts and the wanted state. Pure; `step` runs them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def repository(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
 
 
 def pinning(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
-    """Commands that pin the branch, before any package that has to obey it."""
+    """Commands that pin the branch, before the packages that it applies to."""
     if is_kept(facts, wanted.mine) or not wanted.repository:
         return
     for package in names.pinning(wanted.mine):
@@ -94,7 +94,7 @@ def _is_published(package: str, wanted: WantedDriver) -> str:
 
 
 def packages(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
-    """Commands that install the compute-only set with open modules, unless the installed driver will do."""
+    """Commands that install the compute-only set with open modules, unless the installed driver is kept."""
     if is_kept(facts, wanted.mine):
         return
     names_wanted = names.wanted(wanted.mine, facts.value("kernel"))

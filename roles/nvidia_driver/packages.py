@@ -33,7 +33,7 @@ _KERNEL = rf"linux-(image-|headers-)?{_FLAVOURS}(-hwe-\d\d\.\d\d|-\d\d\.\d\d)?"
 
 
 def origins(packages: Mapping[str, Installed]) -> set[str]:
-    """Publishers of the installed driver: canonical, nvidia, debian; empty when there is none."""
+    """Publishers of the installed driver: canonical, nvidia, debian; empty without a driver."""
     kinds = {"canonical": _CANONICAL, "nvidia": _NVIDIA, "debian": _DEBIAN}
     publishers = set[str]()
     for name, package in packages.items():

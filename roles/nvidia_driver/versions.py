@@ -30,7 +30,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class HostDriver:
-    """A host's driver; versions as NVIDIA writes them (580.178.04), empty if there is none."""
+    """A host's driver; versions in NVIDIA's form (580.178.04), empty without a driver."""
 
     on_disk: str = ""
     loaded: str = ""
@@ -38,7 +38,7 @@ class HostDriver:
     nouveau: bool = False
     """True if nouveau drives the GPU."""
     other_kernel: bool = False
-    """True if a module lies ready for another installed kernel than the running one."""
+    """True if a module is installed for another kernel than the running one."""
 
     @classmethod
     def of(cls, facts: HostFacts) -> HostDriver:

@@ -68,7 +68,7 @@ def _entered(about: About | None) -> dict[str, str]:
 
 @operation()
 def _report(problems: Sequence[Refusal]) -> Generator[FunctionCommand, None, None]:
-    """No change if nothing was found; otherwise the host fails with all of it."""
+    """No change without findings; otherwise the host fails with all of them."""
     if not problems:
         host.noop("this is the declared machine")
         return

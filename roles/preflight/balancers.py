@@ -1,6 +1,6 @@
 """Checks that the host of a balancer or monitor is the one of the plan, before the first change, all at once.
 
-HAProxy that somebody else has configured, or anybody on our ports, is found here: later it would be found half way.
+A foreign HAProxy configuration, or another program on our ports, is found here and not in the middle of a run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LISTENING = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
 
 
 class BalancerMachine(FactBase[HostFacts]):
-    """System, clock, addresses, who listens where, and whether HAProxy runs with a configuration of its own."""
+    """System, clock, addresses, listening programs, and if HAProxy runs with a foreign configuration."""
 
     default = HostFacts
     shell_executable = "bash"

@@ -18,7 +18,7 @@ class Defaults:
     clock_seconds: Annotated[int, Range(1, 3600)] = 60
     """A larger difference makes TLS certificates and apt's Release files look not yet valid."""
     memory_percent: Annotated[int, Range(1, 100)] = 94
-    """Of the declared memory; firmware and kernel keep some of what a cloud sells."""
+    """Least percent of the declared memory; firmware and kernel keep some of it."""
     connect_seconds: Annotated[int, Range(1, 600)] = 5
     """How long the host tries to reach registry, hub and repositories."""
     check_network: bool = True

@@ -93,7 +93,7 @@ WORD = re.compile(r"--?([A-Za-z][A-Za-z0-9-]*)")
 
 
 def keys_of(words: str) -> dict[str, str]:
-    """Keys of daemon.json that flags of a command line set already: the flag as it stands there, by its key."""
+    """Keys of daemon.json that the command line sets already: the flag, by its key."""
     flags = {match[0]: match[1] for word in words.split()[1:] if (match := WORD.match(word))}
     return {FLAGS.get(name, name): flag for flag, name in flags.items()}
 
@@ -159,7 +159,7 @@ def _finding(mine: Slice, what: str, evidence: str, attempt: str) -> Refusal:
 
 
 def _instead(package: str, facts: HostFacts, mine: Slice) -> str:
-    """Words to type: to keep that Docker, if this project could run with it; to remove it."""
+    """Commands that keep that Docker, if this project can use it, or remove it."""
     removal = _remove(f"apt-get purge {TOGETHER.get(package, package)}")
     if package == "docker-ce":
         return f'docker = Docker(source="docker") keeps it; or {removal}'

@@ -61,7 +61,7 @@ class Login(FactBase[dict[str, str]]):
 
 
 class MachineHost(FactBase[HostFacts]):
-    """The machine as it stands: system, hardware, room, ports, driver, network."""
+    """Facts of the machine: system, hardware, room, ports, driver, network."""
 
     default = HostFacts
     shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
@@ -169,7 +169,7 @@ def _ask_service(mine: Slice) -> list[str]:
 
 
 def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
-    """Tries each address in the background; what is on the host already need not be reached."""
+    """Tries each address in the background, except those of parts that the host has already."""
     tries = []
     for what, place, have in addresses(mine):
         where = join(place.rsplit(":", 1))  # arguments: the shell that is started would expand what stands in its text

@@ -1,4 +1,4 @@
-"""HAProxy that somebody else has configured, found before the first change: ours would switch its service off. Pure."""
+"""HAProxy with a foreign configuration, found before the first change: the role would switch its service off. Pure."""
 
 from __future__ import annotations
 

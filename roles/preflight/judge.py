@@ -124,7 +124,7 @@ def hardware(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
-    """Memory, and disk that can be written, for what is not on the host yet."""
+    """Findings on memory, and on writable disk for the missing parts."""
     if places := facts.value("read-only").splitlines():
         attempt = "dmesg | grep -i remount on the host says why; repair the disk and mount it writable"
         yield refusal(
@@ -172,7 +172,7 @@ def clock(
 
 
 def driver(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Refusals for what the driver role would stumble over, told before anything is changed."""
+    """Refusals for conditions in which the driver role would fail, before anything is changed."""
     loaded, manage = facts.value("loaded").strip(), mine.driver.manage
     if not manage and not (loaded and at_least(loaded, mine.driver.floor)):
         problem = f"driver {loaded} is too old for {mine.image.reference}" if loaded else "no NVIDIA driver is loaded"
@@ -227,7 +227,7 @@ def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Refusals for unmanaged GPUs that are not cut as declared; if the driver is managed, the role cuts them."""
+    """Refusals for unmanaged GPUs that are not cut as declared; on managed hosts the role cuts them."""
     for cut in () if mine.driver.manage else not_ours_to_cut(facts, mine, PREFLIGHT):
         problem = f"{mine.host}: {cut.problem}"
         yield Refusal(

@@ -1,4 +1,4 @@
-"""Ports that somebody else has, and addresses that cannot be reached. Pure."""
+"""Ports in use by other programs, and unreachable addresses. Pure."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ PATTERNS = (
 _NOT_CODE = re.compile(r"nvidia-driver-(pinning|assistant|local-repo).*|nvidia-kernel-common.*")
 _VGPU = re.compile(r"nvidia-(linux-grid|vgpu)-.*")
 _APT_CACHE = "apt-cache -oDir::Cache::pkgcache= -oDir::Cache::srcpkgcache="
-"""It keeps no cache of its own on the host: a run with `--dry` writes nothing."""
+"""apt-cache without a cache on the host, because a run with `--dry` writes nothing."""
 _ASKED = (
     "names=$(dpkg-query -W -f='${db:Status-Abbrev} ${Package}\\n' PATTERNS | sed -n 's/^.i *//p');"
     " [ -z \"$names\" ] || { CACHE policy; CACHE policy $names; } | awk 'SCRIPT'"
@@ -102,14 +102,14 @@ def publisher(name: str, version: str, origin: str) -> str:
 
 
 def image_of(facts: HostFacts) -> str:
-    """The cloud whose image this is, as far as it shows; empty otherwise."""
+    """The cloud that published this image, as far as visible; else empty."""
     if any(package.publisher == "lambda" for package in driver_packages(facts)):
         return "Lambda"
     return VENDORS.get(facts.value("vendor"), "")
 
 
 def is_kept(facts: HostFacts, mine: Slice) -> bool:
-    """True if the loaded driver is one that the driver role keeps: the branch or a newer one, above the floor."""
+    """True if the driver role keeps the loaded driver: the declared branch or a newer one, at least the floor."""
     loaded = facts.value("loaded").strip()
     if not loaded or not at_least(loaded, mine.driver.floor):
         return False
@@ -117,7 +117,7 @@ def is_kept(facts: HostFacts, mine: Slice) -> bool:
 
 
 def keep_line(facts: HostFacts, mine: Slice) -> str:
-    """The line that keeps the driver as it is, with whose it is; empty if it is too old for the image."""
+    """The inventory's line that keeps the driver, and its publisher; empty if the driver is too old for the image."""
     loaded = facts.value("loaded").strip()
     if not loaded or not at_least(loaded, mine.driver.floor):
         return ""
@@ -170,7 +170,7 @@ def driver_origins(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
-    """Sentences about the host as it was found, before its first deploy."""
+    """Sentences about the host's state before its first deploy."""
     loaded, image = facts.value("loaded").strip(), image_of(facts)
     if mine.driver.manage and loaded and is_kept(facts, mine):
         whose = f"this image of {image} came with driver {loaded}" if image else f"driver {loaded} is loaded already"

@@ -91,7 +91,7 @@ def _is_shared(mine: Slice) -> bool:
 
 
 def _noted(mine: Slice) -> Decide:
-    """Notes for the other hosts of the run whether this host has the files; refuses nothing."""
+    """Notes for the other hosts of the run if this host has the files; refuses nothing."""
 
     def judge(pull: PullState) -> Iterator[PyinfraCommand]:
         peers.board(host.state).note(mine.host, peers.Files.of(mine.image), pull.has_blobs)
@@ -115,7 +115,7 @@ def _sharing(mine: Slice, settings: Defaults) -> peers.Sharing | None:
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:
-    """The blobs, if this host lacks them and another one has them."""
+    """Receives the blobs, if this host lacks them and another one has them."""
 
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
         shared = _sharing(mine, settings)
@@ -131,7 +131,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
 
 
 def _left_over(mine: Slice, settings: Defaults) -> Decide:
-    """The pull, if it is still lacking. In prepare that is what the steps before have said."""
+    """Pulls the image, if it is still missing. In prepare the answer of earlier steps decides."""
 
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
         if run_state.is_executing and not pull.has_image:

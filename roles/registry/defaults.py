@@ -15,11 +15,11 @@ class Defaults:
     pull_seconds: Annotated[int, SECONDS] = 3 * 3600
     """How long a run waits. The unit goes on after it; 14 GB at 100 Mbit/s are 20 minutes."""
     give_seconds: Annotated[int, SECONDS] = 3600
-    """How long a host gives an image to others that never come to have all of it."""
+    """Seconds after which a host stops sharing an image with others that never complete it."""
     patience_seconds: Annotated[int, Range(1, 3600)] = 60
-    """Within so long 64 KiB a second must have come from other hosts, else the registry is asked."""
+    """Seconds within which other hosts must deliver at least 64 KiB a second; else the registry is used."""
     offer_seconds: Annotated[int, SECONDS] = 3600
-    """How long a host may read an image's blobs through before it gives them for the first time."""
+    """Seconds that a host may read an image's blobs before it shares them for the first time."""
     bandwidth_limit: Annotated[str, Text(r"(\d+(\.\d+)?[kKmMgG]?)?", "a number with k, m or g, or nothing")] = ""
     """What a host gives others of the image and gets there ("80m"); what the registry sends has no limit."""
 

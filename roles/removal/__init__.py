@@ -19,7 +19,7 @@ from roles.removal.sent import program
 
 
 def remember() -> OperationMeta:
-    """The host's packages, holds and settings as they are before anything is installed, in /etc/enginehouse/before."""
+    """Records the host's packages, holds and settings before anything is installed, in /etc/enginehouse/before."""
 
     def decide(is_there: bool) -> Iterator[StringCommand]:
         if not is_there:

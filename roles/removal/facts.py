@@ -29,7 +29,8 @@ class OnHost(FactBase[list[str]]):
     default = list
 
     def command(self) -> str:
-        """A host without Python has nothing of ours: it is the first thing we install, and the last that goes."""
+        """The query; a host without Python has nothing of this project, which installs Python first and removes it
+        last."""
         text = program()
         assert "\nEND_OF_PROGRAM\n" not in text
         return f"command -v python3 >/dev/null || exit 0; python3 -B - list <<'END_OF_PROGRAM'\n{text}END_OF_PROGRAM\n"

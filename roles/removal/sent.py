@@ -1,4 +1,5 @@
-"""The program that takes a host off, as one text: its modules, each run in its own name before those that import it."""
+"""The program that removes this project from a host, as one text: each module runs under its name before those that
+import it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ MODULES = (
     "host.removal.put_back",
     "host.removal.take_off",
 )
-"""In the order of their imports."""
+"""Modules in the order of their imports."""
 TEXT = """#!/usr/bin/python3
 import sys, types
 for name, source in {sources!r}:

@@ -44,7 +44,7 @@ from roles.rollout.judge import (
 
 __all__ = ["UNTOUCHED", "all_staged", "all_there", "end_of_wave", "gate", "stopped"]
 PutBack = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]
-"""For a host, the digest and the wave: the commands after which servers serve these releases again, by server."""
+"""The commands after which servers serve these releases again, by server; for a host, the digest and the wave."""
 
 
 @operation()
@@ -82,7 +82,7 @@ def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image
 
 
 def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None:
-    """The hosts of wave `number`, counted from 1, have passed their gate; or nobody goes on.
+    """Waits until the hosts of wave `number`, counted from 1, have passed their gate; otherwise stops every host.
 
     With `on_failure` hosts go back first, those of the last wave before those of the one before it.
     """
@@ -157,7 +157,8 @@ def _ask(mine: Slice, following: Following) -> None:
 
 @operation()
 def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -> Generator[Command, None, None]:
-    """The host serves again what it served before this run, if a gate has stopped the run and it is its turn."""
+    """Puts the host back on its release from before this run, if a gate has stopped the run and it is this host's
+    turn."""
     if state.is_executing:
         following.notice(state)
         if host.name in following.run.next_back:

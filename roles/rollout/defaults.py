@@ -16,7 +16,8 @@ class Defaults:
     """Seconds that a wave waits for room, and the difference in time that counts."""
 
     room_seconds: Annotated[int, Range(0, 86_400)] = 120
-    """For hosts of the pool to be seen ready before another one is drained; a balancer looks every second or so."""
+    """Seconds until hosts of the pool must be seen ready before another one is drained; a balancer checks every
+    second or so."""
     slower_floor_milliseconds: Annotated[int, Range(0, 60_000)] = 50
     """A difference below it never counts as slower: answers of a few milliseconds vary by as much."""
 

@@ -46,7 +46,7 @@ class RolloutFacts(FactBase[dict[str, ServerFacts]]):
         return f"{command('tell')} {' '.join(map(shlex.quote, words))} 2>/dev/null || true" if servers else "true"
 
     def process(self, output: list[str]) -> dict[str, ServerFacts]:
-        """A line that is no JSON is none of ours."""
+        """The states in the lines of JSON; other lines are skipped."""
         known = {field.name for field in fields(ServerFacts)}
         records = [json.loads(line) for line in output if line.startswith("{")]
         return {
@@ -55,7 +55,7 @@ class RolloutFacts(FactBase[dict[str, ServerFacts]]):
 
 
 def readiness_command(balancers: Iterable[SeenBySlice]) -> str:
-    """The shell command that prints the name of each balancer that can be asked, and what it knows of its servers."""
+    """The shell command that prints the name of each balancer that answers, and its state of the host's servers."""
     commands = (
         f"if seen=$(curl -fsS --max-time {ASKED_SECONDS} {shlex.quote(balancer.metrics)} 2>/dev/null); then"
         f" echo balancer={shlex.quote(balancer.name)};"

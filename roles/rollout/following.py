@@ -48,7 +48,7 @@ class Following:
         return _followings[state]
 
     def hear(self, event: Event, host: str) -> None:
-        """Records how far the host has come, and tells the watchers of the run."""
+        """Records the host's progress, and informs the watchers of the run."""
         self.run.hear(event, host)
         tell(host, stage=event)
 
@@ -82,7 +82,7 @@ _followings: WeakKeyDictionary[State, Following] = WeakKeyDictionary()
 
 
 class Drain(PyinfraCommand):
-    """Waits until the host's pool has room for it and tells the machine that it goes out; fails if none comes."""
+    """Waits until the host's pool has room for it, and records that the host goes out; fails if there is no room."""
 
     def __init__(self, following: Following, mine: Slice, seconds: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Drain(PyinfraCommand):
 
 
 class Tell(PyinfraCommand):
-    """Tells the machine that the host serves again what it served before this run."""
+    """Records that the host serves its earlier release again."""
 
     def __init__(self, following: Following) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class Tell(PyinfraCommand):
         return "put back"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True: told."""
+        """True: recorded."""
         self.following.hear("put back", host.name)
         return True
 

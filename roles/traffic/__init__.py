@@ -35,7 +35,7 @@ def apply(mine: Slice) -> None:
 
 
 def _listen(cloud: str, service: CachedFact[HostFacts], put: OperationMeta) -> None:
-    """The host asks its cloud for notices of interruption, and drains itself when it gets one."""
+    """Runs the service that asks the cloud for notices of interruption and drains the host on one."""
     wanted = notices(cloud)
     placed = step(
         undo.texts_fact("notices", [unit(NOTICES_UNIT), wanted]),

@@ -1,4 +1,4 @@
-"""The service's unit and settings, and the commands for what differs. Pure; `step` runs them."""
+"""The service's unit and settings, and the commands for differences. Pure; `step` runs them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def notices(cloud: str) -> Text:
 def settings(traffic: TrafficSlice, beside: Collection[str] = ()) -> Text:
     """Settings for the service and for each server's stop; `beside` are servers with an LLM beside Triton.
 
-    `programs` is read by nobody. It makes the text another one when the programs of the host are, so that the service
-    does not run on with an old one, and with the directory of that one.
+    `programs` only makes the text differ when the programs do, so that the service restarts with the new ones.
     """
     content = {
         "address": traffic.address,
@@ -55,7 +54,7 @@ def settings(traffic: TrafficSlice, beside: Collection[str] = ()) -> Text:
 
 
 def user(facts: HostFacts) -> Iterator[Command]:
-    """The command that makes the service's user: it owns nothing and nobody can log in as it."""
+    """The command that creates the service's user, without a login and without files."""
     if not facts.value("user"):
         yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
 

@@ -38,7 +38,7 @@ ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-"""Compilers keep their results in the release's cache; nobody asks a hub for anything, and nobody is told of it."""
+"""Environment: compilers keep their results in the release's cache; no hub is asked, and no usage is reported."""
 OF_RUNTIME = {
     "vllm": {"VLLM_NO_USAGE_STATS": "1", "VLLM_CACHE_ROOT": f"{CACHE}/vllm", "VLLM_CONFIG_ROOT": f"{CACHE}/config"},
     # Its Responses API would keep prompts and answers in memory.

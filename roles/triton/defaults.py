@@ -13,7 +13,7 @@ class Defaults:
     """Sizes of the container's small resources, and how many old releases a host keeps."""
 
     keep_releases: Annotated[int, Range(1, 1000)] = 3
-    """Beside current and previous, which always stay. One release is a few MB; weights are not part of it."""
+    """Releases kept beside current and previous, which always stay. One release is a few MB, without weights."""
     tmp_mib: Annotated[int, Range(64, 1_000_000)] = 4096
     """tmpfs over /tmp: MPI's session files and compilers' scratch."""
     pids_limit: Annotated[int, Range(256, 4_194_304)] = 16384
@@ -23,8 +23,8 @@ class Defaults:
     swap_margin_seconds: Annotated[int, SECONDS] = 900
     """A run waits for a server's start and stop times, twice (putting back), plus this."""
     preprocessing_instances: Annotated[int, Range(1, 256)] = 1
-    """Processes that turn text into tokens for one engine; each handles whatever waits at once."""
+    """Processes that turn text into tokens for one engine; each handles all waiting requests at once."""
     postprocessing_instances: Annotated[int, Range(1, 256)] = 1
-    """Processes that turn tokens into text for one engine; each handles whatever waits at once."""
+    """Processes that turn tokens into text for one engine; each handles all waiting requests at once."""
     bls_instances: Annotated[int, Range(1, 1024)] = 4
     """Requests the BLS model of an engine has in work at once: each of its processes waits for its answer."""

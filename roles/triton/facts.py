@@ -12,19 +12,19 @@ from roles._shipping.places import PROBES, RELEASES, SERVERS, UNITS
 
 @dataclass(frozen=True)
 class ServerState:
-    """State of a server: its releases by name, its unit and that of its swap as systemd says it."""
+    """State of a server: its releases by name, and systemd's state of its unit and of its swap's."""
 
     current: str = ""
     previous: str = ""
     active: str = "inactive"
     enabled: str = ""
     with_docker: str = ""
-    """"yes" if the unit starts with Docker's too, as one does that was enabled by this version."""
+    """"yes" if the unit also starts with Docker's, as units of this version do."""
     swap: str = "inactive"
     cut: str = ""
-    """"yes" if a swap was begun and neither ended nor undone; the next start of the unit would undo it."""
+    """"yes" if a swap was begun and neither ended nor undone; the next start of the unit undoes it."""
     left: str = ""
-    """"yes" if the unit has settings of its own, as every planned server's has."""
+    """"yes" if the unit has its own settings, as every planned server's has."""
     llm: str = ""
     """State of the unit of the LLM beside Triton, if the current release has one."""
     llm_enabled: str = ""
@@ -38,7 +38,7 @@ class ServerState:
 
     @property
     def is_gone(self) -> bool:
-        """True if nothing of it would start, serve, or show as failed."""
+        """True if no part of it would start, serve, or show as failed."""
         return (
             self.active in ("inactive", "unknown")
             and self.enabled != "enabled"
@@ -63,7 +63,7 @@ class TritonState:
 
 
 class TritonServers(FactBase[TritonState]):
-    """Asked for all servers at once; a bare host has none."""
+    """Fact: the state of all servers at once; a bare host has none."""
 
     def command(self) -> str:
         link = 'basename "$(readlink "$d/{0}" 2>/dev/null)"'
@@ -126,7 +126,7 @@ class Proof:
 
 
 class Probed(FactBase[Proof]):
-    """A new driver, toolkit or image makes a new key, and with it an unproven one."""
+    """Fact: the proof for a key; a new driver, toolkit or image makes a new key without a proof."""
 
     def command(self, image: str, gpus: tuple[int, ...]) -> str:
         parts = [

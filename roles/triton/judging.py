@@ -12,7 +12,7 @@ MOST_STREAMS = 32
 
 
 def replay_of(server: ServerSlice) -> dict[str, Any]:
-    """Prompts, tasks and limits of the LLM that a swap compares; empty if none is to be compared.
+    """Prompts, tasks and limits of the LLM that a swap compares; empty without a comparison.
 
     Validation has read the files: a server compares the first LLM that has a replay.
     """

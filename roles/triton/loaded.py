@@ -13,9 +13,9 @@ class Loaded:
     """A planned model as Triton loads it; the server's own names and answers follow from here."""
 
     names: tuple[str, ...]
-    """In load order: each after those it needs."""
+    """Models in load order: each after those it needs."""
     files: dict[str, bytes]
-    """By path inside `models/`."""
+    """Files by path inside `models/`."""
     engines: tuple[str, ...] = ()
     """Those of the names that are behind the C++ backend."""
     conversions: tuple[Conversion, ...] = ()

@@ -47,7 +47,7 @@ def _texts_of_llms(releases: Sequence[ServerRelease]) -> list[Text]:
 
 
 def sweep(serving: TritonState) -> Iterator[PyinfraCommand]:
-    """Containers that lost their unit go: they hold ports and GPUs that are planned for others."""
+    """Removes containers without a unit, which hold ports and GPUs that are planned for others."""
     for name in sorted(serving.orphans):
         yield StringCommand(f"docker rm --force {shlex.quote(f'triton-{name}')}")
     for name in sorted(serving.llm_orphans):
@@ -132,7 +132,7 @@ def _probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[St
 
 
 def _retire_llm(name: str) -> str:
-    """The LLM beside a server that serves without one now does not run and starts no more."""
+    """Stops and disables the LLM beside a server whose plan has none."""
     unit, drop_in = shlex.quote(f"llm@{name}.service"), shlex.quote(f"{UNITS}/llm@{name}.service.d")
     return (
         f"systemctl disable --now {unit} && rm -rf {drop_in} && systemctl daemon-reload"
@@ -141,7 +141,7 @@ def _retire_llm(name: str) -> str:
 
 
 def _retire(name: str, has_llm: bool = False) -> StringCommand:
-    """The server is not watched, does not run, starts no more, and does not show as failed; nor does its LLM."""
+    """Stops and disables the server, its watchdog and its LLM, and clears their failed state."""
     of_llm = f"{_retire_llm(name)} && " if has_llm else ""
     unit, timer, swap_unit = map(
         shlex.quote, (f"triton@{name}.service", f"enginehouse-watch@{name}.timer", f"enginehouse-swap@{name}.service")

@@ -17,13 +17,13 @@ from roles.triton.facts import TritonState
 NOTHING = "nothing was changed on any host"
 BEGUN = "what was taken back stays so; nothing further happens on this host"
 REMEMBERED = 1000
-"""Swaps of one host that are looked at."""
+"""Number of recent swaps of one host that are read."""
 SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Change:
-    """A swap that brought a release to a server, as a line of history.jsonl tells it."""
+    """A swap that brought a release to a server, from a line of history.jsonl."""
 
     run: str
     server: str

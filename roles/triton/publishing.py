@@ -18,7 +18,7 @@ from roles._shipping.tar import tarred
 from roles.triton.release import EXECUTABLE, ServerRelease
 
 FIRST_LINES = 4
-"""Of a tar that finds the disk full; it says so of every file."""
+"""Lines kept of a tar that finds the disk full; it repeats that for every file."""
 OPERATORS = f"{places.SETTINGS}/operators"
 NOT_PUBLISHED = "  state   the release is not published; nothing that serves was touched"
 

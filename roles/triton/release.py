@@ -29,12 +29,12 @@ class ServerRelease:
     id: str
     server: ServerSlice
     files: Mapping[str, bytes]
-    """By path inside the release; the wheels' are added when it is sent."""
+    """Files by path inside the release; those of wheels are added at the sending."""
     wheels: tuple[Wheel, ...]
     unit_settings: Text
     """The drop-in of the server's unit."""
     change_seconds: int
-    """One stop and one start of the server, and of the LLM beside it."""
+    """Seconds for one stop and one start of the server, and of the LLM beside it."""
     llm_settings: Text | None = None
     """The drop-in of the unit of the LLM beside Triton."""
 

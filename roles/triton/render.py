@@ -49,7 +49,7 @@ SPANS = HERE / "files" / "spans" / "receiver.py"
 
 
 def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
-    """Every file of the release by its path inside it."""
+    """Every file of the release by its path."""
     loaded = [_loaded(model, server.image.trtllm, settings) for model in server.in_triton]
     files = {f"models/{path}": content for model in loaded for path, content in model.files.items()}
     files["run"] = _run(server, settings)
@@ -65,7 +65,7 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
 
 
 def _loaded(model: ModelSlice, trtllm: str, settings: Defaults) -> Loaded:
-    """A planned model as Triton loads it."""
+    """A planned model in Triton's form."""
     if model.path == "engine":
         return engine(model, trtllm, settings)
     return llmapi(model) if model.kind == "llm" else encoder(model)

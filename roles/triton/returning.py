@@ -1,4 +1,4 @@
-"""Takes one run back: every host is asked what it remembers, and the servers that the run changed change back."""
+"""Takes one run back: reads every host's history, and switches the servers that the run changed back."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def apply(mine: Slice, plan: str, back: Back, wave: int) -> list[OperationMeta]:
 
 
 def put_back(mine: Slice, plan: str, wave: int, releases: Mapping[str, str]) -> Iterator[PyinfraCommand]:
-    """The commands after which servers serve these releases again, by server: what a gate takes back of its own run."""
+    """The commands after which servers serve these releases again, by server, when a gate takes its own run back."""
     settings = overridden(host, "triton", Defaults())
     asking = Asking.of(host.state, plan, wave, this_run(host.state).id)
     for server in mine.servers:

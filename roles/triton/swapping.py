@@ -23,7 +23,7 @@ from roles.triton.defaults import Defaults
 
 @dataclass(frozen=True)
 class Asking:
-    """Origin of a swap, as the host's history records it."""
+    """Origin of a swap for the host's history."""
 
     plan: str
     run: str
@@ -108,7 +108,7 @@ class FollowSwap(units.Follow):
             return {"release": "", "asked": "", "sentence": "the swap ended without a verdict", "reason": why}
 
     def _explain(self, host: Host, arguments: ConnectorArguments) -> None:
-        """The host's verdict on a swap that did not succeed, as a person reads it."""
+        """The host's verdict on a failed swap, in words."""
         verdict = self._verdict(host, arguments)
         for line in [verdict["sentence"], *verdict["reason"].splitlines(), *compared_lines(verdict)[1:]]:
             host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)

@@ -1,7 +1,8 @@
 """Mistakes that operators made, each with its right answer: the kinds of its refusals, or a plan with a note.
 
-`operators.txt` holds mistakes, `operators_real.txt` inventories of real operators: what all begin with, then
-`=== NAME | MISTAKE | ANSWER` and the rest of each.
+`operators.txt` and `operators_drawn.txt` hold mistakes, `operators_real.txt` inventories of real operators: what all
+begin with, then `=== NAME | MISTAKE | ANSWER` and the rest of each. The drawn ones were invented for their kinds, in
+November 2026, before anybody looked at what the plan answers. ` => ` in an answer is followed by the hint's beginning.
 An answer of `planned` says that nothing is wrong, or that only a host or a file can tell.
 """
 
@@ -20,8 +21,12 @@ from tests.unit.given import TODAY
 HERE = Path(__file__).parent
 BEGINNING, *MISTAKES = (HERE / "operators.txt").read_text("utf-8").split("\n=== ")
 _, *REAL = (HERE / "operators_real.txt").read_text("utf-8").split("\n=== ")
-SECTIONS = (*MISTAKES, *REAL)
-CASES = [(*section.partition("\n")[0].split(" | "), section.partition("\n")[2]) for section in SECTIONS]
+DRAWN_BEGINNING, *DRAWN = (HERE / "operators_drawn.txt").read_text("utf-8").split("\n=== ")
+CASES = [
+    (*section.partition("\n")[0].split(" | ", 2), f"{beginning}\n{section.partition(chr(10))[2]}")
+    for beginning, sections in ((BEGINNING, (*MISTAKES, *REAL)), (DRAWN_BEGINNING, DRAWN))
+    for section in sections
+]
 
 
 class Today(date):
@@ -41,12 +46,14 @@ def test_a_mistake_has_its_right_answer(
     monkeypatch.setattr("deploy.io.local_weights.date", Today)
     for variable in ("GPU_HOST", "PORT"):
         monkeypatch.delenv(variable, raising=False)
-    Path(f"{name}.py").write_text(f"{BEGINNING}\n{text}", "utf-8")
+    Path(f"{name}.py").write_text(text, "utf-8")
     try:
         plan = load_plan(f"{name}.py", (), (), knobs())
     except Refusal as refusal:
         problems = refusal.problems if isinstance(refusal, Refusals) else (refusal,)
-        assert " ".join(dict.fromkeys(problem.kind for problem in problems)) == answer, mistake
+        kinds, _, hint = answer.partition(" => ")
+        assert " ".join(dict.fromkeys(problem.kind for problem in problems)) == kinds, mistake
+        assert problems[0].attempt.startswith(hint)
         assert all({"where", "seen", "wanted"} <= problem.facts.keys() and problem.attempt for problem in problems)
     else:
         verdict, _, note = answer.partition(": ")

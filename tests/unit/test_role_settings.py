@@ -48,8 +48,8 @@ def test_a_misspelt_setting_is_offered_the_nearest() -> None:
         "  where   health_settings\n"
         "  seen    `watch_second`\n"
         "  wanted  a knob of the role health\n"
-        "  try     did you mean `watch_seconds`?  known: answer_seconds, gpu_state_seconds, misses, restart_hours, "
-        "restarts, watch_seconds\n"
+        "  try     did you mean `watch_seconds`?  known: answer_seconds, gpu_state_seconds, misses, repairs, "
+        "restart_hours, restarts, watch_seconds\n"
         "  state   planning; no host was changed"
     ]
 

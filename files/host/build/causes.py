@@ -1,6 +1,6 @@
 """Turns the end of a build's log into a cause and a remedy that an operator can act on.
 
-The first row of CAUSES whose pattern is in the log speaks. Order matters: what says more comes first.
+The first row of CAUSES whose pattern is in the log decides. More specific rows come first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs one command of a build in the release's container and keeps what it says.
+"""Runs one command of a build in the release's container and keeps its output.
 
 As strict as the container that serves: a user without rights, a read-only file system, no capabilities, no network.
 Only the staging directory can be written; weights and calibration texts lie where they lie on the host.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 UID = 61140
-"""The containers' user (roles/triton/render.py): nobody's login."""
+"""The containers' user (roles/triton/render.py), which has no login."""
 LABEL = "enginehouse.build"
 TMP_MIB = 4096
 PIDS_LIMIT = 16384
@@ -74,7 +74,7 @@ def memlock() -> str:
 
 
 def run(argv: list[str], log: BinaryIO, progress: Callable[[str], None]) -> tuple[int, str]:
-    """Exit status and the end of what it said; everything goes to `log`, the last line to `progress` once a second."""
+    """Exit status and the end of the output; all of it goes to `log`, the last line to `progress` once a second."""
     child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert child.stdout
     tail, last, next_progress = b"", "", 0.0

@@ -1,4 +1,4 @@
-"""Compares the flags of a planned build with what the program in the image says it takes (`--help` of argparse).
+"""Compares the flags of a planned build with the `--help` (argparse) of the program in the image.
 
 Names are compared exactly. argparse itself accepts prefixes, so that a misspelt flag may quietly become another one;
 and a plan for a release nobody has read to the letter may name a flag that the image lacks. Both are found here, before
@@ -44,7 +44,7 @@ def flags_in(help_text: str) -> dict[str, Flag]:
 
 
 def _named(names: str) -> dict[str, Flag]:
-    """`--a A, --b A` or `--a, --b {x,y}`: the value, and so the choices, are those of all names."""
+    """`--a A, --b A` or `--a, --b {x,y}`: value and choices belong to all names."""
     parts = [part.strip() for part in re.split(r",\s*(?=-)", names)]
     value = parts[-1].partition(" ")[2].strip()
     braces = re.search(r"\{([^}]*)\}", value)

@@ -32,7 +32,7 @@ from host.nvidia_smi import NoAnswer
 from host.systemd import say
 
 REPLAY = Path(__file__).resolve().parents[1] / "replay.py"
-"""In this version's own directory, which stays while this runs: it is mounted into a container hours from now."""
+"""Path in this version's own directory, which stays while this runs: a container mounts it hours later."""
 CORRECT = "enginehouse check '<the command>', then correct the inventory, or choose another release"
 STORE = (
     "answer the prompts with the published weights on a machine that holds them, and name the file: Replay(answers=…)"
@@ -182,7 +182,8 @@ class Build:
                 (self.work / f"{name}.jsonl").chmod(0o644)
 
     def require_flags(self) -> None:
-        """Checks that every flag and choice of the plan is in the image's own `--help`. Raises Stopped with all that are not."""
+        """Checks that every flag and choice of the plan is in the image's own `--help`. Raises Stopped with the
+        missing ones."""
         say("reading which flags the image has")
         row, helps, wrong = self.settings.get("flags_row", ""), dict[tuple[str, ...], str](), list[str]()
         for step in self.settings["steps"]:
@@ -232,7 +233,7 @@ class Build:
         shutil.copyfile(self.work / name, self.staging / name)
 
     def reference_wanted(self) -> bool:
-        """True if the checkpoint has to answer first: nobody stored answers, and no earlier build did it."""
+        """True if the checkpoint has to answer first: neither the inventory nor an earlier build stored answers."""
         if not self.replay or self.replay.get("answers"):
             return False
         if self.cached().exists():

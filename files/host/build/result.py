@@ -22,7 +22,7 @@ DIGESTS = "{{range .RepoDigests}}{{println .}}{{end}}{{.Id}}"
 
 
 class Stopped(Exception):
-    """The build ends here. `cause` may have aligned rows of its own; `log` is what the step said last."""
+    """Ends the build. `cause` may have aligned rows; `log` is the step's last output."""
 
     def __init__(self, stage: str, cause: str, remedy: str = "", exit_status: int = 0, log: str = "") -> None:
         super().__init__(cause)
@@ -60,7 +60,7 @@ def image_digest(image: str) -> str:
 
 
 def measured(path: Path) -> dict[str, Any]:
-    """Size and checksum, as engine.json has them. Raises Stopped for what is no plain file."""
+    """Size and checksum for engine.json. Raises Stopped for anything but a plain file."""
     require_plain_file(path)
     return {"bytes": path.stat().st_size, "sha256": sha256(path)}
 
@@ -90,6 +90,6 @@ def keep_failure(settings: dict[str, Any], stopped: Stopped) -> None:
 
 
 def duration(seconds: float) -> str:
-    """`4 min 10 s`, as a person says it."""
+    """A duration such as `4 min 10 s`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,6 +1,6 @@
 """Checks the room of a build: disk under the engines, and free memory on each GPU it is to use.
 
-A build never begins beside something that leaves it too little, and it waits for nobody: it says who is in the way.
+A build does not start without enough room and does not wait: it names the processes that use it.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def is_slice(device: str) -> bool:
 
 
 def chosen(devices: list[str], here: list[Gpu]) -> list[Gpu]:
-    """The GPUs that CDI devices name; of a MIG instance, the one it was cut from."""
+    """The GPUs that CDI devices name; for a MIG instance, its card."""
     names = {device.partition("=")[2].partition(":")[0] for device in devices}
     return [gpu for gpu in here if "all" in names or gpu.index in names or gpu.uuid in names]
 
 
 def absent_problem(devices: list[str], here: list[Gpu]) -> str:
-    """A sentence if a device is none of this host's; empty if all are."""
+    """A sentence if a device does not exist on this host; empty if all exist."""
     absent = [device for device in devices if not is_slice(device) and not chosen([device], here)]
     if not absent:
         return ""

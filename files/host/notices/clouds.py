@@ -33,19 +33,19 @@ PLACES = {  # by number: a name server that hangs cannot be interrupted
 POLL_SECONDS = {"aws": 5.0, "gcp": 1.0, "azure": 1.0}
 """AWS recommends five seconds; the other clouds' notices are as short as 30 seconds (2026-11-25)."""
 PREEMPTED_SECONDS, MAINTENANCE_SECONDS = 30.0, 60.0
-"""Google names no moment: so long after the value changed the VM ends."""
+"""Google states no time: the VM ends so many seconds after the value changed."""
 ENDING = {"Preempt", "Terminate", "Reboot", "Redeploy"}
 
 
 class Unread(Exception):
-    """The cloud gave no answer of its own form."""
+    """The cloud's answer is missing or has another form."""
 
 
 @dataclass(frozen=True)
 class Notice:
     """An announced interruption. `ends` in seconds of the epoch, or `within` seconds after it was first seen.
 
-    `drains`: the host is about to lose what it computes; a notice without it is only recorded.
+    `drains`: the host is about to lose its work; a notice without it is only recorded.
     """
 
     id: str
@@ -83,10 +83,10 @@ class Metadata:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A metadata service sends nobody elsewhere."""
+    """Refuses redirects, which a metadata service never sends."""
 
     def redirect_request(self, *_: Any) -> None:
-        """None: the answer stays what it is, an error."""
+        """None, so that the redirect is an error."""
 
 
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)

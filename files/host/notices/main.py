@@ -31,7 +31,7 @@ from host.traffic.state import settings as traffic_settings
 
 TICK_SECONDS = 0.5
 NEAR_SECONDS = 15.0
-"""So near to the end the cloud is asked no more: an answer that does not come may delay nothing."""
+"""Seconds before the end in which the cloud is not asked, because a missing answer must not delay anything."""
 BALANCER_SECONDS = 1
 MARK = "cloud"
 WRITE_SECONDS = 60.0
@@ -39,7 +39,7 @@ WRITE_SECONDS = 60.0
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 if it does not understand."""
+    """Never ends by itself; 64 for unknown arguments."""
     if arguments != ["serve"]:
         print("host notices serve", file=sys.stderr)
         return 64
@@ -108,7 +108,7 @@ class Watch:
         return not is_near and now - self.read_at >= POLL_SECONDS[self.settings["cloud"]]
 
     def read(self, now: float) -> None:
-        """The cloud's notices; those of the last answer if this one is none."""
+        """The cloud's notices; those of the last answer if this one is missing."""
         self.read_at = now
         try:
             self.notices = CLOUDS[self.settings["cloud"]](self.metadata)
@@ -128,7 +128,7 @@ class Watch:
                 self.record("announced", notice.kind, f"the cloud has announced: {notice.kind}{when}")
 
     def remembered(self) -> list[Notice]:
-        """The notice that a program before this one drained for."""
+        """The notice for which an earlier start of this program drained."""
         active = self.kept["active"]
         return [Notice(active["id"], active["kind"], ends=active["ends"])] if active else []
 

@@ -93,7 +93,7 @@ def _publish_offer(settings: Settings) -> None:
 
 
 def _keep_whole(settings: Settings, offer: Offer) -> int:
-    """Number of files that peers sent whole; they lie where the direct way looks for what it began."""
+    """Number of files that peers sent completely; they are kept where a direct fetch looks for partial files."""
     kept, partial = 0, settings.beside("partial")
     with contextlib.suppress(FileNotFoundError):
         verified.take(partial)

@@ -19,7 +19,7 @@ class Offer:
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Offer:
-        """From JSON. Raises KeyError, TypeError or ValueError."""
+        """The settings in a JSON text. Raises KeyError, TypeError or ValueError."""
         files = {name: (int(size), str(sha256)) for name, (size, sha256) in content["files"].items()}
         return cls(str(content["digest"]), files)
 
@@ -47,12 +47,12 @@ class Settings:
     bytes_per_second: int = 0
     seed_seconds: int = 3600
     patience_seconds: int = 60
-    """Within so long at least `least_bytes_per_second` must have come, else the peers have failed."""
+    """Seconds within which at least `least_bytes_per_second` must have come, else the peers have failed."""
     least_bytes_per_second: int = 1 << 16
 
     @classmethod
     def read(cls, path: Path) -> Settings:
-        """From a file."""
+        """The settings in a file."""
         content = json.loads(path.read_text())
         offer = Offer.of(content["offer"]) if content.get("offer") else None
         paths = {name: Path(content[name]) for name in ("target", "folder")}

@@ -21,11 +21,11 @@ everything and can leave as well. Nobody waits for it; with 1 s a busy machine m
 
 
 class NotDelivered(Exception):
-    """The peers are too slow or gone, or sent what is not the offer's."""
+    """The peers are too slow or gone, or sent other data than the offer's."""
 
 
 class Refused(Exception):
-    """This host cannot take what the peers have."""
+    """This host cannot take the peers' files."""
 
 
 def receive(settings: Settings) -> None:
@@ -40,7 +40,7 @@ def receive(settings: Settings) -> None:
 
 
 def describe_published(settings: Settings) -> None:
-    """The offer of the published directory is in the folder, if the one beside the directory is not of its files."""
+    """Writes the offer of the published directory into the folder, if the present one has other files."""
     sums = publish.manifest(settings.target)
     if publishing.offered(settings) == sums and settings.beside(publishing.TORRENT).exists():
         return

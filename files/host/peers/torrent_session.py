@@ -61,7 +61,7 @@ DIRECT = lt.torrent_flags.paused | lt.torrent_flags.auto_managed | lt.torrent_fl
 
 
 class SessionBroke(Exception):
-    """Peers cannot be reached: the port is taken, or the torrent is none."""
+    """Peers cannot be reached: the port is in use, or the torrent is invalid."""
 
 
 class DiskBroke(SessionBroke):
@@ -104,19 +104,19 @@ class TorrentSession:
         """All that was received is in the files."""
 
     def join(self, digest: str, folder: Path) -> None:
-        """Everything is asked for, into `folder`/name; what is there already and verifies is kept."""
+        """Requests all files into `folder`/name; verified present ones are kept."""
         wanted = lt.parse_magnet_uri(f"magnet:?xt=urn:btmh:1220{digest}")
         self._add(wanted, folder)
 
     def offer(self, torrent: bytes, folder: Path) -> None:
-        """Everything under `folder`/name is given to whoever asks. It has been checked: nothing is read for it now."""
+        """Shares everything under `folder`/name. It was verified before, so nothing is read now."""
         parameters = lt.add_torrent_params()
         parameters.ti = lt.torrent_info(lt.bdecode(torrent))
         parameters.flags |= lt.torrent_flags.seed_mode
         self._add(parameters, folder)
 
     def resume(self, data: bytes, folder: Path) -> None:
-        """Everything under `folder`/name is given to whoever asks; `data` is another session's `resume_data`."""
+        """Shares everything under `folder`/name; `data` is another session's `resume_data`."""
         parameters = lt.read_resume_data(data)
         parameters.flags |= lt.torrent_flags.seed_mode
         self._add(parameters, folder)
@@ -208,7 +208,7 @@ class TorrentSession:
 
 
 def is_ban(alert: lt.alert) -> bool:
-    """True if it tells that a host sent what does not verify."""
+    """True if it reports a host that sent corrupt data."""
     was_left = isinstance(alert, lt.peer_disconnected_alert) and alert.error.message() == BANNED
     return was_left or isinstance(alert, lt.peer_ban_alert)
 
@@ -230,7 +230,7 @@ def digest_of(torrent: bytes) -> str:
 
 
 def piece_bytes(total: int) -> int:
-    """Bytes of a piece: a power of two, so that there are about `PIECES` of them."""
+    """Bytes of a piece: a power of two that makes about `PIECES` pieces."""
     wanted = LEAST_PIECE
     while wanted < MOST_PIECE and wanted * PIECES < total:
         wanted *= 2
@@ -238,14 +238,14 @@ def piece_bytes(total: int) -> int:
 
 
 def sizes_of(torrent: lt.torrent_info) -> dict[str, int]:
-    """Bytes of every file of a torrent, by its name in the torrent's folder; padding is none."""
+    """Bytes of every file of a torrent, by its name in the torrent's folder, without padding."""
     files = torrent.files()
     kept = [n for n in range(files.num_files()) if not files.file_flags(n) & lt.file_flags_t.flag_pad_file]
     return {files.file_path(number).partition("/")[2]: files.file_size(number) for number in kept}
 
 
 def only(addresses: set[str]) -> lt.ip_filter:
-    """Lets through these addresses and no others."""
+    """Allows connections from these addresses only."""
     made, allowed = everywhere(BLOCKED), 0
     for address in addresses:
         made.add_rule(address, address, allowed)

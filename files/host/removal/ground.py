@@ -1,4 +1,4 @@
-"""The host that is taken off: where things lie on it, what was there before us, and how its programs are asked.
+"""The host during a removal: paths, the recorded state before the project, and calls of its programs.
 
 Only this package is sent to the host, so what it needs of others is written here once more.
 """
@@ -55,7 +55,8 @@ def empty(*paths: str) -> None:
 
 
 def set_aside(data: Path) -> None:
-    """Renames it first: a deploy after an interrupted removal must not take a partial directory for a complete one."""
+    """Renames everything first, so that a deploy after an interrupted removal does not mistake a partial directory
+    for a complete one."""
     folders = [path for path in data.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != "."]
     for folder in folders:
         gone = folder.with_name(f".{folder.name}.removing")

@@ -1,4 +1,4 @@
-"""Packages that this project installed, told from those that were there by the record of the host as it was."""
+"""Packages that this project installed, distinguished from earlier ones by the record of the host's former state."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def purge(names: list[str], before: set[str]) -> None:
 
 
 def unneeded() -> set[str]:
-    """Installed with something that is gone. Not kept for a mere suggestion: nobody had asked for them before us."""
+    """Dependencies that only removed packages needed. A mere suggestion does not keep them."""
     without = [f"-oAPT::AutoRemove::{kind}Important=false" for kind in ("Suggests", "Recommends")]
     return set(re.findall(r"(?m)^Remv (\S+)", run("apt-get", "--simulate", *without, "autoremove")))
 
@@ -156,7 +156,7 @@ def installed() -> set[str]:
 
 
 def apt(*words: str) -> None:
-    """apt-get that waits for its lock and asks nothing; what it says is shown if it fails."""
+    """apt-get that waits for its lock and asks no questions; its output is shown if it fails."""
     options = ["-y", "-q", "-o", "DPkg::Lock::Timeout=600", "-o", "Dpkg::Options::=--force-confold"]
     ran = subprocess.run(["apt-get", *options, *words], env=ENVIRONMENT, capture_output=True, text=True, check=False)
     if ran.returncode:

@@ -1,4 +1,4 @@
-"""Files of others that this project merged its settings into: our part goes, what was there before comes back."""
+"""Foreign files with merged settings of this project: its part is removed, the former state restored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWN_KEYS = {"features": ("cdi",), "log-driver": (), "log-opts": ("max-size", "ma
 
 
 def merged_settings() -> Iterator[Step]:
-    """Keys of daemon.json and containerd's config.toml: ours go, what was there comes back, others' stay."""
+    """Keys of daemon.json and containerd's config.toml: ours are removed, former values restored, other keys stay."""
     path, kept = Path(f"{PREFIX}/etc/docker/daemon.json"), BEFORE / "daemon.json"
     if BEFORE.exists() and path.exists():
         now, before = json.loads(path.read_text()), json.loads(kept.read_text() or "{}") if kept.exists() else {}
@@ -34,7 +34,7 @@ def merged_settings() -> Iterator[Step]:
 
 
 def root_of_containerd() -> Iterator[Step]:
-    """The data directory of containerd, as it was before."""
+    """Restores the data directory of containerd."""
     path, kept = Path(f"{PREFIX}/etc/containerd/config.toml"), BEFORE / "config.toml"
     if kept.exists() and path.exists() and path.read_text() != kept.read_text():
         if without_root(path.read_text()) == without_root(kept.read_text()):
@@ -52,7 +52,7 @@ def certificates() -> Iterator[Step]:
 
 
 def unmerged(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """`now` with our keys as they were before; one that was not there goes, and so does an object it leaves empty."""
+    """`now` with our keys as they were before; new keys are removed, and objects that become empty."""
     wanted = dict(now)
     for key, inner in OWN_KEYS.items():
         if inner and isinstance(now.get(key), dict):

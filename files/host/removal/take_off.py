@@ -1,4 +1,4 @@
-"""Takes off a host what this project put there, and nothing else. Run on standard input by the role removal.
+"""Removes from a host what this project installed, and nothing else. Run on standard input by the role removal.
 
     list       one line per thing that would go, or that stays and why; nothing is touched
     remove     the same lines, and it is gone; cut off in the middle, the next call does the rest
@@ -70,7 +70,7 @@ FSTAB_END = "nofail,x-systemd.device-timeout=30s 0 2"
 
 
 def main(arguments: list[str]) -> int:
-    """0: every step was said, and of `remove` done."""
+    """0: every step was listed, and with `remove` done."""
     for sentence, act in steps():
         print(sentence, flush=True)
         if arguments == ["remove"]:
@@ -98,7 +98,7 @@ def steps() -> Iterator[Step]:
 
 
 def units() -> Iterator[Step]:
-    """Servers, timers, long work: stopped, and started by nothing any more."""
+    """Servers, timers and long work: stopped and disabled."""
     listed = run("systemctl", "list-units", "--all", "--plain", "--no-legend", *UNITS).splitlines()
     names = sorted(line.split()[0] for line in listed if line.strip() and line.split()[1] != "not-found")
     if names:
@@ -141,7 +141,7 @@ def firewall_rules() -> Iterator[Step]:
 
 
 def delete_rules(program: str, rules: list[str], chain: bool) -> None:
-    """Deletes the rules, and then the chain that one of them names."""
+    """Deletes the rules, and then the chain that they refer to."""
     for rule in rules:
         words = re.findall(r'"[^"]*"|\S+', rule)
         run(program, "-w", "-D", *(word.strip('"') for word in words[1:]))
@@ -158,7 +158,7 @@ def images() -> Iterator[Step]:
 
 
 def disk() -> Iterator[Step]:
-    """The data disk is no longer mounted; its file system stays, because what is on it may be somebody's by now."""
+    """Unmounts the data disk; its file system stays, because its content may belong to somebody."""
     table, mount = Path(f"{PREFIX}/etc/fstab"), "/var/lib/enginehouse"
     # As adopt-disk wrote it, and nobody changed it since: the same options for another mount are somebody else's.
     written = rf"UUID=[^ ]+ {re.escape(mount)} (ext4|xfs) defaults,noatime,(x-systemd[^ ]+,)?{FSTAB_END}\n?"

@@ -42,16 +42,16 @@ from host.traffic.state import settings as traffic_settings
 LOOKS = 2
 """Looks in a row at which a GPU is not fit before anything is done."""
 HEARD_SECONDS = 30.0
-"""For every balancer to show a drain that began."""
+"""Seconds for every balancer to show a drain."""
 MARK = "repair"
 SPARE_SECONDS = 600.0
-"""Of a hold, beyond what the repair may take: it ends by itself if this program does not come back."""
+"""Seconds of a hold beyond the repair's limit: it ends by itself if this program does not return."""
 EMPTY: dict[str, Any] = {"phase": "", "remedy": "", "why": "", "boot": "", "since": 0.0, "tries": [],
                          "refused": "", "waits": "", "person": "", "totals": {}}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 where it does not understand."""
+    """Never ends by itself; 64 for unknown arguments."""
     if arguments != ["serve"]:
         print("host repair serve", file=sys.stderr)
         return 64
@@ -223,7 +223,7 @@ class Repairs:
             self.end("repaired", f"every server answers {time.time() - self.kept['since']:.0f} s after it began")
 
     def resume(self, now: float) -> None:
-        """Takes up a repair that was cut: by its own reboot, or because this program was."""
+        """Continues a repair that its own reboot or an end of this program interrupted."""
         phase = self.kept["phase"]
         if not phase:
             draining.release(self.servers, MARK)

@@ -68,7 +68,7 @@ def in_flight(traffic: dict[str, Any]) -> InFlight:
 
 
 def _scraped(wait: Wait) -> tuple[set[str], int] | None:
-    """A balancer that does not answer is passed over: the host goes whether or not it does."""
+    """The balancers' state; None if one does not answer, since the host goes away in any case."""
     try:
         return wait.scraped()
     except (OSError, HTTPException, ValueError, LookupError):
@@ -76,7 +76,7 @@ def _scraped(wait: Wait) -> tuple[set[str], int] | None:
 
 
 def units(traffic: dict[str, Any]) -> list[str]:
-    """The units that answer requests: an LLM beside Triton first, as it is started last."""
+    """The units that answer requests: an LLM beside Triton first, because it is started last."""
     names = list(traffic["servers"])
     beside = [f"llm@{name}.service" for name in names if traffic["servers"][name].get("llm")]
     return [*beside, *(f"triton@{name}.service" for name in names)]

@@ -38,7 +38,7 @@ LONGEST_HOLD_SECONDS = 7 * 86400
 
 
 def main(arguments: list[str]) -> int:
-    """0 if it did what it was asked; 64 if it does not understand."""
+    """0 on success; 64 for unknown arguments."""
     verb, words = (arguments or [""])[0], arguments[1:]
     if verb == "serve":
         return asyncio.run(serve(settings()))
@@ -54,14 +54,14 @@ def main(arguments: list[str]) -> int:
 
 
 def seconds_of(time_told: str) -> int:
-    """Seconds of 90, 30m, 2h, 1d; 0 if it is none of these, or too long."""
+    """Seconds of 90, 30m, 2h, 1d; 0 for any other text, or too long a time."""
     match = re.fullmatch(r"(\d{1,9})([smhd]?)", time_told)
     seconds = int(match[1]) * UNITS[match[2]] if match else 0
     return seconds if seconds <= LONGEST_HOLD_SECONDS else 0
 
 
 def hold(seconds: int, servers: list[str]) -> int:
-    """0: no balancer is to send the servers anything until then; all of the host's if none is named."""
+    """0: keeps balancers from sending to the servers until the time; to all of the host's if none is named."""
     until = (now := time.time()) + seconds
     record = {"since": now, "until": until, "who": os.environ.get("SUDO_USER") or getpass.getuser()}
     for server in (names := named(servers)):
@@ -73,7 +73,7 @@ def hold(seconds: int, servers: list[str]) -> int:
 
 
 def admit(servers: list[str]) -> int:
-    """0: no operator keeps requests away from the servers any more; all of the host's if none is named."""
+    """0: ends the operator's drain of the servers; of all of the host's if none is named."""
     for server in (names := named(servers)):
         hold_file(server).unlink(missing_ok=True)
         print(f"{server}: the operator's drain has ended")

@@ -1,4 +1,4 @@
-"""The service: keeps what is known of the servers, and answers on two ports."""
+"""The service: keeps the state of the servers, and answers on two ports."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from host.systemd import say
 from host.traffic.state import Hold, State, Unit, hold_of, state_of, stops_of
 
 ACTIVE_SECONDS, OTHER_SECONDS = 5.0, 1.0
-"""Between two looks at systemd: while every server is active, and while one is not."""
+"""Seconds between two checks of systemd: while every server is active, and while one is not."""
 HOLD_SECONDS = 1.0
 ASKED_SECONDS = 5.0
-"""For a client to send its question: one that sends nothing keeps no connection."""
+"""Seconds for a client to send its question; a silent client is disconnected."""
 LOOKED_SECONDS = 10.0
 LONGEST_QUESTION = 8192
 FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
@@ -29,13 +29,13 @@ FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IP
 
 @dataclass
 class Service:
-    """The servers of this host, by name, and what is known of them."""
+    """The servers of this host by name, with their state."""
 
     models: dict[str, list[str]]
     units: dict[str, Unit] = field(default_factory=dict)
     holds: dict[str, Hold | None] = field(default_factory=dict)
     beside: frozenset[str] = frozenset()
-    """Servers with an LLM beside Triton, in a unit of its own: they are ready when both are."""
+    """Servers with an LLM beside Triton in another unit: they are ready when both are."""
     is_deaf: bool = False
     """systemd has not answered the last time it was asked."""
     status_line: str = ""
@@ -71,7 +71,7 @@ class Service:
         return (f"/ready/{name}" for name in self.models)
 
     async def look(self) -> None:
-        """`units` are as systemd tells them; if it tells nothing they stay as they were."""
+        """Rereads the state of all servers. `units` are systemd's; without an answer they stay unchanged."""
         properties = "Id,ActiveState,InvocationID,StateChangeTimestampMonotonic"
         units = [f"triton@{name}.service" for name in self.models]
         units += [f"llm@{name}.service" for name in sorted(self.beside)]
@@ -155,7 +155,7 @@ def status(state: State) -> HTTPStatus:
 
 @contextlib.asynccontextmanager
 async def conversation(writer: asyncio.StreamWriter) -> Any:
-    """A connection that ends with its block; one that breaks off or asks nothing is nobody's fault."""
+    """A connection that is closed with its block; errors of the client are ignored."""
     with contextlib.suppress(OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError, ValueError):
         yield
         await asyncio.wait_for(writer.drain(), ASKED_SECONDS)

@@ -18,7 +18,7 @@ def settings() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Unit:
-    """A server's unit as systemd last told it; `changed` is when its state last changed, in seconds of the epoch."""
+    """A server's unit in systemd's last answer; `changed` is the time of its last change, in seconds of the epoch."""
 
     active: bool
     invocation: str

@@ -1,4 +1,4 @@
-"""The wait before a server stops: until no balancer sends it anything, and none has a request there."""
+"""The wait before a server stops: until no balancer sends to it or has a request there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def drained(server: str) -> int:
 
 
 def mark(server: str) -> None:
-    """The invocation this runs in is said to stop. Readable by all: the service is no root's."""
+    """Marks the current invocation as stopping. Readable by all, because the service does not run as root."""
     file = stops_file(server)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.parent.chmod(0o755)

@@ -1,0 +1,43 @@
+"""Texts that somebody typed for a login, taken apart: several hosts in one text, a URL, user@host:port."""
+
+from __future__ import annotations
+
+import re
+
+from deploy.inventory.reach import is_address, is_name
+
+
+def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
+    """The setting without blanks around it, or without what follows a colon; advice if nothing is likely."""
+    if isinstance(value, str):
+        for text in (value.strip(), value.partition(":")[0].strip()):
+            if text != value and form.fullmatch(text):
+                return f'"{key}": "{text}"'
+    return "write it anew; options for ssh belong into the file that ssh_config_file names"
+
+
+def hosts_in(text: str) -> list[str]:
+    """The hosts that somebody typed as one text, quoted: a list with commas or blanks, or a range as Ansible has it."""
+    if match := re.fullmatch(r"([\w.-]*)\[([0-9]{1,4})(?::|-|\.\.)([0-9]{1,4})\]([\w.-]*)", text, re.ASCII):
+        first, last = int(match[2]), int(match[3])
+        numbers = range(first, min(last, first + 9_999) + 1)
+        names = [f"{match[1]}{number:0{len(match[2])}}{match[4]}" for number in numbers]
+    else:
+        names = [word for word in re.split(r"[,;\s]+", text) if word]
+    usable = len(names) > 1 and all(is_name(name) or is_address(name) for name in names)
+    return [f'"{name}"' for name in names] if usable else []
+
+
+def parts_of(text: str, user_form: re.Pattern[str]) -> tuple[str, str, str]:
+    """User, address and port in what somebody typed for a host: of a URL, of user@host:port, of a network."""
+    rest = text.strip().partition("://")[2] or text.strip()
+    user, _, rest = rest.rpartition("@")
+    rest = rest.partition("/")[0]
+    if match := re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::([0-9]{1,5}))?", rest):
+        address, port = match[1], match[2] or ""
+    elif match := re.fullmatch(r"([^:]+):([0-9]{1,5})", rest):
+        address, port = match[1], match[2]
+    else:
+        address, port = rest, ""
+    is_user = user_form.fullmatch(user) is not None
+    return user if is_user else "", address, port if port and 1 <= int(port) <= 65_535 else ""

@@ -1,0 +1,35 @@
+"""Refusals that follow from another one: whoever mends the cause never meets them, so they are not shown beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from deploy.refusals.errors import Refusal
+
+Refused = tuple[str, Refusal]
+"""(host, refusal)."""
+OF_ADDRESSES = frozenset({"no-peer-address"})
+"""Kinds that follow if the address itself is refused."""
+OF_BALANCERS = frozenset({"protection-without-balancer", "route-without-hosts"})
+"""Kinds that follow if a balancer of the inventory, or a host behind it, could not be read."""
+
+
+def without_consequences(refusals: Iterable[Refused]) -> list[Refused]:
+    """The refusals without those that another one of them explains."""
+    every = list(refusals)
+    addresses = {host for host, problem in every if problem.kind == "bad-peer-address"}
+    is_balancer_unread = any(_is_of_a_balancer(problem) for _, problem in every)
+    return [
+        (host, problem)
+        for host, problem in every
+        if not (problem.kind in OF_ADDRESSES and host in addresses)
+        and not (problem.kind in OF_BALANCERS and is_balancer_unread)
+    ]
+
+
+def _is_of_a_balancer(problem: Refusal) -> bool:
+    """True for a refusal over which a balancer is no part of the plan."""
+    where = problem.facts.get("where", "")
+    is_read = problem.kind not in ("wrong-type", "literal-secret", "unsafe-text", "unfilled-text", "unknown-choice")
+    return problem.kind == "balancer-with-servers" or (not is_read and re.match(r"balancer\b", where) is not None)

@@ -1,0 +1,94 @@
+"""Paths of the control machine: a file that is read here, never a URL, a key's own text, or a directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals.secrets_in_text import secret_in
+from deploy.spec import LLM, Balancer, Host
+
+URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+CONTENT = re.compile(r"-----BEGIN |(?:ssh|ecdsa|sk-ssh)-\S+ AAAA|mQ[A-Za-z0-9+/]{20}")
+"""Beginnings of what stands inside a file of a key or a certificate."""
+VARIABLE = re.compile(r"\$\w+|%\w+%")
+PRIVATE = re.compile(r"[._-](?:key|priv|private)(?:\.pem)?$", re.IGNORECASE)
+
+
+def path_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each path of the host's data that is none."""
+    yield from problems_of_paths(_files(host), _certificates(host))
+
+
+def balancer_path_problems(balancer: Balancer) -> Iterator[Refusal]:
+    """A refusal for each path of a balancer that is none."""
+    certificates = {"balancer.certificate": balancer.certificate, "balancer.clients": balancer.clients}
+    yield from problems_of_paths(certificates, certificates)
+
+
+def problems_of_paths(files: Mapping[str, str], certificates: Mapping[str, str]) -> Iterator[Refusal]:
+    """A refusal for each place whose text is no path of a file; `certificates` may not be private keys either."""
+    for where, path in files.items():
+        if secret_in(path):
+            continue  # refused as a secret, and shown nowhere
+        problem, attempt = slip_of(path)
+        if problem:
+            yield refuse(
+                "no-path",
+                f"`{where}` {problem}",
+                where=where,
+                seen="a text, not shown" if CONTENT.match(path) else repr(path[:120]),
+                wanted="the path of a file on this machine, relative to where the command is typed",
+                attempt=attempt,
+            )
+        elif where in certificates and PRIVATE.search(path):
+            yield refuse(
+                "key-as-certificate",
+                f"`{where}` is the name of a private key, and a certificate is sent to hosts",
+                where=where,
+                seen=repr(path),
+                wanted="a PEM file of a certificate; keys are named by a Secret",
+                attempt=f'"{PRIVATE.sub("", path)}.pem"',
+            )
+
+
+def slip_of(path: str) -> tuple[str, str]:
+    """The reason why a text is no path of a file, and what to type; two empty texts if it may be one."""
+    name = re.sub(r"[?#].*", "", path).rstrip("/").rpartition("/")[2] or "FILE"
+    if CONTENT.match(path):
+        return "holds the text of a file instead of its path", "put the text into a file, and name the file"
+    if path.startswith("file://"):
+        return "is a URL, and a path stands here", f'"{path.removeprefix("file://")}"'
+    if URL.match(path):
+        return "is a URL, and nothing fetches it", f'curl -fLo keys/{name} URL; look at it; then "keys/{name}"'
+    if path.endswith("/") and path.strip("/"):
+        return "is a directory, and one file of it is meant", f'"{path}FILE"'
+    if VARIABLE.search(path):
+        return (
+            "holds a variable, and no shell replaces it",
+            'write the path out, or os.environ["NAME"] in the inventory',
+        )
+    return "", ""
+
+
+def _certificates(host: Host) -> dict[str, str]:
+    files = {"registry.ca_file": host.registry.ca_file, "hub.ca_file": host.hub.ca_file}
+    https = host.gateway.https if host.gateway else None
+    files |= {"gateway.https.certificate": https.certificate} if https else {}
+    files |= {"gateway.https.acme.authority": https.acme.authority} if https and https.acme else {}
+    return files
+
+
+def _files(host: Host) -> dict[str, str]:
+    """Every path of a file in the host's data, by its place."""
+    files = _certificates(host)
+    files |= {"engine_trust.key": host.engine_trust.key} if host.engine_trust else {}
+    files |= {f"mirrors.{name}.key_file": mirror.key_file for name, mirror in vars(host.mirrors).items() if mirror}
+    for server in host.servers:
+        for model in server.models:
+            replay = model.replay if isinstance(model, LLM) else None
+            for field in ("prompts", "answers", "tasks") if replay else ():
+                files[model_at(server.name, model.name, "replay", field)] = getattr(replay, field)
+    return files

@@ -1,0 +1,134 @@
+"""URLs of a host: each is a base that a program adds its own path to, and none is the page somebody looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from deploy.inventory.reach import is_address, is_name
+from deploy.models.resolve import sources_of
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.refusals.secrets_in_text import secret_in
+from deploy.spec import Host
+
+PUBLIC_HUBS = ("huggingface.co", "www.huggingface.co", "hf.co", "hf-mirror.com", "modelscope.cn", "www.modelscope.cn")
+"""Hubs whose repositories stand at the first level, so that their base has no path."""
+OF_A_PAGE = re.compile(r"/(?:resolve|tree|blob|raw|api/models|models)(?:/.*)?$|/[^/]+\.(?:safetensors|gguf|json|bin)$")
+"""The part of a hub's URL that belongs to a page or a file of it."""
+OF_A_CLIENT = re.compile(r"/v[0-9]+(?:/.*)?$|/(?:chat|completions|embeddings|rerank|metrics|health)(?:/.*)?$")
+"""The part of a gateway's URL that a client's library adds itself."""
+OF_APT = re.compile(
+    r"/(?:dists|pool)(?:/.*)?$|/(?:InRelease|Release(?:\.gpg)?|Packages(?:\.\w+)?)$|/(?:gpg|[^/]+\.(?:deb|gpg|asc))$"
+)
+"""The part of a repository's URL that apt adds itself."""
+SOURCE_LINE = re.compile(r"deb(?:-src)?\s+(?:\[[^\]]*\]\s*)?(https?://\S+).*", re.IGNORECASE)
+
+PLACE = re.compile(
+    r"(?P<scheme>https?)://(?:[^/?#@]*@)?(?:\[(?P<sixth>[0-9A-Fa-f:.]+)\]|(?P<name>[^/?#:\[\]]+))"
+    r"(?::(?P<port>[0-9]{1,9}))?(?=[/?#]|$)",
+    re.IGNORECASE,
+)
+
+
+class Place(NamedTuple):
+    """The part of a URL that says whom to ask, and how."""
+
+    scheme: str
+    hostname: str
+    port: str
+
+
+def url_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each URL of the host with more behind its base than the base, or with no place at all."""
+    yield from _hub(host)
+    for name, mirror in vars(host.mirrors).items():
+        if mirror:
+            where = f"mirrors.{name}.url"
+            base = OF_APT.sub("", _plain(mirror.url))
+            yield from _based(
+                where, mirror.url, base, "the base of the repository; apt adds dists/ and pool/", f'url="{base}"'
+            )
+    if host.gateway and host.gateway.url:
+        yield from _gateway(host.gateway.url)
+
+
+def url_in(text: str) -> str:
+    """The URL in a line of sources.list; the text itself if it is none."""
+    line = SOURCE_LINE.fullmatch(text.strip())
+    return line[1] if line else text
+
+
+def has_place(url: str) -> bool:
+    """True if a host and a port of the URL can exist."""
+    parts = _parts(url)
+    return parts is not None and (is_name(parts.hostname) or is_address(parts.hostname))
+
+
+def _hub(host: Host) -> Iterator[Refusal]:
+    endpoint, parts = host.hub.endpoint, _parts(host.hub.endpoint)
+    base = OF_A_PAGE.sub("", _plain(endpoint))
+    for server in host.servers:
+        for model in server.models:
+            for _part, weights in sources_of(model):
+                base = base.removesuffix(f"/{weights.repository}") if weights.repository else base
+    if parts and parts.hostname in PUBLIC_HUBS:
+        base = f"{parts.scheme}://{parts.hostname}{parts.port and f':{parts.port}'}"
+    wanted = "the hub alone, or the path of a mirror; the repository stands in each model's weights"
+    yield from _based("hub.endpoint", endpoint, base, wanted, f'Hub(endpoint="{base}")')
+
+
+def _gateway(url: str) -> Iterator[Refusal]:
+    base = OF_A_CLIENT.sub("", _plain(url))
+    wanted = "https://NAME, with a port where it is not 443; clients add /v1 themselves"
+    problems = list(_based("gateway.url", url, base, wanted, f'Gateway(url="{base}")'))
+    yield from problems
+    parts = _parts(url)
+    if problems or parts is None or parts.scheme != "http" or parts.hostname in ("127.0.0.1", "::1", "localhost"):
+        return
+    yield refuse(
+        "address-in-plain-text",
+        f"clients would be shown {url}, where their keys travel readable",
+        where="gateway.url",
+        seen=repr(url),
+        wanted="https://, spoken by `https`, a balancer or a proxy of your own before the gateway",
+        attempt=f'Gateway(url="https{url[4:]}"); or leave url out',
+    )
+
+
+def _based(where: str, url: str, base: str, wanted: str, attempt: str) -> Iterator[Refusal]:
+    """A refusal for a URL that is another than its base, or whose host cannot be; no URL is refused elsewhere."""
+    if not re.match(r"https?://", url, re.IGNORECASE) or secret_in(url):
+        return
+    if not has_place(url):
+        yield refuse(
+            "bad-url",
+            f"{url!r} names no host that could be asked",
+            where=where,
+            seen=repr(url),
+            wanted="a name or an IP address, and a port of 1 to 65535 if there is one",
+            attempt="the URL as a browser or curl takes it",
+        )
+    elif url.rstrip("/") != base.rstrip("/"):
+        yield refuse(
+            "url-of-a-page",
+            f"{url!r} is the address of a page or a file, and programs add their own path to it",
+            where=where,
+            seen=repr(url),
+            wanted=wanted,
+            attempt=attempt,
+        )
+
+
+def _plain(url: str) -> str:
+    """The URL without query, fragment and last slash."""
+    return re.split(r"[?#]", url, maxsplit=1)[0].rstrip("/")
+
+
+def _parts(url: str) -> Place | None:
+    """Scheme, host and port of a URL; None if its brackets or its port are none."""
+    match = PLACE.match(url)
+    if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65_535):
+        return None
+    return Place(match["scheme"].lower(), (match["name"] or match["sixth"]).lower(), match["port"] or "")
