@@ -146,7 +146,7 @@ def test_a_third_ill_host_serves_on_while_another_one_is_out(ill: Fleet) -> None
     third.run(XID.format(95))
     reason = f"{first.name} of the pool are out of service, and no more may be"
     assert until(lambda: ill.state(third)["waits"] == reason, WAIT_SECONDS)
-    assert "repair-waits" in found(third)
+    assert "repair-waits" in finding_ids(third)
     assert (ill.timeline.now[third.name], ill.results(third)) == ("UP", [])
     first.run("python3 -B /usr/local/lib/enginehouse/host traffic admit")
     assert until(lambda: ill.results(third) == ["repair begun", "repaired"], WAIT_SECONDS)
@@ -171,7 +171,7 @@ def test_a_fault_that_comes_back_three_times_is_left_to_a_person(ill: Fleet) -> 
     third.put(FAULTS, PENDING)
     assert until(lambda: ill.results(third)[-1] == "left to a person", WAIT_SECONDS)
     assert until(ill.all_in, WAIT_SECONDS)
-    assert "repair-person" in found(third)
+    assert "repair-person" in finding_ids(third)
     metric = "cat /var/lib/enginehouse/metrics/repair.prom"
     assert "\nenginehouse_repair_person 1\n" in third.run(metric).stdout
     third.run(f"rm {FAULTS}")
@@ -188,7 +188,7 @@ def test_a_notice_drains_the_host_and_a_withdrawn_one_gives_it_back(ill: Fleet) 
     last.run("touch /run/rehearsal/notice")
     assert until(lambda: ill.timeline.now[last.name] == "DRAIN", 60)
     assert until(lambda: ill.results(last, "this host's cloud") == ["announced", "drained"], 60)
-    assert "notice-drains" in found(last)
+    assert "notice-drains" in finding_ids(last)
     last.run("rm /run/rehearsal/notice")
     assert until(lambda: ill.results(last, "this host's cloud")[-1] == "withdrawn", 60)
     assert until(ill.all_in, WAIT_SECONDS)
@@ -209,7 +209,7 @@ def test_removal_takes_the_program_off(ill: Fleet) -> None:
     assert ill.hosts[0].run(left).stdout == ""
 
 
-def found(host: Machine) -> set[str]:
+def finding_ids(host: Machine) -> set[str]:
     """Ids of what the doctor finds on the host."""
     report = examined(INVENTORY, limit=(host.name,), with_drift=False)
     return {finding.id for listed in report.findings.values() for finding in listed}
