@@ -13,7 +13,7 @@ from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice
-from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, registry
+from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, proxy, registry
 from roles._pyinfra import together
 from roles._pyinfra.steps import ask
 
@@ -47,9 +47,10 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
 
     Without `drained` it acts only where nothing serves, with it only where something does.
     """
+    known = [] if drained else proxy.apply(mine)  # it interrupts nothing, and downloads beside a server need it
     if bool(ask(host, Serving)) != drained:
-        return []
-    steps = base.apply(mine)
+        return known
+    steps = [*known, *base.apply(mine)]
     if drained:
         driver = _driver(mine)
         daemon = docker.apply(mine)

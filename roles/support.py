@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles import balancer, base, exporters, firewall, monitor
+from roles import balancer, base, exporters, firewall, monitor, proxy
 
 
 def apply(mine: BalancerSlice | MonitorSlice) -> None:
     """Tools and firewall are there; a balancer's HAProxy sends to the hosts of the plan, each once it says ready."""
+    proxy.apply(mine)
     base.apply(mine)
     if isinstance(mine, BalancerSlice):
         balancer.apply(mine)

@@ -21,8 +21,8 @@ from deploy.spec import (
 ELSEWHERE = (
     (
         re.compile(r"(?i)([a-z]+_)?prox(y|ies)(_[a-z]+)?"),
-        'images: Docker(daemon={"proxies": {"https-proxy": "http://HOST:3128"}}); packages: Acquire::http::Proxy in '
-        '/etc/apt/apt.conf.d/ of the host; weights: fetch_on="control", and https_proxy in the environment here',
+        '"proxy": Proxy(url="http://HOST:3128"), for apt, hub, registry and ACME; for pip and the hub on this machine '
+        "export https_proxy=http://HOST:3128",
     ),
     (
         re.compile(r"(?i)(triton_)?model_(repository|repo|dir)|triton_models?|models?_path"),

@@ -24,7 +24,7 @@ from deploy.inventory.words import word_problems
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
 from deploy.refusals.renamed import renamed
-from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Rollout
+from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Proxy, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
 FLEET_KEYS = (
@@ -152,7 +152,7 @@ def read_balancer(
     problems = _apart(name, data, knobs, "balancer", Balancer, ("machine", "servers", "pool", "monitor"))
     if problems:
         return None, problems
-    return BalancerHost(name=name, balancer=data["balancer"], firewall=data.get("firewall"), groups=groups), []
+    return BalancerHost(name=name, balancer=data["balancer"], groups=groups, **_beside(data)), []
 
 
 def read_monitor(
@@ -162,7 +162,15 @@ def read_monitor(
     problems = _apart(name, data, knobs, "monitor", Monitor, ("machine", "servers", "pool"))
     if problems:
         return None, problems
-    return MonitorHost(name=name, monitor=data["monitor"], firewall=data.get("firewall"), groups=groups), []
+    return MonitorHost(name=name, monitor=data["monitor"], groups=groups, **_beside(data)), []
+
+
+BESIDE = {"firewall": Firewall | None, "proxy": Proxy | None}
+"""Keys that support hosts have beside what they are, and the objects there."""
+
+
+def _beside(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: data.get(key) for key in BESIDE}
 
 
 def _apart(
@@ -183,10 +191,10 @@ def _apart(
             )
         )
     problems += mistyped(data[key], declared, key)
-    problems += mistyped(data.get("firewall"), Firewall | None, "firewall")
-    problems += typed_out_problems({name: data[name] for name in (key, "firewall") if name in data})
+    problems += [problem for part, hint in BESIDE.items() for problem in mistyped(data.get(part), hint, part)]
+    problems += typed_out_problems({name: data[name] for name in (key, *BESIDE) if name in data})
     places = {problem.facts.get("where", "") for problem in problems}
-    problems += [problem for part in (key, "firewall") for problem in unsafe_texts(data.get(part), part, places)]
+    problems += [problem for part in (key, *BESIDE) for problem in unsafe_texts(data.get(part), part, places)]
     return problems
 
 

@@ -9,10 +9,14 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.refusals.secrets_in_text import typed_out
 
+BY_PROXY = (
+    '"proxy": Proxy(url="http://HOST:3128", username="NAME", password=Secret.env("PROXY_PASSWORD")), for apt, hub and '
+    "registry alike"
+)
 INSTEAD = {
+    "proxy": BY_PROXY,
     "balancer": 'certificate_key=Secret.command("cat", "keys/edge.key")',
-    'docker.daemon["proxies"]': "the proxy's password in /etc/systemd/system/docker.service.d/proxy.conf of the host "
-    "(Environment=HTTPS_PROXY=…), readable by root only",
+    'docker.daemon["proxies"]': BY_PROXY,
     "docker.daemon": "the key without it: daemon.json is readable by every user of the host",
     "engine_store": "EngineStore.…(place) without it: ssh and rclone read credentials from files of their own",
     "engine_trust": 'EngineTrust(key="keys/engines"): the path of a key file on this machine',

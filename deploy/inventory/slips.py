@@ -6,6 +6,7 @@ import re
 
 from deploy.catalog import SYSTEMS
 from deploy.catalog.names import offer
+from deploy.refusals.secrets_in_text import secret_in
 
 NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
 SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
@@ -21,6 +22,15 @@ SWITCHES = {
 """Words that other configurations have for True and False."""
 MOST_SHOWN = 12
 """As many values of a list as are written out in a hint."""
+FIRST_TEXTS = {
+    "AptMirror": "url",
+    "DataDisk": "device",
+    "Driver": "branch",
+    "Hub": "endpoint",
+    "Proxy": "url",
+    "Toolkit": "version",
+}
+"""Objects that are often typed as the text of one of their fields."""
 SYNONYMS = {
     **dict.fromkeys(("fp16", "half", "f16", "torch.float16"), "float16"),
     **dict.fromkeys(("bf16", "torch.bfloat16"), "bfloat16"),
@@ -41,6 +51,8 @@ MOST = 10**12
 def meant_by(value: object, wanted: str, where: str) -> str:
     """`field=LITERAL` for the value in the type that is wanted; empty if nothing is likely."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+    if isinstance(value, str) and (built := _object_of(value, wanted.removesuffix(" or NoneType"))):
+        return built
     if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
         return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -51,6 +63,13 @@ def meant_by(value: object, wanted: str, where: str) -> str:
     else:
         typed = _text(value, field) if "str" in words else ""
     return _of_place(typed, where)
+
+
+def _object_of(text: str, wanted: str) -> str:
+    """The object whose first field the text is, such as Hub(endpoint="…"); empty if it has none, or may be a secret."""
+    field = FIRST_TEXTS.get(wanted)
+    is_plain = re.fullmatch(r"[\w.:/+-]{1,120}", text) is not None and not secret_in(text)
+    return f'{wanted}({field}="{text}"{", key_file=…" if wanted == "AptMirror" else ""})' if field and is_plain else ""
 
 
 def choice_meant(value: object, words: list[str], where: str) -> str:

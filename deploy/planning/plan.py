@@ -31,6 +31,7 @@ from deploy.topology.gateway import gateway_slice, sharing
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
+from deploy.topology.proxies import with_proxies
 from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, waves
@@ -123,7 +124,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
     balancers = balancer_slices(fleet)
-    monitors = monitor_slices(fleet.monitors, slices, balancers)
+    monitors = with_proxies(monitor_slices(fleet.monitors, slices, balancers), fleet.monitors, fleet)
     plan = with_order(Plan(slices=slices, balancers=balancers, monitors=monitors), fleet)
     plan = with_notices(plan, fleet, surroundings)
     refuse_all(plan_refusals(plan, fleet, surroundings))
@@ -134,13 +135,15 @@ def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ..
     """The slices of all GPU hosts, completed with what depends on other hosts: groups, engines, gateways, peers."""
     slices = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
     alone = with_groups(with_repairs(slices, fleet), fleet.hosts, surroundings)
-    return with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
+    joined = with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
+    return with_proxies(joined, fleet.hosts, fleet)
 
 
 def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
     """The slices of all balancers, with the exporters that the fleet's monitors read."""
     slices = (balancer_slice(balancer, fleet.hosts, fleet.balancers) for balancer in fleet.balancers)
-    return tuple(watched_balancer(slice_, fleet.monitors) for slice_ in slices)
+    watched = tuple(watched_balancer(slice_, fleet.monitors) for slice_ in slices)
+    return with_proxies(watched, fleet.balancers, fleet)
 
 
 def with_order(plan: Plan, fleet: Fleet) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from deploy.slices.proxy import ProxySlice
 from deploy.spec import Firewall, Secret
 
 
@@ -67,10 +68,14 @@ class MonitorSlice:
     firewall: Firewall | None = None
     readers: tuple[str, ...] = ()
     """Networks that may read both."""
+    proxy: ProxySlice | None = None
 
     def data_disk(self) -> None:
         """None: samples are on the system's disk."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists, secrets as their sources only."""
-        return asdict(self)
+        plain = asdict(self)
+        if self.proxy is None:  # as in Slice: what is not declared is not said
+            del plain["proxy"]
+        return plain

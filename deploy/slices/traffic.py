@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from deploy.slices.monitor import ExportersSlice
+from deploy.slices.proxy import ProxySlice
 from deploy.spec import Firewall, Secret
 
 
@@ -111,6 +112,7 @@ class BalancerSlice:
     address_connections: int = 0
     """Connections of one address to the ports of a pool; 0 is no limit. Likewise its requests a minute."""
     address_requests: int = 0
+    proxy: ProxySlice | None = None
 
     def data_disk(self) -> None:
         """None: a balancer keeps no data."""
@@ -125,6 +127,8 @@ class BalancerSlice:
         for route in plain["routes"]:
             if route["gateway"] is None:  # what is not declared is not said: digests of older inventories stay
                 del route["gateway"]
+        if self.proxy is None:
+            del plain["proxy"]
         if self.exporters is None:  # as in Slice: what is not declared is not said
             del plain["exporters"]
         return plain

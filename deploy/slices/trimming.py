@@ -12,7 +12,7 @@ from deploy.spec import Gateway
 
 def trimmed(plain: dict[str, Any]) -> dict[str, object]:
     """The slice's plain values without undeclared fields."""
-    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing", "repair"):
+    for name in ("firewall", "gateway", "https", "mutual", "exporters", "sharing", "repair", "proxy"):
         if plain[name] is None:
             del plain[name]
     if "gateway" in plain:

@@ -42,6 +42,7 @@ from deploy.spec.machine import (
     Toolkit,
 )
 from deploy.spec.monitor import Monitor, MonitorHost
+from deploy.spec.proxy import Proxy
 from deploy.spec.server import AcceptedHoles, Host, Model, Server, one_per_gpu
 from deploy.spec.sharing import Sharing
 from deploy.spec.sources import Checkpoint, Secret, Weights
@@ -90,6 +91,7 @@ __all__ = [
     "Path",
     "Precision",
     "Price",
+    "Proxy",
     "ReDrafter",
     "Registry",
     "Release",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deploy.spec.firewall import Firewall
+from deploy.spec.proxy import Proxy
 from deploy.spec.sources import Secret
 
 
@@ -79,4 +80,5 @@ class BalancerHost:
     name: str
     balancer: Balancer
     firewall: Firewall | None = None
+    proxy: Proxy | None = None
     groups: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploy.spec.firewall import Firewall
+from deploy.spec.proxy import Proxy
 from deploy.spec.sources import Secret
 
 
@@ -40,4 +41,5 @@ class MonitorHost:
     name: str
     monitor: Monitor
     firewall: Firewall | None = None
+    proxy: Proxy | None = None
     groups: tuple[str, ...] = ()

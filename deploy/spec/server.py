@@ -13,6 +13,7 @@ from deploy.spec.firewall import Firewall
 from deploy.spec.gateway import Gateway
 from deploy.spec.llm import LLM
 from deploy.spec.machine import Docker, Driver, Hub, Machine, Mirrors, Registry, Release, Toolkit
+from deploy.spec.proxy import Proxy
 from deploy.spec.sharing import Sharing
 
 Model = LLM | Embedder | Reranker
@@ -91,6 +92,8 @@ class Host:
     registry: Registry = Registry()
     hub: Hub = Hub()
     mirrors: Mirrors = Mirrors()
+    proxy: Proxy | None = None
+    """None: the host reaches the outside itself, or by a proxy that somebody else told its programs of."""
     engine_store: EngineStore | None = None
     engine_trust: EngineTrust | None = None
     firewall: Firewall | None = None

@@ -20,6 +20,7 @@ from deploy.validation.certificates import certificate_problems
 from deploy.validation.firewall import declared_problems
 from deploy.validation.gateways_of_pools import gateways_of_pools
 from deploy.validation.paths import balancer_path_problems
+from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
 LONGEST_HOLD_SECONDS = 3600
@@ -53,6 +54,8 @@ def _of_balancer(balancer: BalancerHost, fleet: Fleet, surroundings: Surrounding
     yield from balancer_path_problems(declared)
     if declared.certificate_key is not None:
         yield from named_secret("balancer.certificate_key", declared.certificate_key, "EDGE_KEY")
+    if balancer.proxy is not None:
+        yield from declared_proxy_problems(balancer.proxy)
     if balancer.firewall is not None:
         yield from declared_problems(balancer.firewall, {port: place for place, port in _places(declared)})
 

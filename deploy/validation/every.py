@@ -39,6 +39,7 @@ from deploy.validation.pairs import missing_switches, pair_problems
 from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
 from deploy.validation.products import fp8_gains_and_costs
+from deploy.validation.proxies import proxy_problems
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.remote_models import remote_models_problems
 from deploy.validation.repair import repair_problems
@@ -121,6 +122,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from secret_problems(host)
     yield from source_problems(host)
     yield from bundled_problems(host)
+    yield from proxy_problems(host)
     yield from authority_problems(host, surroundings)
     yield from daemon_problems(host)
     yield from pair_problems(host)

@@ -15,6 +15,7 @@ from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS
 from deploy.validation.firewall import network_problems
 from deploy.validation.numbers import default_or_meant
+from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
 LIMITS = {
@@ -32,6 +33,8 @@ def monitor_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
     """(host, refusal) for each mistake in a monitor, and for each host that none of them could read."""
     for monitor in fleet.monitors:
         yield from ((monitor.name, problem) for problem in _of_monitor(monitor.monitor))
+        if monitor.proxy is not None:
+            yield from ((monitor.name, problem) for problem in declared_proxy_problems(monitor.proxy))
     if fleet.monitors:
         yield from ((host.name, problem) for host in fleet.hosts for problem in _of_host(host))
 

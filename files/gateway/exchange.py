@@ -278,6 +278,10 @@ class Exchange:
     async def event_of(self, content: str) -> None:
         await self._stream(f"data: {content}\n\n".encode())
 
+    async def events_of(self, contents: Sequence[str]) -> None:
+        """Sends several events in one write: each write costs a client a turn, and the first token waits for it."""
+        await self._stream("".join([f"data: {content}\n\n" for content in contents]).encode())
+
     async def named_event(self, name: str, value: object, more: bool = True) -> None:
         """Sends an event with a name; without `more` it is the stream's last."""
         content = f"{compact(value)}\n" if self.is_lines else f"event: {name}\ndata: {compact(value)}\n\n"

@@ -22,8 +22,38 @@ from gateway.app import App
 from gateway.gateway import Gateway
 from gateway.settings import Listen
 
+HEAD = b"HTTP/1.1 "
 KEEP_ALIVE_SECONDS = 75
 """Longer than HAProxy and clients keep a connection, so that none of them sends into one that closes."""
+
+
+class Joining:
+    """A transport that sends the head of an answer in one write with what follows it in the same turn of the loop.
+
+    uvicorn writes a head by itself. The client then wakes for a head without a body, and the first token comes after.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._loop, self._head = transport, asyncio.get_running_loop(), b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._head and data.startswith(HEAD):
+            self._head = data
+            self._loop.call_soon(self._flush)  # the answer to HEAD has nothing that follows
+        else:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            self.write(b"")
 
 
 class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
@@ -41,7 +71,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """The time for the first request begins."""
-        super().connection_made(transport)
+        super().connection_made(Joining(transport))
         if self._awaited and len(self.connections) > self._most:
             next(iter(self._awaited)).give_way()
         self._wait()

@@ -18,6 +18,7 @@ from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping.apt import armoured, install
 from roles._shipping.places import PROGRAMS
+from roles._shipping.proxy_files import left_files
 from roles.base.defaults import (
     DIRECTORIES,
     JOURNAL,
@@ -103,7 +104,9 @@ def packages(facts: HostFacts, chosen: Defaults, disk: DataDisk | None) -> Itera
 
 
 def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: Defaults) -> Iterator[Command]:
-    """Commands that install the tools, from the sources that the inventory wants."""
+    """Commands that install the tools, from the sources that the inventory wants, by its proxy or without one."""
+    if mine.proxy is None:
+        yield from left_files(facts)
     yield from own_sources(facts, mine.mirrors if isinstance(mine, Slice) else None)
     yield from packages(facts, chosen, mine.data_disk())
 

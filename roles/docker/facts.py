@@ -7,6 +7,7 @@ from pyinfra.api import FactBase
 from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.undo import KEPT
 from roles._shipping.apt import Repository
+from roles._shipping.proxy_files import DOCKER_ENVIRONMENT
 from roles.docker import defaults
 
 ENGINES = ("docker-ce", "docker.io")
@@ -41,7 +42,11 @@ class DockerHost(FactBase[HostFacts]):
             ),
             ask_value("unconfirmed", f"ls {KEPT}/docker"),
             # A daemon that started before its settings were written runs without them: a run that was cut off.
-            ask_value("stale-docker", _started_before("docker.service", defaults.DAEMON)),
+            ask_value(
+                "stale-docker",
+                f"{_started_before('docker.service', defaults.DAEMON)};"
+                f" {_started_before('docker.service', DOCKER_ENVIRONMENT)}",
+            ),
             ask_value("stale-containerd", _started_before("containerd.service", defaults.CONTAINERD)),
         )
 

@@ -15,6 +15,7 @@ from pyinfra.api import FactBase
 from deploy.models.files import ROOT, weights_path
 from deploy.slices.host import Slice
 from deploy.slices.image import registry_host
+from deploy.slices.proxy import ProxySlice, reached_directly
 from roles import cards
 from roles._pyinfra.facts import HostFacts, ask_value, script
 from roles._shipping.places import SETTINGS
@@ -172,13 +173,31 @@ def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
     """Tries each address in the background, except those of parts that the host has already."""
     tries = []
     for what, place, have in addresses(mine):
-        where = join(place.rsplit(":", 1))  # arguments: the shell that is started would expand what stands in its text
-        attempt = f"timeout {timeout_seconds} bash -c '<\"/dev/tcp/$0/$1\"' {where}"
+        attempt = f"timeout {timeout_seconds} {_connection(mine.proxy, place)}"
         tries.append(f"{{ {have} || {attempt} || echo {quote(f'{what} {place}')}; }} &")
     return [
         ask_value("proxy", "apt-config dump Acquire::http::Proxy | grep -o '\"..*\"'"),
         ask_value("unreachable", " ".join([*tries, "wait"])),
     ]
+
+
+_OPEN, _ANSWER = 'exec 3<>"/dev/tcp/$2/$3" && printf', ">&3 && read -r line <&3 && [[ $line =~ ^HTTP/1.[01]\\ "
+TUNNEL = f'{_OPEN} "CONNECT %s:%s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" "$0" "$1" "$0" {_ANSWER}(200|407) ]]'
+PLAIN = f'{_OPEN} "HEAD http://%s/ HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n" "$0" "$0" {_ANSWER}(2|3|404|405|407) ]]'
+"""Programs of bash that ask a proxy ($2, $3) for an address ($0, $1). Proxies fetch plain HTTP themselves, and connect
+to ports of TLS alone."""
+
+
+def _connection(proxy: ProxySlice | None, place: str) -> str:
+    """Shell that succeeds if a connection to HOST:PORT comes about, through the proxy unless the host needs none.
+
+    A proxy that asks for a login (407) lets through whom it knows: the login is sent by programs, and never here.
+    """
+    where = join(place.rsplit(":", 1))  # arguments: the shell that is started would expand what stands in its text
+    if proxy is None or reached_directly(place.rsplit(":", 1)[0], (*proxy.direct, *proxy.fleet)):
+        return f"bash -c '<\"/dev/tcp/$0/$1\"' {where}"
+    ask = PLAIN if place.endswith(":80") else TUNNEL
+    return f"bash -c '{ask}' {where} {join(proxy.place)}"
 
 
 def addresses(mine: Slice) -> list[tuple[str, str, str]]:

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
+from deploy.slices.proxy import ProxySlice, reached_directly
 from deploy.topology.balancing import LOOPBACK
 from deploy.topology.gateway import ACME_PORT
 from roles._pyinfra.facts import HostFacts
@@ -100,13 +101,35 @@ def reachable(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """A refusal for each address that could not be reached. Behind apt's proxy a direct attempt proves nothing."""
     for line in facts.value("unreachable").splitlines():
         what, _, place = line.partition(" ")
-        if what.endswith("-packages") and facts.value("proxy"):
+        if mine.proxy is None and what.endswith("-packages") and facts.value("proxy"):
+            continue
+        if mine.proxy is not None:
+            yield _through(mine.host, mine.proxy, what, place)
             continue
         yield Refusal(
             f"{mine.host}: {place} cannot be reached, and {what.replace('-', ' ')} would come from there",
             facts={"found": "no TCP connection from the host", "wanted": place},
-            attempt="open the way out, or name a mirror (mirrors, hub, registry); preflight_settings = "
-            '{"check_network": False} where a proxy is in between',
+            attempt='open the way out, or name a mirror (mirrors, hub, registry); a way out by a proxy is "proxy": '
+            'Proxy(url="http://HOST:3128")',
             state=PREFLIGHT,
             kind="unreachable",
         )
+
+
+def _through(host: str, proxy: ProxySlice, what: str, place: str) -> Refusal:
+    """The refusal of an address that the host does not reach, through its proxy or without it."""
+    if reached_directly(place.rsplit(":", 1)[0], (*proxy.direct, *proxy.fleet)):
+        return Refusal(
+            f"{host}: {place} cannot be reached without the proxy, and {what.replace('-', ' ')} would come from there",
+            facts={"found": "no TCP connection from the host", "wanted": f"{place}, which proxy.direct names"},
+            attempt="take it out of proxy.direct, or open the way to it",
+            state=PREFLIGHT,
+            kind="unreachable",
+        )
+    return Refusal(
+        f"{host}: the proxy does not lead to {place}, and {what.replace('-', ' ')} would come from there",
+        facts={"found": f"{proxy.url} is not there, or refuses this address", "wanted": place},
+        attempt=f"let the proxy connect to {place}; or a mirror, with its name in Proxy(direct=(…,)) if it is inside",
+        state=PREFLIGHT,
+        kind="unreachable",
+    )

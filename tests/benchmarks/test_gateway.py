@@ -85,7 +85,7 @@ def event(text: str) -> bytes:
         ([event(" w0"), event(" w2"), b"data: [DONE]\n\n"], "done", "", False),
     ],
 )
-def test_a_held_stream_is_told_by_how_it_ended(sent: list[bytes], end: str, code: str, in_order: bool) -> None:
+def test_a_held_stream_is_reported_with_its_end(sent: list[bytes], end: str, code: str, in_order: bool) -> None:
     """By its end mark, by an event with an error, or by its connection alone."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -106,7 +106,7 @@ def test_a_lost_request_says_why(way: str, what: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["http", "grpc", "stream"])
-def test_a_request_nobody_answers_is_lost_once_patience_ends(way: str) -> None:
+def test_an_unanswered_request_counts_as_lost_after_the_time_limit(way: str) -> None:
     with serving({nth(LLM if way == "stream" else EMBEDDER, 1): SILENT}) as server:
         outcomes = outcomes_of(server, 3, way, patience_seconds=5)
     assert reasons(outcomes) == ["no answer in 5 s"]

@@ -41,7 +41,7 @@ def test_both_ways_put_the_same_file_at_the_same_path(name: str) -> None:
     assert MINE[name].wanted == wanted and arguments["dest"] in MINE[name].look
 
 
-def test_both_ways_mean_the_same_of_what_is_no_copied_file() -> None:
+def test_both_tools_have_the_same_tasks_apart_from_copied_files() -> None:
     """The path, unit, line, user or package that a task names, in what is looked at here."""
     others = {name: task for name, task in TASKS.items() if name not in COPIED}
     for name, task in others.items():
@@ -58,7 +58,7 @@ def test_both_ways_mean_the_same_of_what_is_no_copied_file() -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link", "line", "absent"])
-def test_what_brings_a_thing_makes_its_look_say_what_is_wanted(kind: str, tmp_path: Path) -> None:
+def test_the_fix_of_each_task_makes_its_check_pass(kind: str, tmp_path: Path) -> None:
     """In a real shell; a second look finds nothing to do."""
     path, me = tmp_path / "made", pwd.getpwuid(os.getuid()).pw_name
     owner = f"{me}:{subprocess.run(['id', '-gn'], capture_output=True, text=True, check=True).stdout.strip()}"
@@ -102,7 +102,7 @@ a2                         : ok=29   changed={changed}    unreachable=0    faile
 
 
 @pytest.mark.parametrize(("changed", "names", "silent"), [(0, "a1 a2", True), (1, "a1 a2", False), (0, "a1", False)])
-def test_a_run_of_ansible_is_silent_where_each_machine_ran_all_and_changed_nothing(
+def test_an_ansible_run_is_silent_if_every_machine_ran_all_tasks_without_a_change(
     changed: int, names: str, silent: bool
 ) -> None:
     assert is_recap_silent(RECAP.format(changed=changed), names.split()) == silent

@@ -84,7 +84,7 @@ def test_a_second_cell_waits_for_approval_also_after_its_driver_was_killed(scene
     assert brought(scene) == EAST + WEST
 
 
-def test_a_cell_whose_worker_was_killed_has_failed_once_it_is_served_again(scene: Scene) -> None:
+def test_a_cell_whose_worker_was_killed_fails_when_a_new_worker_starts(scene: Scene) -> None:
     """And not before: what the worker began may still be under way on its hosts."""
     (scene.folder / "gate").touch()
     at_gate, driver = scene.read("east.log").count("at the gate"), scene.roll("worker.log")

@@ -36,7 +36,7 @@ def test_no_answer_is_a_server_error_or_outside_of_its_schema(house: House, tmp_
 @pytest.mark.skipif(
     not shutil.which("haproxy"), reason="no haproxy here: python -m rehearsal requirements --install --tests"
 )
-def test_the_same_holds_behind_the_balancer(house: House, tmp_path: Path) -> None:
+def test_the_schema_also_holds_behind_the_balancer(house: House, tmp_path: Path) -> None:
     """HAProxy's own answers have the schema of an error as well."""
     with balancer(tmp_path, house.url) as url:
         # Not the coverage phase: of bodies beyond the limit, the gateway closes under a proxy that still sends.

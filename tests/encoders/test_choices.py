@@ -47,7 +47,7 @@ def taken(kernels: Kernels) -> list[str]:
     return [note.split(" (")[0] for note in kernels.notes]
 
 
-def test_without_any_fast_kernel_everything_is_plain_and_said_to_be() -> None:
+def test_without_fast_kernels_the_plain_ones_are_used_and_reported() -> None:
     kernels = choose("cpu:0", HALF)
     assert taken(kernels) == PLAIN
     assert kernels.silent is False
@@ -154,7 +154,7 @@ def test_experts_that_are_wrong_in_one_tile_are_passed_over_and_for_one_tie_are_
 
 
 @pytest.mark.parametrize(("rows", "taken"), [(1, "few"), (linear.FEW_ROWS, "few"), (linear.FEW_ROWS + 1, "many")])
-def test_few_rows_go_one_way_and_many_the_other(rows: int, taken: str) -> None:
+def test_few_rows_and_many_rows_use_different_kernels(rows: int, taken: str) -> None:
     layer = linear.Linear(torch.ones(1, 1), torch.zeros(1))
     products = (lambda x, linear: "few", lambda x, linear: "many")
     assert linear.by_rows(*products)(torch.zeros(rows, 1), layer) == taken

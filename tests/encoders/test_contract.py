@@ -129,7 +129,7 @@ def test_bytes_that_are_no_utf_8_are_named_and_not_shown(embed: Service) -> None
     assert refusal(got) == "texts[0][1] is not UTF-8 at byte 3"
 
 
-def test_a_text_nobody_should_wait_for_is_refused_by_itself(embed: Service) -> None:
+def test_an_overlong_text_is_refused_without_its_batch(embed: Service) -> None:
     most, long = MOST_TEXT_BYTES, b"a" * (MOST_TEXT_BYTES + 1)
     bad, good = embed.execute([texts(["cat", long]), texts([long[:-1]])])
     assert refusal(bad) == f"texts[0][1] has {most + 1} bytes of at most {most}; shorten it"
@@ -243,7 +243,7 @@ def test_out_of_memory_halves_the_pass_until_it_fits(serve: Callable[..., Servic
     assert tokens == [495, 240, 240, 15]
 
 
-def test_a_request_too_large_for_memory_alone_is_told_so_and_others_served(
+def test_a_request_too_large_for_memory_is_refused_and_others_are_served(
     serve: Callable[..., Service], nomic: Path
 ) -> None:
     small = serve(nomic, Embedder)

@@ -36,7 +36,7 @@ def test_only_torch_numpy_tokenizers_and_safetensors_are_imported() -> None:
     assert roots - sys.stdlib_module_names == {"torch", "numpy", "tokenizers", "safetensors", "triton"}
 
 
-def test_what_is_no_kernel_says_its_types() -> None:
+def test_every_function_outside_kernels_has_type_annotations() -> None:
     """mypy is not strict in the modules of kernels, whose parameters cannot say a type."""
     untyped = [
         name

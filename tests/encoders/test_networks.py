@@ -179,7 +179,7 @@ def test_the_reference_follows_ties_and_nothing_else(nomic: Path, sequences: lis
 
 
 @pytest.mark.parametrize(("dtype", "kept"), [(torch.bfloat16, torch.float32), (torch.float16, torch.float16)])
-def test_what_bf16_would_round_away_stays_in_the_sum(dtype: torch.dtype, kept: torch.dtype) -> None:
+def test_the_sum_keeps_bits_that_bf16_would_round_away(dtype: torch.dtype, kept: torch.dtype) -> None:
     norm = plain.Norm(torch.ones(64), torch.zeros(64), 1e-5)
     states, nothing = torch.linspace(-2, 2, 64).repeat(3, 1), torch.zeros(3, 64, dtype=dtype)
     added = plain.add_norm(nothing, nothing[0], states, norm)

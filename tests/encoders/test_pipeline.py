@@ -189,7 +189,7 @@ def test_what_was_computed_is_published_as_metrics(nomic: Path, monkeypatch: pyt
     assert counts["queued_tokens"] == 0.0
 
 
-def test_metrics_that_cannot_be_published_stop_nobody_and_are_told_once(
+def test_unpublishable_metrics_stop_no_request_and_are_logged_once(
     nomic: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing(Family):

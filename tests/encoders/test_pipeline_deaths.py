@@ -131,7 +131,7 @@ def test_a_computing_thread_that_dies_with_a_pass_in_its_hand_answers_that_too(l
     assert set(answered(pipeline, replied)) == {"UNAVAILABLE"} and pipeline.dead
 
 
-def test_results_nobody_can_read_fail_their_pass_and_no_thread() -> None:
+def test_unreadable_results_fail_their_pass_but_no_thread() -> None:
     pipeline, replied = rig(lambda sequences, beside: Wait(lambda: np.array([None] * len(sequences))))
     assert all("isfinite" in message for message in answered(pipeline, replied)) and not pipeline.dead
 
@@ -161,7 +161,7 @@ def test_closing_waits_until_those_who_are_refused_have_their_answer() -> None:
     assert set(answered(pipeline, replied)) == {"UNAVAILABLE"}
 
 
-def test_a_death_is_told_by_the_name_of_its_thread() -> None:
+def test_the_death_of_a_thread_is_logged_with_its_name() -> None:
     meter = Quiet()
     answered(*rig(die, meter=meter))
     assert meter.notes == ["thread compute died: SystemExit"]

@@ -191,7 +191,7 @@ def test_requests_with_different_numbers_of_texts_merge_and_a_bad_one_harms_none
     assert after[1] - before[1] < 12
 
 
-def test_requests_beyond_a_full_queue_are_told_to_come_back_and_the_others_answered(
+def test_requests_beyond_a_full_queue_get_a_retry_error_and_the_others_answers(
     server: real_triton.Server, embedder: Embedder
 ) -> None:
     """Two always find room in Triton's own queue; up to four more if the model takes some of them in time."""

@@ -146,7 +146,7 @@ def test_several_ranks_get_shared_memory_for_each() -> None:
     assert b"--shm-size 4096m" in render(server, Defaults())["run"]
 
 
-def test_one_rank_is_no_mpi() -> None:
+def test_one_rank_starts_without_mpi() -> None:
     assert b"mpirun" not in render(a_server(a_model(an_engine(ENGINE), WEIGHTS)), Defaults())["launch"]
 
 

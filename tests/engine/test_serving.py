@@ -129,7 +129,7 @@ def test_a_stop_word_ends_the_answer(triton: Running) -> None:
     assert "".join(event["text_output"] for event in events) == "steam"
 
 
-def test_a_bad_word_is_never_said(triton: Running) -> None:
+def test_a_bad_word_is_never_generated(triton: Running) -> None:
     question = {"text_input": PROMPT, "max_tokens": 50, "bad_words": ["ea"]}
     text = triton.ask("/v2/models/plain/generate", question)[1]
     assert ("ste" in text, "ea" in text.split("text_output")[1]) == (True, False)
@@ -233,7 +233,7 @@ def test_a_prompt_longer_than_the_engine_takes_is_refused_and_the_next_one_answe
         ({"text_input": PROMPT, "max_tokens": 0}, "maxNewTokens (0) must be > 0"),
     ],
 )
-def test_a_bad_request_is_told_what_is_wrong(triton: Running, question: dict[str, Any], expected: str) -> None:
+def test_a_bad_request_gets_the_reason(triton: Running, question: dict[str, Any], expected: str) -> None:
     status, message = triton.ask("/v2/models/plain/generate", question)
     assert status >= 400 and expected in message
 

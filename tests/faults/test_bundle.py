@@ -61,16 +61,16 @@ def closed() -> Iterator[Closed]:
         shutil.rmtree(BUNDLE, ignore_errors=True)
 
 
-def test_it_is_deployed_to_without_a_packet_to_anybody(closed: Closed) -> None:
+def test_a_bundled_deploy_sends_no_packet_to_other_hosts(closed: Closed) -> None:
     assert closed.first.code == 0, closed.first.output[-4000:]
     assert closed.tried == 0
 
 
-def test_it_serves(closed: Closed) -> None:
+def test_the_bundled_host_serves(closed: Closed) -> None:
     assert until(lambda: answers(closed.scene.machine), 60)
 
 
-def test_a_second_run_is_silent_and_asks_nobody(closed: Closed) -> None:
+def test_a_second_run_changes_nothing_and_contacts_no_other_host(closed: Closed) -> None:
     again = closed.scene.deploy(inventory=INVENTORY)
     assert (again.is_silent, network.packets_tried(Network(NUMBER))) == (True, 0), again.output[-3000:]
 

@@ -30,7 +30,7 @@ def test_a_killed_control_process_leaves_a_host_that_converges(scene: Scene, mon
     assert scene.ends_well() == WELL
 
 
-def test_who_comes_second_is_refused_and_the_first_run_goes_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_run_is_refused_and_the_first_continues(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Afterwards the host is as the first one's inventory says, and nobody holds it."""
     monkeypatch.setenv("FAULTS_BATCH", "24")
     seconds: list[Run] = []

@@ -82,7 +82,7 @@ def test_usage_outlives_a_host_whose_power_is_cut_under_load(behind_gateway: Sce
     assert load_after.lost == [] and abs(counted - answered) <= under_way
 
 
-def test_a_gateway_that_is_said_to_be_none_goes(behind_gateway: Scene) -> None:
+def test_a_gateway_set_to_none_is_removed(behind_gateway: Scene) -> None:
     """With its programs, settings and keys."""
     run = behind_gateway.deploy()
     assert run.code == 0, run.output[-4000:]

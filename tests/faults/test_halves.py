@@ -51,11 +51,11 @@ def test_a_plain_run_mends_it_all_and_the_next_is_silent(mended: Mended) -> None
     assert (first.code, second.is_silent) == (0, True), (first.output + second.output)[-6000:]
 
 
-def test_the_doctor_names_what_was_left_and_then_has_nothing_to_say(mended: Mended) -> None:
+def test_the_doctor_names_the_leftovers_and_is_silent_once_they_are_gone(mended: Mended) -> None:
     assert (mended[4] >= {"undo-waiting", "server-left"}, mended[0].diagnosed()) == (True, set())
 
 
-def test_what_serves_goes_on_meanwhile(mended: Mended) -> None:
+def test_the_running_server_keeps_serving_meanwhile(mended: Mended) -> None:
     assert mended[3].missed == []
 
 

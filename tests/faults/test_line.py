@@ -39,7 +39,7 @@ def test_a_doctor_whose_session_breaks_says_that_it_got_no_answer(scene: Scene) 
     assert scene.diagnosed(typed=True) == set()
 
 
-def test_a_changed_host_key_is_told_and_nothing_is_sent(scene: Scene) -> None:
+def test_a_changed_host_key_is_reported_and_nothing_is_sent(scene: Scene) -> None:
     with (fault := named("host-key-changed")).on(scene.machine), scene.polled() as polls:
         scene.mark()
         run, findings, written = scene.deploy(), scene.diagnosed(typed=True), scene.written()

@@ -31,7 +31,7 @@ def test_a_held_lock_is_waited_for_and_the_run_goes_on(scene: Scene) -> None:
     assert scene.ends_well() == WELL
 
 
-def test_a_lock_that_is_never_given_up_is_told_by_its_file(scene: Scene) -> None:
+def test_a_lock_that_is_never_released_is_reported_with_its_file(scene: Scene) -> None:
     with AptLock().on(scene.machine):
         ran = scene.machine.run(f"ENGINEHOUSE_APT_WAIT_SECONDS=3 {PATIENT} install {NEEDED}", check=False)
     assert ran.returncode == 100

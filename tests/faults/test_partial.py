@@ -115,14 +115,14 @@ def incomplete(home: Path) -> list[Path]:
     return list(home.glob(".cache/enginehouse/weights/**/*.incomplete"))
 
 
-def test_a_fetch_killed_on_the_host_is_told(killed: Killed) -> None:
+def test_a_fetch_killed_on_the_host_is_reported(killed: Killed) -> None:
     assert (killed.on_host.code, killed.host_bytes >= CUT) == (1, True)
     assert f"weights of by-host: {UNIT} was ended from outside (signal)" in killed.on_host.output
     assert NOTHING_SERVING in killed.on_host.output
     assert killed.findings == {"job-failed"}
 
 
-def test_it_leaves_no_token(killed: Killed) -> None:
+def test_a_killed_fetch_leaves_no_token(killed: Killed) -> None:
     assert (killed.on_host.code, killed.in_memory) == (1, "")
 
 
@@ -130,7 +130,7 @@ def test_the_next_run_continues_it_where_it_was(killed: Killed) -> None:
     assert (killed.after.code, killed.continued > 0) == (0, True), killed.after.output[-3000:]
 
 
-def test_what_a_killed_control_process_had_begun_is_not_kept(killed: Killed, home: Path) -> None:
+def test_partial_files_of_a_killed_control_process_are_not_kept(killed: Killed, home: Path) -> None:
     assert (killed.on_control.code, killed.begun > 0, incomplete(home)) == (-9, True, [])
 
 

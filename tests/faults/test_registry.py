@@ -86,7 +86,7 @@ def test_a_layer_that_is_cut_short_is_never_used(scene: Scene) -> None:
     assert scene.ends_well() == WELL
 
 
-def test_a_pull_that_is_killed_is_told_and_leaves_no_key(scene: Scene) -> None:
+def test_a_killed_pull_is_reported_and_leaves_no_key(scene: Scene) -> None:
     kill = "systemctl kill --signal KILL 'enginehouse-pull@*'"
     outcome = struck(scene, "registry-slow", at="Registry | Wait for", strike=lambda: scene.machine.run(kill))
     assert outcome.harmless and NOTHING_SERVING in outcome.run.output
@@ -94,7 +94,7 @@ def test_a_pull_that_is_killed_is_told_and_leaves_no_key(scene: Scene) -> None:
     assert scene.says("find /run/enginehouse/registry -type f") == ""
 
 
-def test_a_slow_registry_is_waited_for_and_its_progress_told(scene: Scene) -> None:
+def test_a_slow_registry_is_awaited_and_its_progress_reported(scene: Scene) -> None:
     findings = set[str]()
     diagnose = lambda: findings.update(scene.diagnosed())  # noqa: E731
     outcome = struck(scene, "registry-slow", at="Registry | Wait for", strike=diagnose)

@@ -76,7 +76,7 @@ def test_a_docker_that_is_stopped_takes_its_server_along_and_brings_it_back(read
     assert until(lambda: heard(ready) == "ready", 60, 0.1)
 
 
-def test_a_docker_that_did_not_start_for_long_brings_its_server_back_when_it_does(ready: Scene) -> None:
+def test_a_docker_that_starts_late_brings_its_server_back(ready: Scene) -> None:
     """Until then the server used up its starts."""
     ready.says("systemctl stop docker.socket docker.service; systemctl mask --runtime docker.service docker.socket")
     try:

@@ -55,7 +55,7 @@ def test_once_it_is_right_preflight_says_nothing_of_it(virtual: Scene) -> None:
     assert named("clock-wrong").says not in run.output
 
 
-def test_what_stands_in_a_kernels_own_log_about_gpus_is_found(virtual: Scene) -> None:
+def test_gpu_messages_in_the_kernel_log_are_found(virtual: Scene) -> None:
     """The lines go through the kernel's buffer and its journal, as a driver's do."""
     lines = "; ".join(f"echo 'kernel: NVRM: Xid (PCI:0000:01:00): {line}' >/dev/kmsg" for line in LOGGED)
     before = virtual.diagnosed()

@@ -66,7 +66,7 @@ SMUGGLED = {
 
 
 @in_loop
-async def test_no_request_hides_in_another(tmp_path: Path) -> None:
+async def test_no_request_is_smuggled_inside_another(tmp_path: Path) -> None:
     """Every attempt gets a single answer, and that answer is a client error."""
     async with process(tmp_path) as running:
         answers = await asyncio.gather(*(running.sent(raw) for raw in SMUGGLED.values()))

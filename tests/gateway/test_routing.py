@@ -142,7 +142,7 @@ def test_the_removal_of_a_server_moves_only_its_chats(firsts: list[int], count: 
         assert after == before[first] or before[first] == servers[-1].name
 
 
-def test_one_chat_that_is_sent_on_takes_no_other_chat_along() -> None:
+def test_a_chat_moved_to_another_server_moves_no_other_chat() -> None:
     """Both begin with the same eight blocks; the second chat was answered elsewhere, and each stays where it was."""
     known, shared, ready = Known(), [1] * 256, {"a", "b"}
     first, second = (prefix_of([*shared, *[number] * 64], "acme", "") for number in (2, 3))

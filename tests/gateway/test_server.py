@@ -106,6 +106,56 @@ async def test_a_chat_is_answered_over_a_socket(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_the_head_of_an_answer_waits_for_its_first_bytes_and_for_nothing_else() -> None:
+    from gateway.server import Joining  # not where uvicorn is missing
+
+    transport = Writes()
+    joining = Joining(transport)  # as much of a transport as it needs
+    for data in (b"HTTP/1.1 200 OK\r\n\r\n", b"first", b"second", b"HTTP/1.1 204 No Content\r\n\r\n"):
+        joining.write(data)
+    assert transport.writes == [b"HTTP/1.1 200 OK\r\n\r\nfirst", b"second"]
+    await asyncio.sleep(0)
+    assert transport.writes[2:] == [b"HTTP/1.1 204 No Content\r\n\r\n"]
+    joining.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    joining.close()
+    assert transport.writes[3:] == [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"closed"]
+
+
+class Writes:
+    """A transport that remembers its writes."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def close(self) -> None:
+        self.writes.append(b"closed")
+
+
+@in_loop
+async def test_the_answer_to_head_comes_on_a_kept_connection(tmp_path: Path) -> None:
+    async with process(tmp_path) as running:
+        reader, writer = await running.connected()
+        for _ in range(2):
+            writer.write(b"HEAD /metrics HTTP/1.1\r\nHost: gateway\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+
+@in_loop
+async def test_the_first_token_comes_with_the_head_in_one_piece(tmp_path: Path) -> None:
+    async with process(tmp_path) as running:
+        reader, writer = await running.connected()
+        writer.write(request(chat(stream=True)))
+        head, _, body = (await reader.read(2**16)).partition(b"\r\n\r\n")
+    size, _, rest = body.partition(b"\r\n")
+    role, text = re.findall(rb'"delta":({[^}]*})', rest[: int(size, 16)])
+    assert head.startswith(b"HTTP/1.1 200")
+    assert role == b'{"role":"assistant","content":""}' and json.loads(text)["content"]
+
+
+@in_loop
 async def test_a_connection_without_headers_is_closed_in_time(tmp_path: Path) -> None:
     """It is closed before the first request, within a request, and within a later request of the same connection."""
     async with process(tmp_path, header_seconds=1) as running:

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-1")]
 
 
 @pytest.mark.parametrize("fraction", drawn(seed=20261121, count=15))
-def test_whatever_it_was_doing_a_plain_run_makes_it_good(ground: Ground, fraction: float) -> None:
+def test_a_plain_run_repairs_a_kill_at_any_moment(ground: Ground, fraction: float) -> None:
     moment, machine = ground.timeline.moment(fraction), ground.bare()
     killed = ground.killed(machine, moment)
     mended = ground.run()

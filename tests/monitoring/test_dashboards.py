@@ -55,7 +55,7 @@ def test_every_metric_and_label_of_a_query_is_in_a_kept_scrape(dashboard: Dashbo
 
 
 @for_each_dashboard
-def test_a_legend_names_labels_that_are_left(dashboard: Dashboard) -> None:
+def test_a_legend_uses_only_labels_that_the_query_keeps(dashboard: Dashboard) -> None:
     """A label that an aggregation has dropped shows as nothing."""
     for title, expression, legend in queries(dashboard):
         named = set(re.findall(r"\{\{(\w+)\}\}", legend))
@@ -90,7 +90,7 @@ def test_the_page_is_as_grafana_wants_it(dashboard: Dashboard) -> None:
     assert len(places) == len(set(places)) and all(x + 12 <= 24 for x, _ in places)
 
 
-def test_rates_follow_the_range_that_is_looked_at() -> None:
+def test_rates_follow_the_displayed_time_range() -> None:
     """A fixed range misses samples when a month is shown."""
     for dashboard in DASHBOARDS:
         for panel in dashboard.panels:

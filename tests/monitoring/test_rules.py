@@ -117,7 +117,7 @@ def test_a_misspelt_name_label_or_value_is_found() -> None:
     ]
 
 
-def test_our_own_metrics_are_still_called_what_was_scraped() -> None:
+def test_our_own_metrics_have_the_scraped_names() -> None:
     """A metric that is renamed in the code takes the rules with it only once it was scraped anew."""
     gateway = Metrics()
     for counter in (gateway.requests, gateway.tokens, gateway.running, gateway.broken):
@@ -188,7 +188,7 @@ def test_recorded_expressions_stand_before_what_reads_them() -> None:
                 assert selector.metric not in names or names.index(selector.metric) < place
 
 
-def test_a_driver_branch_is_told_of_ninety_days_before_its_end() -> None:
+def test_a_driver_branch_alerts_ninety_days_before_its_end() -> None:
     (alert,) = ends(["590"])
     assert (alert.name, alert.expression) == ("Driver590Ends", "vector(time()) > 1790899200")
 

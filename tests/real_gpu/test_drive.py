@@ -64,7 +64,7 @@ def test_bash_reads_it() -> None:
     subprocess.run(["bash", "-n", str(DRIVE)], check=True)
 
 
-def test_without_a_verb_it_says_what_can_be_typed(drive: Drive) -> None:
+def test_without_a_verb_the_verbs_are_listed(drive: Drive) -> None:
     """Every verb, and the three variables."""
     done = drive()
     assert (done.returncode, done.stderr) == (0, "")

@@ -250,7 +250,7 @@ def test_a_checkpoint_that_lacks_a_tensor_is_refused(trt: ModuleType, checkpoint
         trt.LLM(model=str(tmp_path / "llama"), max_seq_len=64, kv_cache_config={"max_tokens": 512})
 
 
-def test_an_error_in_the_loop_reaches_everybody_and_whoever_comes_later(start: Callable[..., Any]) -> None:
+def test_an_error_in_the_loop_reaches_every_current_and_later_request(start: Callable[..., Any]) -> None:
     llm = start()
 
     def broken(*_: Any, **__: Any) -> Any:

@@ -129,7 +129,7 @@ def test_a_server_that_serves_is_left_as_it_is_and_one_with_an_unloaded_model_is
     assert not deployed_.revive()
 
 
-def test_every_streamed_answer_is_whole_and_who_leaves_ends_its_own(setting: Setting) -> None:
+def test_every_streamed_answer_is_complete_and_a_disconnect_ends_only_its_own(setting: Setting) -> None:
     deployed = setting.deployed
     model = deployed.model("llm")
     running = f'enginehouse_llm_running_requests{{model="{model.name}"}}'

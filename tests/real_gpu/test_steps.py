@@ -76,7 +76,7 @@ def test_an_untold_inventory_has_one_card_and_the_unchanged_release(state: Path)
     }
 
 
-def test_what_the_inventory_was_told_stays_until_it_is_told_otherwise(state: Path) -> None:
+def test_settings_of_the_inventory_stay_until_they_are_set_again(state: Path) -> None:
     """In the file that the inventory reads."""
     scene.tell(image_mib=7000)
     scene.tell(changed=True)
@@ -217,7 +217,7 @@ def test_the_report_knows_the_place_of_every_step() -> None:
     assert set(steps.STEPS) == set(report.STEPS)
 
 
-def test_every_sitting_looks_last_whether_a_card_was_changed() -> None:
+def test_every_sitting_ends_with_a_check_for_changed_cards() -> None:
     assert {sitting[-1] for sitting in steps.SITTINGS.values()} == {"untouched"}
 
 

@@ -32,7 +32,7 @@ def machine(request: pytest.FixtureRequest, deployed: Pair) -> Machine:
     return named
 
 
-def test_who_takes_over_a_fetch_gets_one_directory_and_no_secret(machine: Machine) -> None:
+def test_an_attacker_in_a_fetch_reaches_one_directory_and_no_secret(machine: Machine) -> None:
     """A fetch reads public files and its own: settings, token and files of its model."""
     machine.run(SCENE)
     try:
@@ -44,13 +44,13 @@ def test_who_takes_over_a_fetch_gets_one_directory_and_no_secret(machine: Machin
     assert (done.writes, done.connects, done.becomes) == ([OWN], [], [])
 
 
-def test_what_a_fetch_published_is_root_s_and_its_user_is_nobody_s(machine: Machine) -> None:
+def test_files_of_a_fetch_belong_to_root_and_its_user_has_no_login(machine: Machine) -> None:
     owners = machine.run(f"find {WEIGHTS} -printf '%u %y %m\\n' | sort -u").stdout.split("\n")
     assert set(filter(None, owners)) == {"root d 755", "root f 644"}
     assert machine.run(f"ps -o pid= -u {USER} || true").stdout == ""
 
 
-def test_who_takes_over_a_pull_writes_into_this_project_s_directories_alone(machine: Machine) -> None:
+def test_an_attacker_in_a_pull_writes_only_this_project_s_directories(machine: Machine) -> None:
     """It has Docker's socket, which makes it root in the end; what it writes by itself is bounded all the same."""
     name = machine.run("ls /etc/enginehouse/pull").stdout.split()[0].removesuffix(".json")
     done = intruder.in_unit(machine, f"enginehouse-pull@{name}.service")

@@ -56,12 +56,12 @@ def test_a_release_that_never_becomes_ready_fails_the_run_and_says_why(failing: 
     assert "nomic-moe does not load" in failing.output and TENSOR in failing.output
 
 
-def test_what_served_before_serves_again_within_the_same_run(failing: Run, deployed: Pair, good: str) -> None:
+def test_the_previous_release_serves_again_within_the_same_run(failing: Run, deployed: Pair, good: str) -> None:
     assert f"{good} is put back and serves" in failing.output
     assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
 
 
-def test_the_host_remembers_what_did_not_serve_and_why(failing: Run, deployed: Pair, good: str) -> None:
+def test_the_host_records_the_failed_release_and_its_reason(failing: Run, deployed: Pair, good: str) -> None:
     last = history(deployed.d13)[-1]
     assert (last["result"], last["from"]) == ("put back", good)
     assert TENSOR in last["reason"]
@@ -93,7 +93,7 @@ def test_rollback_takes_the_last_run_back_once(operator: Operator, deployed: Pai
     assert f"run {brought} is taken back on d13 already" in again.output
 
 
-def test_taking_the_rollback_back_goes_forward_again(
+def test_rolling_back_a_rollback_restores_the_newer_release(
     operator: Operator, deployed: Pair, good: str, second: str
 ) -> None:
     took_back = history(deployed.d13)[-1]["run"]

@@ -61,18 +61,18 @@ def test_a_key_in_the_journal_would_have_been_found(deployed: Pair) -> None:
     assert matches(deployed.d12, patterns(deployed.services), JOURNAL) == ["1"]
 
 
-def test_neither_docker_nor_any_process_shows_one(deployed: Pair) -> None:
+def test_neither_docker_nor_any_process_shows_a_secret(deployed: Pair) -> None:
     assert [matches(machine, patterns(deployed.services), INSPECTED) for machine in deployed.both] == [
         ["0", "0"],
         ["0", "0"],
     ]
 
 
-def test_what_docker_and_processes_show_is_looked_through(deployed: Pair) -> None:
+def test_the_secret_search_reads_docker_and_every_process(deployed: Pair) -> None:
     assert "0" not in matches(deployed.d12, ["triton-main"], INSPECTED)
 
 
-def test_pyinfra_never_printed_one(operator: Operator, deployed: Pair, first: Run) -> None:
+def test_pyinfra_never_prints_a_secret(operator: Operator, deployed: Pair, first: Run) -> None:
     heard = "".join(operator.heard)
     assert "enginehouse-pull@" in first.output and first.output in heard
     assert [pattern for pattern in patterns(deployed.services) if pattern in heard] == []

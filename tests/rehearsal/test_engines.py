@@ -161,11 +161,11 @@ def test_a_build_that_runs_out_of_memory_says_so_and_what_to_do(out_of_memory: t
     assert "  try    " in run.output
 
 
-def test_who_waits_for_a_failed_build_is_told_whose_it_was(out_of_memory: tuple[list[str], Run]) -> None:
+def test_a_host_waiting_for_a_failed_build_names_the_builder(out_of_memory: tuple[list[str], Run]) -> None:
     assert "was to come from e1, which did not finish it" in out_of_memory[1].output
 
 
-def test_the_last_release_serves_on_meanwhile(machines: Fleet, out_of_memory: tuple[list[str], Run]) -> None:
+def test_the_last_release_keeps_serving_meanwhile(machines: Fleet, out_of_memory: tuple[list[str], Run]) -> None:
     pair = (machines.e1, machines.e2)
     assert [current(machine) for machine in pair] == out_of_memory[0]
     assert all(answers(machine) for machine in pair)

@@ -87,7 +87,7 @@ def test_nobody_without_a_key_is_answered_and_no_other_machine_reaches_the_gatew
     assert d13.run(f"{curl} http://{d12.address}:8080/health", check=False).stdout == "000"
 
 
-def test_the_processes_are_nobody_s_who_could_do_more(opened: Run, deployed: Pair) -> None:
+def test_the_processes_run_as_a_user_without_further_rights(opened: Run, deployed: Pair) -> None:
     for machine in deployed.both:
         shown = "systemctl show -p User,NoNewPrivileges,ProtectSystem,MemoryDenyWriteExecute enginehouse-gateway@1"
         assert set(machine.run(shown).stdout.split()) == {

@@ -116,7 +116,7 @@ def test_the_state_of_the_gpu_is_a_metric(story: Story) -> None:
     assert until(lambda: "enginehouse_gpu_answers 1" in story.says("cat /var/lib/enginehouse/metrics/gpu.prom"))
 
 
-def test_a_model_that_hangs_is_seen_and_mended_although_triton_says_ready(story: Story) -> None:
+def test_a_hanging_model_is_detected_and_restarted_although_triton_says_ready(story: Story) -> None:
     before = story.says("systemctl show -p InvocationID --value triton@main")
     story.machine.run(HANG)
     address = f"{story.machine.address}:8000/v2/health/ready"
@@ -173,7 +173,7 @@ def test_mended_it_goes_on(story: Story, refused: tuple[str, Run]) -> None:
     assert (story.type(SECOND="1").code, story.says(RELEASE) != refused[0]) == (0, True)
 
 
-def test_cleaning_up_says_first_what_would_go_and_keeps_what_served_last(story: Story, refused: object) -> None:
+def test_a_cleanup_lists_its_removals_first_and_keeps_the_last_release(story: Story, refused: object) -> None:
     old = "/var/lib/enginehouse/weights/minilm/1111111111111111111111111111111111111111"
     story.machine.run(f"mkdir -p {old} {old[:-1]}2; touch -d 2020-01-01 {old}")
     dry = story.type("--dry", SECOND="1")
@@ -196,7 +196,7 @@ def unagreed(story: Story, refused: object) -> Run:
     return story.type(verb="remove.py")
 
 
-def test_removal_says_first_what_would_go_and_touches_nothing(story: Story, unagreed: Run) -> None:
+def test_a_removal_lists_its_steps_first_and_changes_nothing(story: Story, unagreed: Run) -> None:
     assert (unagreed.code, unagreed.changed, story.says(ACTIVE)) == (0, {}, "active")
     assert "; the driver: firmware-nvidia-gsp libcuda1 " in unagreed.output
     assert "nothing was touched; `--data remove=yes` takes it off" in unagreed.output

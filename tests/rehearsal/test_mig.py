@@ -108,7 +108,7 @@ def test_a_boot_cuts_again_before_docker_and_cdi(cut: Cut) -> None:
     assert [name for name in changed if not name.startswith(("Registry | Start", "Model store | Start"))] == []
 
 
-def test_what_somebody_else_uses_is_named_and_stays(cut: Cut) -> None:
+def test_instances_in_use_are_named_and_kept(cut: Cut) -> None:
     """The plan wants the GPU whole; a process has an instance open."""
     cut.machine.run(HOLD)
     run = cut.run(WHOLE)
@@ -117,7 +117,7 @@ def test_what_somebody_else_uses_is_named_and_stays(cut: Cut) -> None:
     assert "used by  sleep (" in run.output
 
 
-def test_with_nobody_on_it_the_gpu_becomes_whole(cut: Cut) -> None:
+def test_an_unused_gpu_becomes_whole(cut: Cut) -> None:
     """Mode off, unit gone, and CDI names the card again; the run after that changes nothing."""
     cut.machine.run("systemctl stop notebook")
     run = cut.run(WHOLE)

@@ -135,7 +135,7 @@ def manifest(served: Services) -> str:
 
 
 @pytest.mark.parametrize(("key", "status"), [(None, 401), ("nvapi-wrong", 401)])
-def test_the_registry_asks_who_one_is(served: Services, key: str | None, status: int) -> None:
+def test_the_registry_requires_a_login(served: Services, key: str | None, status: int) -> None:
     assert ask_registry(served, key, manifest(served))[0] == status
 
 
@@ -215,7 +215,7 @@ def test_the_hub_serves_the_same_over_tls(served: Services, tmp_path: Path) -> N
         ("rehearsal/minilm", "right", "0" * 40, "RevisionNotFoundError"),
     ],
 )
-def test_huggingface_hub_tells_refusals_apart(
+def test_huggingface_hub_distinguishes_the_refusals(
     served: Services, tmp_path: Path, repository: str, token: str, revision: str, error: str
 ) -> None:
     token_or_none = served.hub_token if token else ""

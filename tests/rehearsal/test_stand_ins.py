@@ -264,7 +264,7 @@ def test_a_cuda_call_inside_the_image_succeeds(journey: Journey) -> None:
     assert journey.output_of("CUDA in a container") == "0"
 
 
-def test_a_container_without_device_rules_is_told_what_the_real_card_said(journey: Journey) -> None:
+def test_a_container_without_device_rules_gets_the_real_card_s_error(journey: Journey) -> None:
     """Read where a unit's rules did not name it (H100, 580.159.04). 304: cuda.h has it for a refused system call."""
     ran = journey.seen["nvidia-smi without device rules"]
     assert (ran.returncode, ran.stdout.strip()) == (255, "Failed to initialize NVML: Unknown Error")

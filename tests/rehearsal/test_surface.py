@@ -84,7 +84,7 @@ def test_from_any_other_network_only_ssh_answers(served: Surface) -> None:
     assert answering(served.machine.address, [22, *SERVED, *TRAFFIC, OWN_PORT], OUTSIDE) == [22]
 
 
-def test_over_ipv6_it_is_the_same(served: Surface) -> None:
+def test_the_surface_over_ipv6_is_the_same(served: Surface) -> None:
     """A service of the machine's own listens there."""
     assert answering(MACHINE_V6, [22, OWN_PORT, *SERVED], INSIDE_V6) == [22]
 
@@ -110,13 +110,13 @@ def test_tables_of_others_stay(served: Surface) -> None:
     assert {"table ip nat", "table ip filter", "table inet enginehouse"} <= set(served.says("nft list tables"))
 
 
-def test_what_could_load_or_show_is_refused_over_http(served: Surface) -> None:
+def test_requests_that_load_or_reveal_are_refused_over_http(served: Surface) -> None:
     """403 without the key of this start."""
     assert {path: served.status(method, path) for method, path in RESTRICTED} == {path: 403 for _, path in RESTRICTED}
 
 
 @pytest.mark.parametrize("call", FORBIDDEN_CALLS)
-def test_what_could_load_or_show_is_refused_over_grpc(served: Surface, call: str) -> None:
+def test_requests_that_load_or_reveal_are_refused_over_grpc(served: Surface, call: str) -> None:
     """With Triton's own words."""
     with (
         tritonclient.grpc.InferenceServerClient(served.endpoint(8001)) as client,
@@ -208,7 +208,7 @@ def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> No
     assert int(served.says("journalctl -q -u triton@main | grep -c infer_request.cc")[0]) > 0
 
 
-def test_five_hundred_requests_nobody_should_send_leave_the_server_as_it_was(served: Surface) -> None:
+def test_five_hundred_hostile_requests_leave_the_server_unchanged(served: Surface) -> None:
     """The same answers before and after, no restart, and never an answer to nonsense from a model of ours but a 4xx."""
     before = (served.vector(), served.text(), served.starts())
     answers_by_kind = Counter[malformed.Answer]()
@@ -225,7 +225,7 @@ def test_five_hundred_requests_nobody_should_send_leave_the_server_as_it_was(ser
     assert (answers_by_kind.total(), ours) == (640, {"400", "INVALID_ARGUMENT"})
 
 
-def test_a_body_beyond_any_limit_leaves_it_too(served: Surface) -> None:
+def test_a_body_beyond_the_limit_leaves_the_server_unchanged(served: Surface) -> None:
     """70 MiB, over both."""
     before = served.starts()
     body = b" " * (70 << 20)
@@ -254,7 +254,7 @@ def test_the_mended_inventory_converges(served: Surface) -> None:
     )
 
 
-def test_changed_units_that_nobody_confirms_are_taken_back(served: Surface) -> None:
+def test_unconfirmed_unit_changes_are_reverted(served: Surface) -> None:
     """Another firewall shuts the gateway just then. The old unit is in force again, and a plain run converges."""
     served.says("echo '# before' >>/etc/systemd/system/triton@.service; systemctl daemon-reload")
     served.machine.put("/run/locked-out.sh", LOCKED_OUT)
@@ -275,7 +275,7 @@ def test_rules_outlive_a_reboot_and_docker_comes_after_them(served: Surface) -> 
     assert served.says(TABLE) == before
 
 
-def test_what_nobody_confirmed_before_a_power_cut_is_gone_after_it(served: Surface) -> None:
+def test_a_change_unconfirmed_at_a_power_cut_is_reverted_after_it(served: Surface) -> None:
     """The switch is thrown at boot, before the network."""
     served.says(
         "python3 -B /usr/local/lib/enginehouse/host undo save trial /etc/own.conf; sync; echo new > /etc/own.conf"

@@ -26,7 +26,7 @@ def connector(is_active: bool) -> Any:
 
 
 @pytest.mark.parametrize("error", [EOFError(), SSHException("Channel is not open"), OSError("Socket is closed")])
-def test_a_line_that_broke_is_an_error_pyinfra_knows(error: Exception) -> None:
+def test_a_broken_connection_is_an_error_that_pyinfra_handles(error: Exception) -> None:
     def broken(_: Any) -> tuple[bool, Any]:
         raise error
 

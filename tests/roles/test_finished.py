@@ -59,7 +59,7 @@ def test_a_finished_host_is_asked_three_times_and_keeps_its_gates(command_counts
     assert {len(ran.on(host).operations) for host in HOSTS} == {OPERATIONS}
 
 
-def test_a_finished_host_hears_that_nobody_is_drained(command_counts: dict[str, int]) -> None:
+def test_a_finished_host_logs_that_no_server_is_drained(command_counts: dict[str, int]) -> None:
     assert sum("nobody is drained" in line for line in deployed().log) == len(HOSTS)
 
 

@@ -61,7 +61,7 @@ def test_the_gateway_s_file_has_it_as_a_string() -> None:
     assert LINE in json.loads(rendered(mine, mine.gateway))["aliases"]
 
 
-def test_why_nobody_judges_an_engine_is_in_no_file_of_a_build() -> None:
+def test_the_reason_for_not_judging_an_engine_is_in_no_build_file() -> None:
     model = replace(LLAMA, path="engine", replay=Replay.none(reason=LINE))
     trust = {"engine_trust": EngineTrust(key="keys/engines"), "engine_store": EngineStore.directory("engines")}
     mine = planned(servers=(replace(MAIN, models=(model,)),), **trust).slices[0]

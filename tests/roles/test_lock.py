@@ -90,7 +90,7 @@ def test_taking_it_is_no_change_and_costs_one_command(hosts: Hosts) -> None:
     assert (len(hosts.shells), [heard.command for heard in ran.shell["one"]]) == (1, ["change"])
 
 
-def test_who_comes_second_is_refused_before_his_first_change_on_any_host(hosts: Hosts) -> None:
+def test_a_second_run_is_refused_before_its_first_change_on_any_host(hosts: Hosts) -> None:
     hosts.held("two")
     hosts.held("three")
     ran = run(story(hosts), hosts=("one", "two", "three"))
@@ -147,7 +147,7 @@ def test_a_slow_control_machine_asks_before_it_goes_on(hosts: Hosts) -> None:
     assert (changes(ran), ran.failed_hosts, len(hosts.shells)) == (["one", "two"], (), 2)
 
 
-def test_the_host_is_told_again_and_again(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_renews_its_lock_repeatedly(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold, "RENEW_SECONDS", 0)
     renewals: list[int] = []
     say = hold.Line.say
@@ -252,7 +252,7 @@ server.shell("echo at work; cat {work}", name="Work")
 """
 
 
-def test_a_control_process_that_is_killed_lets_go_at_once(tmp_path: Path) -> None:
+def test_a_killed_control_process_releases_its_hosts_at_once(tmp_path: Path) -> None:
     """pyinfra itself, on this machine."""
     verb, work = tmp_path / "verb.py", tmp_path / "work"
     verb.write_text(VERB.format(root=str(ROOT), file=str(tmp_path / "lock"), work=work))

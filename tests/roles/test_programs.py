@@ -92,7 +92,7 @@ def test_a_folder_that_hands_its_group_down_changes_nothing(host: Host) -> None:
     assert (host.publish(ONE), host.version()) == (0, programs.digest(ONE))
 
 
-def test_the_first_publication_complains_of_nothing(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_first_publication_prints_no_error(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
     host.publish(ONE)
     assert capfd.readouterr().err == ""
 

@@ -80,7 +80,7 @@ def test_a_host_that_wants_one_thing_keeps_every_step_in_its_place(
     assert (ran.operations, ran.commands) == (STEPS, commands)
 
 
-def test_a_refusal_keeps_the_steps_and_is_told_once() -> None:
+def test_a_refusal_keeps_the_steps_and_is_printed_once() -> None:
     ran = played("a\nbad", "b")
     assert (ran.failed_hosts, "\n".join(ran.log).count("this is bad")) == (("host",), 1)
 
@@ -105,7 +105,7 @@ def test_a_finished_host_beside_a_new_one_is_left_alone() -> None:
     assert ran.on("done").operations == ("Gate 1", LOOK, "Gate 2", LOOK)
 
 
-def test_what_somebody_undid_meanwhile_is_done_before_the_next_gate() -> None:
+def test_a_change_undone_meanwhile_is_redone_before_the_next_gate() -> None:
     """Quiet as it was prepared; once this run holds it, another one has been at work."""
     ran = played(Then("a", ""), "b")
     heard = [
@@ -127,7 +127,7 @@ def commands(ran: Ran) -> list[str]:
     return [heard.command for heard in ran.shell["host"] if heard.command.startswith("what is")]
 
 
-def test_a_host_that_wants_nothing_is_asked_each_thing_once_in_each_phase() -> None:
+def test_an_unchanged_host_answers_each_fact_once_in_each_phase() -> None:
     assert commands(played("a", "b")) == ["what is here", "what is above"] * 2
 
 

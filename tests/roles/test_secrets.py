@@ -57,7 +57,7 @@ def test_an_undeclared_secret_is_not_a_missing_secret() -> None:
     assert missing(None) is None
 
 
-def test_what_is_sent_shows_its_source_and_never_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sent_secret_shows_its_source_and_never_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY", "nvapi-1")
     text = SecretText(Secret.env("KEY"))
     assert (repr(text), str(text), text.readlines()) == (

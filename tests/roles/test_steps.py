@@ -45,7 +45,7 @@ def played(answer: object, **how: bool) -> Ran:
     return run(two_steps, answers={"what is there": answer}, **how)
 
 
-def test_what_is_there_is_left_alone() -> None:
+def test_present_state_is_left_unchanged() -> None:
     assert played(["a", "b"]).commands == ()
 
 
@@ -83,7 +83,7 @@ def test_a_refusal_fails_its_host_alone() -> None:
     assert (ran.failed_hosts, ran.stopped) == (("a",), "")
 
 
-def test_a_refusal_is_told_line_by_line() -> None:
+def test_a_refusal_is_printed_line_by_line() -> None:
     log = run(refusing, answers={"what is": "bad"}).log
     assert "[@fake/host]   try    do better" in log
 

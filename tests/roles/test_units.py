@@ -44,7 +44,7 @@ def test_a_unit_of_which_systemd_says_nothing_has_not_ended() -> None:
     assert ran.failed_hosts == ("host",)
 
 
-def test_a_host_that_hangs_while_it_is_asked_has_said_nothing() -> None:
+def test_a_hanging_host_has_given_no_answer() -> None:
     """pyinfra raises so once the time of a command is over."""
 
     def hangs(_: str) -> str:
@@ -60,7 +60,7 @@ def test_a_unit_that_is_queued_has_not_ended() -> None:
     assert ran.failed_hosts == ("host",)
 
 
-def test_a_unit_that_failed_tells_its_last_words() -> None:
+def test_a_failed_unit_shows_its_last_log_lines() -> None:
     assert "[@fake/host] the last words" in follow("ActiveState=failed\nResult=exit-code\nInvocationID=1").log
 
 

@@ -119,7 +119,7 @@ def test_a_few_hosts_have_all_their_lines_but_those_that_were_skipped() -> None:
     assert run.lines == ["--> Starting operation: Triton | Swap ", "[a] Success", "[c] No changes"]
 
 
-def test_whoever_asks_for_more_sees_everything() -> None:
+def test_verbose_output_shows_everything() -> None:
     """`-v`."""
     run = seen(shows_all=True)
     operation(run, "Triton | Swap", a="Success", b="Skipped")

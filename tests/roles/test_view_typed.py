@@ -101,7 +101,7 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
     return Typed(done.stdout, [json.loads(line) for line in lines], place / "events.jsonl")
 
 
-def test_a_failed_wave_is_told_whole_and_once(typed: Typed) -> None:
+def test_a_failed_wave_is_printed_completely_and_once(typed: Typed) -> None:
     """The host's own words, and the gate's, which eleven hosts say."""
     shown = typed.output.partition("--> Beginning operation run...\n")[2].partition("--> Disconnecting")[0]
     for varies, as_told in (

@@ -101,13 +101,13 @@ def test_the_image_s_blobs_are_the_registry_s_byte_for_byte(pair: Pair) -> None:
     assert all(line[:64] == line[66:] for line in sums.splitlines())
 
 
-def test_what_came_is_what_the_manifests_say(pair: Pair) -> None:
+def test_received_files_match_the_manifests(pair: Pair) -> None:
     assert pair.second.run(SUMS).stdout == ""
     names = "cd /var/lib/enginehouse/weights && find . -type f -not -name '.*' | sort"
     assert pair.second.run(names).stdout == pair.first.run(names).stdout
 
 
-def test_who_takes_over_the_program_that_shares_gets_one_folder_and_no_secret(pair: Pair) -> None:
+def test_an_attacker_in_the_sharing_program_reaches_one_folder_and_no_secret(pair: Pair) -> None:
     """It parses what other hosts send. What it may read is public: published models, blobs, and its own settings."""
     unit, folder, other_folder = "enginehouse-share@minilm.service", f"{SHARING}/minilm", f"{SHARING}/other"
     owner = "-o enginehouse-share -g enginehouse-share"
@@ -122,7 +122,7 @@ def test_who_takes_over_the_program_that_shares_gets_one_folder_and_no_secret(pa
     assert (done.writes, done.connects, done.becomes) == ([folder], [], [])
 
 
-def test_what_was_received_is_root_s_and_nothing_is_left_of_it(pair: Pair) -> None:
+def test_received_files_belong_to_root_without_leftovers(pair: Pair) -> None:
     owners = pair.second.run(f"find {WEIGHTS} /var/lib/enginehouse/blobs -printf '%u %y %m\\n' | sort -u").stdout
     assert set(owners.split("\n")) <= {"root d 755", "root f 644", ""}
     assert pair.second.run(f"find {SHARING} -mindepth 1").stdout == ""
@@ -141,6 +141,6 @@ def test_only_the_other_host_comes_to_the_ports(pair: Pair) -> None:
     assert pair.second.address in text and pair.first.address not in text
 
 
-def test_nobody_gives_any_more_once_all_have_it(pair: Pair) -> None:
+def test_sharing_ends_once_every_host_is_complete(pair: Pair) -> None:
     for machine in (pair.first, pair.second):
         assert machine.run("systemctl list-units --plain --no-legend 'enginehouse-share@*' --state=active").stdout == ""

@@ -56,7 +56,7 @@ def test_ssh_and_rsync_were_among_those_sampled_and_got_no_more_than_they_inheri
     assert {("ssh", VARIABLE), ("rsync", VARIABLE)} <= set(story.watch.sights("command", "variable"))
 
 
-def test_no_file_journal_inspection_image_layer_or_unit_of_the_host_holds_one(host: dict[str, Any]) -> None:
+def test_no_file_journal_inspection_image_layer_or_unit_of_the_host_holds_a_secret(host: dict[str, Any]) -> None:
     assert (host["seen"], host["unread"]) == ([], [])
 
 
@@ -66,30 +66,30 @@ def test_the_host_was_searched_whole(host: dict[str, Any]) -> None:
     assert (host["files"] > 10_000, host["bytes"] > 1e9, host["unpacked"] > 0, silent) == (True, True, True, ["dumps"])
 
 
-def test_no_file_of_the_control_machine_holds_one(control: dict[str, Any]) -> None:
+def test_no_file_of_the_control_machine_holds_a_secret(control: dict[str, Any]) -> None:
     assert (control["seen"], control["unread"], control["files"] > 0) == ([], [], True)
 
 
-def test_pyinfra_printed_none(scene: Scene, story: Story) -> None:
+def test_pyinfra_printed_no_secret(scene: Scene, story: Story) -> None:
     assert names_in("".join(scene.operator.heard), scene.looked_for) == []
     assert story.deployed.stderr in scene.operator.heard
 
 
-def test_the_test_report_has_none(scene: Scene, story: Story) -> None:
+def test_the_test_report_has_no_secret(scene: Scene, story: Story) -> None:
     report = story.report.read_text()
     assert ('testcase classname="tests.smoke' in report, names_in(report, scene.looked_for)) == (True, [])
 
 
-def test_no_program_that_holds_one_may_leave_a_core(story: Story) -> None:
+def test_no_program_with_a_secret_may_leave_a_core(story: Story) -> None:
     """Asked of the processes themselves while they ran, Triton's in its container among them."""
     assert story.watch.figures["cores"] == {program: ["0"] for program in HOLDERS}
 
 
 @pytest.mark.parametrize("unit", HOLDING_UNITS)
-def test_no_unit_that_holds_one_may_leave_a_core(scene: Scene, story: Story, unit: str) -> None:
+def test_no_unit_with_a_secret_may_leave_a_core(scene: Scene, story: Story, unit: str) -> None:
     limits = scene.machine.run(f"systemctl show -p LimitCORE -p LimitCORESoft {unit}").stdout
     assert limits.splitlines() == ["LimitCORE=0", "LimitCORESoft=0"]
 
 
-def test_nothing_left_a_core(host: dict[str, Any]) -> None:
+def test_no_process_left_a_core(host: dict[str, Any]) -> None:
     assert (host["cores"], host["said"]["dumps"]) == ([], 0)

@@ -14,24 +14,24 @@ LOOKED_FOR = forms({"token": SECRET})
 
 @pytest.mark.parametrize("before", ["", "a", "ab", "abc"])
 @pytest.mark.parametrize("after", ["", "\n", "yz"])
-def test_base64_is_seen_wherever_the_secret_begins_in_it(before: str, after: str) -> None:
+def test_base64_is_detected_wherever_the_secret_begins_in_it(before: str, after: str) -> None:
     text = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
     assert names_in(text, LOOKED_FOR) == ["token (base64)"]
 
 
-def test_the_alphabet_for_addresses_is_seen_too() -> None:
+def test_url_safe_base64_is_detected_too() -> None:
     secret = "\x7f?>" * 20  # base64 of it has both letters in which the alphabets differ
     text = base64.urlsafe_b64encode(f"x{secret}".encode()).decode()
     assert names_in(text, forms({"token": secret})) == ["token (base64)"]
 
 
 @pytest.mark.parametrize("text", ["Abcdefgh%2B%2F%3DIjklmnopQ", "Abcdefgh%2b%2f%3dIjklmnopQ"])
-def test_a_percent_encoded_one_is_seen(text: str) -> None:
+def test_a_percent_encoded_secret_is_detected(text: str) -> None:
     assert names_in(f"?token={text}", LOOKED_FOR) == ["token (percent-encoded)"]
 
 
 @pytest.mark.parametrize("text", [SECRET.encode().hex(), SECRET.encode().hex().upper()])
-def test_a_hexadecimal_one_is_seen(text: str) -> None:
+def test_a_hexadecimal_secret_is_detected(text: str) -> None:
     assert names_in(text, LOOKED_FOR) == ["token (hexadecimal)"]
 
 
@@ -40,7 +40,7 @@ def test_half_of_it_is_enough(text: str) -> None:
     assert names_in(text, LOOKED_FOR) == ["token (plain)"]
 
 
-def test_what_every_secret_begins_with_is_none() -> None:
+def test_the_common_beginning_of_secrets_is_not_taken_for_one() -> None:
     assert names_in("hf_", LOOKED_FOR) == []
 
 

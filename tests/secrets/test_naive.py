@@ -98,12 +98,12 @@ def test_a_token_in_a_units_environment_is_seen_by_the_sampler(careless: Careles
         ("history", KEY),
     ],
 )
-def test_what_is_left_on_the_host_is_found(careless: Careless, where: str, name: str) -> None:
+def test_a_secret_left_on_the_host_is_found(careless: Careless, where: str, name: str) -> None:
     """Docker's own login file, a unit, an address in a file, a packed file, a layer, an image's settings, and so on."""
     assert name in careless.names_at(where)
 
 
-def test_a_core_that_holds_a_key_is_found_and_told_to_be_one(careless: Careless) -> None:
+def test_a_core_with_a_key_is_found_and_named_as_a_core(careless: Careless) -> None:
     assert (careless.host["cores"], careless.names_at("/var/tmp/core.1")) == (
         ["/var/tmp/core.1"],
         ["signing key (plain)"],
@@ -119,7 +119,7 @@ def test_what_sudo_writes_down_of_it_is_found_in_the_journal(careless: Careless)
     assert KEY in careless.names_at("journal")
 
 
-def test_what_the_control_machine_keeps_of_it_is_found(careless: Careless) -> None:
+def test_a_secret_kept_on_the_control_machine_is_found(careless: Careless) -> None:
     assert [str(PLACES.root / "operator.log"), KEY] in careless.control["seen"]
 
 

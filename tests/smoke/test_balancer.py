@@ -19,7 +19,7 @@ def test_haproxy_runs_and_starts_at_boot(balancing: Host) -> None:
     assert (ours.is_running, ours.is_enabled, theirs.is_running, theirs.is_enabled) == (True, True, False, False)
 
 
-def test_nothing_of_its_configuration_waits_to_be_in_force(balancing: Host) -> None:
+def test_the_whole_configuration_is_in_force(balancing: Host) -> None:
     """Server lines, version and everything else."""
     assert balancing.check_output(DIFFERS) == ""
 
@@ -30,7 +30,7 @@ def test_the_key_is_readable_by_root_only(balancing: Host, edge: BalancerSlice) 
     assert modes == ("600 root " if edge.certificate else "")
 
 
-def test_every_model_of_every_pool_answers_through_it(balancing: Host, edge: BalancerSlice) -> None:
+def test_every_model_of_every_pool_answers_through_the_balancer(balancing: Host, edge: BalancerSlice) -> None:
     """Asked on the balancer itself: where this runs may have no way there. Ports that ask for keys
     or certificates answer 401."""
     scheme = "https" if edge.certificate else "http"

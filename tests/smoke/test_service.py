@@ -135,7 +135,7 @@ def bad_request(http: HTTP, model: ModelSlice) -> None:
         http.infer(model.name, [tensor])
 
 
-def test_a_bad_request_is_told_so_and_leaves_the_model_well(http: HTTP, model: ModelSlice) -> None:
+def test_a_bad_request_is_refused_and_leaves_the_model_well(http: HTTP, model: ModelSlice) -> None:
     """An error a person can act on; then the model is as ready as before."""
     with pytest.raises(InferenceServerException) as refused:
         bad_request(http, model)

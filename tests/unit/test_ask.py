@@ -39,7 +39,7 @@ def written(directory: Path, answers: str = ANSWERS, target: Target = TARGET) ->
     return Fleet.of(load_inventory(str(file), {}))
 
 
-def test_the_machine_is_what_it_said(tmp_path: Path) -> None:
+def test_the_written_machine_matches_its_answers(tmp_path: Path) -> None:
     """Two H100s with NVSwitches, 2 GiB, 900,000 MiB free, a display adapter that is not counted."""
     assert written(tmp_path).hosts[0].machine == Machine(
         os="debian-12",

@@ -156,7 +156,7 @@ def test_every_host_that_ssh_cannot_reach_is_named(ssh: Path) -> None:
     assert "seen    Permission denied (publickey)." in str(refused.value)
 
 
-def test_a_host_without_curl_is_told_so(ssh: Path) -> None:
+def test_a_missing_curl_is_reported(ssh: Path) -> None:
     ssh.write_text("#!/bin/sh\nexit 127\n")
     with pytest.raises(Refusal, match="h100-01 has no curl"):
         printed_by_ask(planned(CLOSED))

@@ -56,7 +56,7 @@ def worse(comparison: Comparison) -> list[str]:
     return [figure.name for figure in comparison.figures if figure.is_worse]
 
 
-def test_equal_results_are_not_told_apart() -> None:
+def test_equal_results_give_no_findings() -> None:
     """Exit 0."""
     comparison = compared(result(20, 21, 22, 23, 24, 25), result(21, 20, 25, 24, 22, 23))
     assert (worse(comparison), comparison.exit_code) == ([], 0)
@@ -80,14 +80,14 @@ def test_one_slow_run_is_noise() -> None:
     assert worse(compared(result(20, 21, 22, 23, 24, 25), result(20, 21, 22, 23, 24, 900))) == []
 
 
-def test_too_few_runs_are_said_to_be_so() -> None:
+def test_too_few_runs_are_reported() -> None:
     """Three against three cannot be told apart, however far they lie; that is not "no slower"."""
     comparison = compared(result(20, 21, 22), result(900, 901, 902))
     assert (worse(comparison), comparison.exit_code) == ([], 1)
     assert not any(figure.is_tellable for figure in comparison.figures)
 
 
-def test_results_of_other_loads_or_machines_are_said_to_be_so() -> None:
+def test_results_of_other_loads_or_machines_are_reported() -> None:
     """Exit status 1 if no case is in both results; another card is a note."""
     without_cases = result(20, 21) | {"cases": []}
     assert compared(result(20, 21), without_cases).exit_code == 1
@@ -152,7 +152,7 @@ def test_the_key_is_in_no_configuration(ask: str) -> None:
     assert "apiKey" not in aiperf_config(LOAD, ask, "m", "http://gateway", "tokens", False)["benchmark"]["endpoint"]
 
 
-def test_a_rate_and_clients_that_leave_are_told_to_aiperf() -> None:
+def test_a_rate_and_leaving_clients_are_configured_in_aiperf() -> None:
     """Poisson arrivals, and 5 of 100 requests cut."""
     load = Load(rate=7.5, clients=0, cancel_percent=5)
     phase = aiperf_config(load, "chat", "m", "http://gateway", "tokens", False)["benchmark"]["phases"][1]

@@ -161,7 +161,7 @@ def test_a_remedy_to_type_has_no_unfilled_placeholder(kind: str) -> None:
     assert [finding.attempt for finding in findings if "{" in finding.attempt] == []
 
 
-def test_a_port_that_another_program_took_from_a_stopped_server_is_told() -> None:
+def test_a_port_that_another_program_took_from_a_stopped_server_is_reported() -> None:
     """A server that starts is no finding: its container may listen before it is ready."""
     listening = {"listening": "00000000:1F40 0A"}
     failed, starting = (units("ActiveState=active", f"ActiveState={state}") for state in ("failed", "activating"))
@@ -233,7 +233,7 @@ def test_an_xid_154_back_to_none_is_no_finding() -> None:
     assert examined({"kernel": XID.format("154, GPU recovery action changed from 0x1 (Reset) to 0x0 (None)")}) == ()
 
 
-def test_a_number_that_repeats_is_told_once_with_its_count() -> None:
+def test_a_repeated_xid_is_reported_once_with_its_count() -> None:
     findings = examined({"kernel": "\n".join([XID.format(95)] * 40)})
     assert [finding.evidence.endswith("(40 times)") for finding in findings] == [True]
     assert findings[0].evidence.startswith("2026-11-23 07:46:40 UTC NVRM: Xid (PCI:0000:00:06): 95")
@@ -249,7 +249,7 @@ def test_an_idle_link_of_a_lower_generation_is_health() -> None:
     assert examined({"smi": smi(("PCIe Generation/Current", "1"))}) == ()
 
 
-def test_a_silent_nvidia_smi_is_told_as_that() -> None:
+def test_a_silent_nvidia_smi_is_reported() -> None:
     assert ids(examined({"smi": ""}, smi="late")) == ["gpu-silent"]
 
 

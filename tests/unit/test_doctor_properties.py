@@ -60,7 +60,7 @@ def test_an_answer_that_breaks_off_is_never_healthy(name: str, data: st.DataObje
 
 @FEW
 @given(st.integers(0, 10**9), st.text(max_size=40), st.booleans(), st.integers(1, 8))
-def test_no_xid_of_this_boot_goes_untold(number: int, words: str, with_pci: bool, gpus: int) -> None:
+def test_every_xid_of_this_boot_is_reported(number: int, words: str, with_pci: bool, gpus: int) -> None:
     """The number does not matter, now and in the future; 154 has a finding of its own."""
     place = f"{'PCI:' if with_pci else ''}0000:00:06"
     line = f"1795420000.1 h1 kernel: NVRM: Xid ({place}): {number}, {''.join(words.splitlines())}"

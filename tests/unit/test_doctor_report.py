@@ -32,7 +32,7 @@ def test_the_exit_code_says_the_verdict(report: Report, code: int, verdict: str)
     assert (report.exit_code, report.verdict, report.to_json()["exit_code"]) == (code, verdict, code)
 
 
-def test_forty_hosts_with_one_trouble_are_told_once() -> None:
+def test_forty_hosts_with_one_fault_are_reported_once() -> None:
     fleet = {f"h{number:02}": (RESET,) for number in range(40)} | {"well": ()}
     assert str(Report(fleet)).splitlines() == [
         "broken  recovery-reset  GPU 0  on h00, h01, h02, h03, h04, h05, h06, h07 and 32 more",

@@ -44,7 +44,7 @@ def test_the_exit_code_says_it(drift: Drift, code: int) -> None:
     assert drift.exit_code == code
 
 
-def test_it_says_what_differs_on_which_host() -> None:
+def test_drift_names_the_differences_of_each_host() -> None:
     assert str(DIFFERS) == (
         "differ: 2 of 2 hosts\n  Docker | Merge daemon.json  two\n  Triton | Swap in release 1  one, two"
     )
@@ -98,7 +98,7 @@ def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[
     assert drift_of(files[1], limit=["away"], verb=files[0]).unasked == ("far",)
 
 
-def test_a_verb_that_refuses_to_begin_is_told(files: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_verb_that_refuses_to_begin_is_reported(files: tuple[Path, str], tmp_path: Path) -> None:
     verb = tmp_path / "verb.py"
     verb.write_text('from deploy.refusals.errors import Refusal\nraise Refusal("no such machine", attempt="another")\n')
     drift = drift_of(files[1], limit=["right"], verb=verb)

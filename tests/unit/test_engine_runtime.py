@@ -37,7 +37,7 @@ def test_the_cache_is_bounded_in_tokens_and_the_fraction_lets_them_decide() -> N
     assert (written["max_tokens_in_paged_kv_cache"], written["kv_cache_free_gpu_mem_fraction"]) == ("4096", "0.9")
 
 
-def test_no_flag_of_the_build_is_among_them() -> None:
+def test_run_time_settings_contain_no_build_flag() -> None:
     assert set(parameters()) & {"max_batch_size", "max_seq_len", "max_input_len", "max_num_tokens"} == set()
 
 

@@ -54,7 +54,7 @@ def test_the_whole_text_is_reviewed() -> None:
     same_as_golden("cloud_init/h100-01.yaml", data(plan(**SECRETS), fetch="cat /run/given/secrets.env").text)
 
 
-def test_it_is_cloud_config_whose_exit_code_is_that_of_the_deploy() -> None:
+def test_the_export_is_cloud_config_with_the_exit_code_of_the_deploy() -> None:
     """The last command of `runcmd` is the unit, of type oneshot: cloud-init waits for it and reports its failure."""
     text = data().text
     read = yaml.safe_load(text)
@@ -79,7 +79,7 @@ def test_files_arrive_to_the_letter_packed_or_not() -> None:
     assert {**files(long), "/etc/enginehouse-first-boot/fetch-secrets": "true\n"} == plain
 
 
-def test_it_holds_no_secret_and_names_the_variables_of_those_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_export_holds_no_secret_and_names_the_needed_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The values are set in this shell, and stand nowhere."""
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh12345678")
     monkeypatch.setenv("NGC_API_KEY", "nvapi-abcdefgh12345678")
@@ -89,7 +89,7 @@ def test_it_holds_no_secret_and_names_the_variables_of_those_it_needs(monkeypatc
     assert "SECRETS='HF_TOKEN NGC_API_KEY'\n" in files(rendered)["/etc/enginehouse-first-boot/settings"]
 
 
-def test_it_expects_the_plan_that_was_exported() -> None:
+def test_the_export_expects_the_exported_plan() -> None:
     """An archive with another inventory is refused by the host."""
     settings = files(data())["/etc/enginehouse-first-boot/settings"]
     assert f"PLAN={plan().digest}\n" in settings
@@ -130,7 +130,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("promise", REFUSED)
-def test_it_is_refused_with_the_reason(promise: str) -> None:
+def test_an_impossible_export_is_refused_with_the_reason(promise: str) -> None:
     """The whole message, read in review; it says what to type, and no secret."""
     attempt, kind = REFUSED[promise]
     with pytest.raises(Refusal) as caught:

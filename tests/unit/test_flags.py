@@ -69,7 +69,7 @@ def test_tensorrt_llm_1_3_has_no_build() -> None:
     assert (build_flags("1.3.0").is_removed, build_flags("1.3.0").is_unread) == (True, False)
 
 
-def test_a_version_nobody_read_is_said_to_be_unread() -> None:
+def test_an_unread_version_is_reported_as_unread() -> None:
     """No guess."""
     assert (build_flags("7.0.0").is_unread, convert_flags("1.2.1", "falcon").is_unread) == (True, True)
 
@@ -108,7 +108,7 @@ def test_convert_scripts_moved(trtllm: str, scripts: tuple[str, ...]) -> None:
         ("--max_decoder_seq_len", "known", ""),
     ],
 )
-def test_a_wrong_name_is_told_what_it_meant(word: str, kind: str, instead: str) -> None:
+def test_a_wrong_name_gets_the_right_one_offered(word: str, kind: str, instead: str) -> None:
     """By exact name; a beginning is not a name."""
     verdict = flag_verdict(build_flags("1.2.1"), word)
     assert (verdict.kind, verdict.instead) == (kind, instead)
@@ -134,7 +134,7 @@ def test_a_flag_of_a_neighbouring_row_is_unsure_and_not_wrong() -> None:
         ("--max_batch_size", "many", None),
     ],
 )
-def test_a_value_outside_the_choices_is_told_the_choice(flag: str, value: str, instead: str | None) -> None:
+def test_a_value_outside_the_choices_gets_the_right_one_offered(flag: str, value: str, instead: str | None) -> None:
     """As spelt in the guides."""
     table = build_flags("1.2.1")
     verdict = value_verdict(table, table.flags[flag], value)

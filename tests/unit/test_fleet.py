@@ -148,6 +148,7 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
         "machine",
         "servers",
         "release",
+        "proxy",
         "image_digest",
         "driver",
         "docker",

@@ -41,7 +41,7 @@ def gateway(made: Plan) -> GatewaySlice:
     return served
 
 
-def test_a_host_without_a_gateway_is_what_it_was() -> None:
+def test_the_plan_of_a_host_without_a_gateway_is_unchanged() -> None:
     """The slice has no field of it, so digests of older inventories stay."""
     assert "gateway" not in plan().slices[0].to_json()
 
@@ -161,7 +161,7 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
     assert [note for note in made.warnings if "sure falls back to small, whose context of 4,096 tokens" in note]
 
 
-def test_an_alias_without_weights_is_what_it_was() -> None:
+def test_the_plan_of_an_alias_without_weights_is_unchanged() -> None:
     """The slice has no field of splits, so digests of older inventories stay."""
     (alias, *_) = plan(gateway=Gateway()).slices[0].to_json()["gateway"]["aliases"]
     assert alias == {"name": "nomic:query", "models": ("nomic",), "task": "search_query", "adapter": ""}

@@ -110,7 +110,7 @@ def test_a_tenant_has_two_keys_until_one_is_revoked(file: Path) -> None:
     assert [entry.prefix for entry in keys_in(file.read_text(), "")] == [again.stdout[:9]]
 
 
-def test_many_that_make_keys_at_once_lose_none(file: Path) -> None:
+def test_concurrent_key_creation_loses_no_key(file: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda number: new_key(file, f"t{number}", ["*"], "never")[0], range(40)))
     assert {entry.prefix for entry in keys_in(file.read_text(), "")} == {text[:9] for text in made}
@@ -185,7 +185,7 @@ def test_an_unknown_or_ambiguous_prefix_revokes_no_key(file: Path, prefix: str) 
     assert "bbbbbb" not in done.output
 
 
-def test_the_list_says_tenants_in_order_and_what_is_over() -> None:
+def test_the_list_is_sorted_by_tenant_and_marks_expired_keys() -> None:
     lines = [LINE | {"tenant": "b", "expires": 1, "models": ["m", "n"]}, LINE | {"sha256": "1" * 64, "prefix": "eh-b"}]
     lines[1] |= {"tokens_per_minute": 100000, "concurrent": 2}
     assert rows(keys_in(json.dumps({"keys": lines}), ""), NOW) == [
@@ -200,7 +200,7 @@ def test_written_keys_are_read_back_unchanged() -> None:
     assert keys_in(text_of(()), "") == ()
 
 
-def test_expiry_is_said_as_a_time_or_a_day() -> None:
+def test_expiry_is_given_as_a_time_or_a_day() -> None:
     """The day itself is still good."""
     assert [expiry(word, NOW) - int(NOW.timestamp()) for word in ("12h", "1d", "2w", "2026-11-23")] == [
         43200, 86400, 1209600, 57600,

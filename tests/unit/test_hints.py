@@ -56,7 +56,7 @@ def test_a_hint_is_accepted_when_it_is_typed(promise: str, wrong: Wrong) -> None
     assert [(way, left) for way, left in verdicts(promise, wrong) if {kind for kind, _ in left} - known] == []
 
 
-def test_every_exception_is_still_one() -> None:
+def test_every_listed_exception_is_still_needed() -> None:
     """A hint that leads no further any more is taken off the list."""
     for promise, (kinds, _) in NEXT.items():
         assert {kind for _, left in verdicts(promise, ALL[promise]) for kind, _ in left} & kinds, promise

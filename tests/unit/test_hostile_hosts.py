@@ -91,7 +91,7 @@ def assert_harmless(done: subprocess.CompletedProcess[str] | Result, directory: 
 
 
 @pytest.mark.parametrize("words", [("doctor", "hosts.py"), ("drift", "hosts.py"), ("drift", "hosts.py", "--json")])
-def test_a_host_that_answers_anything_is_named_and_does_nothing(
+def test_a_hostile_answer_is_attributed_to_its_host_and_has_no_effect(
     host: SshHost, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     """Over a connection of SSH, as every verb of pyinfra has one."""
@@ -163,7 +163,7 @@ def test_a_pasted_text_is_shown_and_does_nothing(there: Path, words: str) -> Non
 
 
 @pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "\u00b2", "\u0664", "1e999", "999999999", "0x10"])
-def test_a_number_that_is_none_ends_in_no_exception(there: Path, number: str) -> None:
+def test_an_invalid_number_raises_no_exception(there: Path, number: str) -> None:
     """Nor in an inventory of a billion servers."""
     for option in ("-tp", "-dp", "--port", "--max-model-len", "--max-lora-rank", "--max-num-seqs"):
         done = here("migrate", f"vllm serve m {option} {number} -tp 2")

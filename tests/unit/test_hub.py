@@ -90,7 +90,7 @@ def test_the_token_is_not_sent_to_the_other_host(hub: Standing) -> None:
         (NAME, "hf_wrong", "401: no such repository, or a private one", "check the name"),
     ],
 )
-def test_a_refusal_of_the_hub_says_which_and_what_to_do(
+def test_a_refusal_by_the_hub_is_named_with_a_remedy(
     hub: Standing, source: str, token: str, seen: str, attempt: str
 ) -> None:
     refused = refusal(source, hub.access(token))
@@ -162,7 +162,7 @@ def test_a_repository_without_a_checkpoint_is_named_for_what_it_is(
         ("00002-of-00002.safetensors", (9).to_bytes(8, "little") + b'{"a": [1]'),
     ],
 )
-def test_an_answer_that_is_none_is_refused_and_never_counted(hub: Standing, end: str, body: bytes) -> None:
+def test_an_invalid_answer_is_refused_and_never_counted(hub: Standing, end: str, body: bytes) -> None:
     """A login page of a proxy, a list, an odd row, a header of lies."""
     hub.heard.bodies[end] = body
     assert refusal(NAME, hub.access()).kind == "hub-answer"

@@ -194,7 +194,7 @@ def test_modules_of_the_rehearsal_import_each_other_one_way() -> None:
     assert circle({names[file]: sorted(imported_modules(file)) for file in files}) == []
 
 
-def test_a_circle_of_imports_is_told_by_its_modules() -> None:
+def test_an_import_cycle_is_reported_by_its_modules() -> None:
     assert circle({"a": ["b"], "b": ["c", "d"], "c": [], "d": ["b"]}) == ["b", "d", "b"]
 
 
@@ -212,7 +212,7 @@ def test_no_file_is_longer_than_300_lines_without_saying_why() -> None:
     assert [str(file) for file, reason in reasons.items() if "lines" not in reason] == []
 
 
-def test_what_mypy_is_told_to_pass_over_is_told_with_its_reason() -> None:
+def test_every_type_ignore_has_a_code_and_a_reason() -> None:
     """The mark names a code, a comment behind it the reason; folders that mypy does not read have none."""
     reasoned = re.compile(r"#\s*type:\s*ignore\[[a-z, -]+\]  # \w+")
     lines = [

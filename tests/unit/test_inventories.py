@@ -30,7 +30,7 @@ def shipped(name: str) -> Plan:
     return make_plan(Fleet.of(load_inventory(str(FOLDER / f"{name}.py"), {})), AROUND)
 
 
-def test_the_promised_ones_are_here() -> None:
+def test_the_promised_inventories_exist() -> None:
     """Ten, beside the first and the one that cuts its GPU."""
     assert NAMES == [
         "awq_l40s",

@@ -99,7 +99,7 @@ def test_a_configuration_for_a_release_without_tensorrt_llm_is_told_so() -> None
     assert [finding.kind for finding in report.checked[0].findings] == ["program-removed"]
 
 
-def test_a_path_that_is_no_file_is_told_so() -> None:
+def test_a_path_without_a_file_is_reported() -> None:
     """It was meant to be read, not judged."""
     assert "config.pbtxt is no file that is there" in str(check("models/llm/config.pbtxt"))
 

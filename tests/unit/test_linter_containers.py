@@ -82,7 +82,7 @@ def test_no_secret_of_a_file_is_ever_shown(form: str, secret: str) -> None:
 
 
 @given(st.sampled_from(sorted(AROUND)), st.integers(0, 600), st.text(max_size=4))
-def test_no_mangled_file_makes_it_stumble(name: str, place: int, inserted: str) -> None:
+def test_no_mangled_file_crashes_the_linter(name: str, place: int, inserted: str) -> None:
     text = AROUND[name].text
     assert str(check(text[:place] + inserted + text[place:]))
 

@@ -26,7 +26,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("typed", "meant"), NAMES.items(), ids=map(repr, NAMES))
-def test_a_name_with_more_in_it_is_taken_apart_and_the_offer_is_taken(typed: str, meant: Any) -> None:
+def test_a_name_with_user_or_port_is_split_and_the_offer_accepted(typed: str, meant: Any) -> None:
     (problem,) = login_problems(typed, {})
     assert ast.literal_eval(problem.attempt) == meant
     name, data = meant if isinstance(meant, tuple) else (meant, {})
@@ -37,7 +37,7 @@ def test_a_name_with_more_in_it_is_taken_apart_and_the_offer_is_taken(typed: str
     "name",
     ["gpu-1", "gpu_1", "GPU-01.Example.com", "10.0.0.5", "2001:db8::7", "fe80::1%eth0", "127.0.0.1", "node.1", "x"],
 )
-def test_a_right_name_is_taken(name: str) -> None:
+def test_a_valid_name_is_accepted(name: str) -> None:
     assert login_problems(name, {"ssh_port": 2222, "ssh_user": "ubuntu", "_sudo": True}) == []
 
 
@@ -63,7 +63,7 @@ def test_a_name_of_nobody_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, 65_536, 222_222, 22.0, True, "22/tcp", "", [2222], float("nan"), 10**400])
-def test_a_port_that_is_none_is_refused_and_the_offer_is_taken(value: Any) -> None:
+def test_an_invalid_port_is_refused_and_the_offered_one_accepted(value: Any) -> None:
     (problem,) = login_problems("gpu-1", {"ssh_port": value})
     offered = ast.literal_eval("{" + problem.attempt.partition(", or")[0] + "}")
     assert login_problems("gpu-1", offered) == []

@@ -69,7 +69,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("promise", WRONG)
-def test_it_is_refused_with_this_message(promise: str) -> None:
+def test_the_partition_is_refused_with_this_message(promise: str) -> None:
     """Kind and place as fields; the whole report compared with a file that is read in review."""
     problems = refusals(**WRONG[promise].data)
     same_as_golden(f"mig/{promise.lower().replace(' ', '-')}.txt", "\n\n".join(map(str, problems)) + "\n")

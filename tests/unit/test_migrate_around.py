@@ -233,7 +233,7 @@ def test_no_option_has_two_meanings_in_a_server() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(f"{' '.join(SHELLS.values())} {COMPOSE} {DEPLOYMENT}".split()), max_size=30))
-def test_no_mangled_text_makes_it_stumble(words: list[str]) -> None:
+def test_no_mangled_text_crashes_migrate(words: list[str]) -> None:
     """It ends in an inventory that is Python, or in a refusal."""
     with contextlib.suppress(Refusal):
         assert ast.parse(migrate(" ".join(words)).inventory)

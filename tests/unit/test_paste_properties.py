@@ -106,9 +106,7 @@ def test_a_variable_anywhere_never_makes_a_right_command_wrong(
         max_size=5,
     ),
 )
-def test_what_it_offers_for_a_wrong_command_is_right_when_judged_again(
-    command: tuple[str, str], wrong: list[str]
-) -> None:
+def test_the_correction_of_a_wrong_command_is_judged_right(command: tuple[str, str], wrong: list[str]) -> None:
     """The offered command corrects all mistakes of any combination at once."""
     text, trtllm = command
     first = check(" ".join([text, *wrong]), trtllm).checked[0]
@@ -117,19 +115,19 @@ def test_what_it_offers_for_a_wrong_command_is_right_when_judged_again(
 
 
 @given(st.text())
-def test_no_text_makes_it_stumble(text: str) -> None:
+def test_no_text_crashes_the_linter(text: str) -> None:
     assert str(check(text))
 
 
 @given(st.lists(st.one_of(WORDS, PUNCTUATION, st.text(max_size=3)), max_size=40).map(" ".join))
-def test_no_mangled_command_makes_it_stumble(text: str) -> None:
+def test_no_mangled_command_crashes_the_linter(text: str) -> None:
     """Words of real commands in any order, with quotes and braces in between."""
     report = check(text)
     assert str(report) and report.to_json()["is_fine"] == report.is_fine
 
 
 @given(st.sampled_from(sorted(ALL)), st.integers(0, 2000))
-def test_no_cut_off_command_makes_it_stumble(name: str, length: int) -> None:
+def test_no_cut_off_command_crashes_the_linter(name: str, length: int) -> None:
     """A paste that ends in the middle."""
     assert str(check(ALL[name].text[:length]))
 

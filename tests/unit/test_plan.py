@@ -62,7 +62,7 @@ def test_a_single_host_is_a_single_wave() -> None:
     assert plan().waves == (("h100-01",),)
 
 
-def test_no_canary_is_possible() -> None:
+def test_a_rollout_without_canaries_is_possible() -> None:
     """Then the first share goes first."""
     rollout = Rollout(canary_hosts=0, wave_percent=50)
     assert waves(pools_of([("b", ""), ("a", "")], rollout), rollout) == (("a",), ("b",))
@@ -189,7 +189,7 @@ def test_a_branch_on_its_last_day_warns_and_the_day_after_is_refused() -> None:
     )
 
 
-def test_an_older_branch_than_the_image_bundles_is_told() -> None:
+def test_an_older_branch_than_the_image_bundles_is_noted() -> None:
     """580 under an image built with 590."""
     assert "release 26.07 bundles driver 590.44.01" in plan().warnings[0]
 

@@ -16,6 +16,7 @@ from tests.unit import (
     wrong_monitors,
     wrong_names,
     wrong_numbers,
+    wrong_proxies,
     wrong_runtimes,
     wrong_sharing,
 )
@@ -34,13 +35,14 @@ ALL = {
     **wrong_runtimes.ALL,
     **wrong_names.ALL,
     **wrong_numbers.ALL,
+    **wrong_proxies.ALL,
 }
 
 CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.replace(" ", "_") for name in ALL])
 
 
 @CASES
-def test_it_is_refused_for_this_reason_at_this_place(promise: str, wrong: Wrong) -> None:
+def test_the_inventory_is_refused_for_this_reason_at_this_place(promise: str, wrong: Wrong) -> None:
     """Fields, so that programs need not parse text."""
     problems = {
         (problem.kind, re.sub("^(h100-0[12]|edge|eyes): ", "", problem.facts["where"])) for problem in wrong.refused()
@@ -56,7 +58,7 @@ def test_the_whole_message(promise: str, wrong: Wrong) -> None:
 
 
 @CASES
-def test_it_says_place_seen_wanted_and_what_to_type(promise: str, wrong: Wrong) -> None:
+def test_a_refusal_names_place_seen_wanted_and_a_remedy(promise: str, wrong: Wrong) -> None:
     """All four, for every problem."""
     assert all({"where", "seen", "wanted"} <= problem.facts.keys() and problem.attempt for problem in wrong.refused())
 

@@ -117,7 +117,7 @@ def test_a_card_is_chosen_by_index_uuid_or_bus(card: Path, named: str, status: i
     assert (done.returncode, done.stdout) == (status, "No devices were found\n" if status else "0\n")
 
 
-def test_it_answers_whatever_this_repository_asks(card: Path) -> None:
+def test_the_stand_in_answers_every_query_of_this_repository(card: Path) -> None:
     fields = {*FIELDS}
     for file in ROOT.rglob("*.py"):
         if file.relative_to(ROOT).parts[0] in ("files", "roles", "benchmarks", "rehearsal"):

@@ -83,7 +83,7 @@ def test_a_task_whose_pattern_is_none_is_an_error() -> None:
         tasks('{"prompt": "one", "expected": "[a"}')
 
 
-def test_a_regression_is_told_as_a_diff_of_the_prompts_that_part_first() -> None:
+def test_a_regression_is_shown_as_a_diff_of_the_prompts_that_part_first() -> None:
     wanted = [Answer("The capital of France is", (5, 6, 7, 8, 9, 1), "Paris, a city"), Answer("two", (1, 1))]
     answers = [Answer("The capital of France is", (5, 6, 7, 8, 0, 0), "Paris, aaaa"), Answer("two", (2, 1))]
     assert str(regression("engine llama (3f9c)", judge(wanted, answers, [], LIMITS))) == (
@@ -101,7 +101,7 @@ def test_a_regression_is_told_as_a_diff_of_the_prompts_that_part_first() -> None
     )
 
 
-def test_a_missed_task_is_told_with_what_was_expected_and_what_came() -> None:
+def test_a_missed_task_is_shown_with_the_expected_and_the_actual_answer() -> None:
     verdict = judge([], [Answer("2+2?", (1,), "five", "task")], [("2+2?", "^4$")], TASKED)
     message = str(regression("engine llama (3f9c)", verdict))
     assert "0 of 1 tasks met (60.0 % wanted)" in message

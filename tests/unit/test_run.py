@@ -187,7 +187,7 @@ def one_rollout(seed: int) -> PretendedFleet:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_random_rollouts_keep_what_they_promise(tenth: int) -> None:
+def test_random_rollouts_keep_every_rule(tenth: int) -> None:
     """Never more out of a pool than allowed, no wave before its gate, every host serves, and a plain run converges."""
     for seed in range(tenth * ROLLOUTS // 10, (tenth + 1) * ROLLOUTS // 10):
         fleet = one_rollout(seed)

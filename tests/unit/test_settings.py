@@ -19,7 +19,7 @@ def settings(model: object, **data: object) -> dict[str, object]:
     return plan(**(main(model) | data)).for_host("h100-01").servers[0].models[0].settings
 
 
-def test_gpt_oss_on_hopper_is_told_exactly_this() -> None:
+def test_gpt_oss_on_hopper_gets_exactly_these_settings() -> None:
     """16-bit cache in tokens, no reuse, no chunked prefill, the default expert backend."""
     assert settings(GPT_OSS) == {
         "model": f"{WEIGHTS}/gpt-oss-20b/6cee5e81ee83917806bbde320786a8fb61efebee",
@@ -79,7 +79,7 @@ def test_a_blackwell_card_may_have_an_fp8_cache() -> None:
     assert model_slice.memory.kv_cache_mib == 1_536
 
 
-def test_the_embedder_is_told_exactly_this() -> None:
+def test_the_embedder_gets_exactly_these_settings() -> None:
     """All text, as config.pbtxt wants it."""
     assert settings(replace(EMBEDDER, default_task="search_query")) == {
         "model_path": f"{WEIGHTS}/nomic/1066b6599d099fbb93dfcb64f9c37a7c9e503e85",
@@ -108,7 +108,7 @@ def test_streams_are_written_where_there_are_several() -> None:
     assert "streams" not in settings(replace(RERANKER, device="cpu", dtype="float32"))
 
 
-def test_an_encoder_on_the_cpu_is_told_so() -> None:
+def test_an_encoder_on_the_cpu_has_the_setting_for_it() -> None:
     """And has no cap on CUDA memory it will not use."""
     written = settings(replace(RERANKER, device="cpu", dtype="float32"))
     assert (written["device"], written["dtype"], written["memory_mib"]) == ("cpu", "fp32", "0")

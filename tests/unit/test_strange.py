@@ -37,7 +37,7 @@ def test_good_inventories_are_planned() -> None:
     assert [name for name, hosts in BASES if fault_of(Strange(hosts)) != ("planned", "")] == []
 
 
-def test_one_place_is_changed() -> None:
+def test_each_strange_inventory_changes_one_place() -> None:
     """A draw that always takes the last item changes the deepest place."""
     assert changed({"a": (1, 2)}, lambda items: list(items)[-1]) != {"a": (1, 2)}
 

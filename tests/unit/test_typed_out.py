@@ -26,7 +26,7 @@ SECRET = "canary4711canary"
         f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}",
     ],
 )
-def test_a_secret_in_a_text_is_seen_and_masked(text: str) -> None:
+def test_a_secret_in_a_text_is_detected_and_masked(text: str) -> None:
     """By its place in a URL, its name, or its shape."""
     assert secret_in(text)
     assert SECRET not in without_secrets(text)

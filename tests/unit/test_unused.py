@@ -32,7 +32,7 @@ def test_a_pool_of_several_cards_is_noted() -> None:
     assert not [note for note in plan(*fast).warnings if note.startswith("pool chat")]
 
 
-@pytest.mark.parametrize("key", ["http_proxy", "proxy", "HTTPS_PROXY", "model_repository", "nnodes", "ray_head"])
+@pytest.mark.parametrize("key", ["http_proxy", "proxies", "HTTPS_PROXY", "model_repository", "nnodes", "ray_head"])
 def test_a_key_that_is_said_elsewhere_is_no_slip_of_the_pen(key: str) -> None:
     """Its hint says where, and offers no near key."""
     assert elsewhere(key)

@@ -41,7 +41,7 @@ def test_hosts_add_up_and_a_quantile_is_that_of_all_hosts() -> None:
     assert (second.quantile(0.5), second.quantile(0.99)) == (0.1, 2.0)
 
 
-def test_persons_whom_a_proxy_named_are_told_apart_and_are_one_key() -> None:
+def test_persons_named_by_a_proxy_are_counted_separately_within_one_key() -> None:
     """A gateway counts a person as `PREFIX/PERSON`; a model's own name may have the same sign."""
     ann, bob = ({"key": f"eh-4k2pxt/{name}", "model": "org/llama"} for name in ("ann@example.com", "bob"))
     rows = rows_of(answered(ROW | ann, ROW | bob, ROW))

@@ -49,7 +49,7 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
             yield ast.get_docstring(node) or ""
 
 
-def test_no_name_is_one_of_those_that_say_nothing() -> None:
+def test_no_name_is_on_the_banned_list() -> None:
     banned = [f"{file}: {name}" for file, tree in trees().items() for name in names(tree) if name.strip("_") in BANNED]
     assert len(banned) == BUDGET["names"], banned
 

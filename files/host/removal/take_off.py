@@ -44,6 +44,7 @@ FILES = (
     *(f"{SYSTEMD}/*.wants/{unit}" for unit in UNITS),
     f"{SYSTEMD}/nvidia-persistenced.service.d/52-enginehouse.conf",
     f"{SYSTEMD}/docker.service.d/52-enginehouse.conf",
+    f"{SYSTEMD}/docker.service.d/52-enginehouse-proxy.conf",
     f"{PREFIX}/etc/systemd/journald.conf.d/52-enginehouse.conf",
     f"{PREFIX}/etc/apt/apt.conf.d/52enginehouse-*",
     f"{PREFIX}/etc/apt/sources.list.d/enginehouse-*",

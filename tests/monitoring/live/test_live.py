@@ -75,7 +75,7 @@ def test_every_dashboard_shows_something(watched: Watched) -> None:
     watched.hurry()
 
 
-def test_nothing_is_told_while_all_is_well_and_that_is_recorded(watched: Watched) -> None:
+def test_no_alert_fires_while_all_is_well_and_the_scrapes_are_recorded(watched: Watched) -> None:
     assert until(lambda: watched.notified() == set(), 60, 1), watched.notified()
     assert until(lambda: watched.alerts() == set(), 60, 1), watched.alerts()
     end = time.monotonic() + CALM_SECONDS

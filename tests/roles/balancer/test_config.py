@@ -26,7 +26,7 @@ BRANCHES = pytest.mark.parametrize("branch", ["2.6", "2.8", "3.0"])
 
 
 @BRANCHES
-def test_it_is_this_file(branch: str) -> None:
+def test_the_configuration_is_the_golden_file(branch: str) -> None:
     mine = a_balancer(CHAT, SEARCH, haproxy=branch)
     same_as_golden(f"haproxy/{branch}.cfg", config(mine, everything(mine), TLS))
 
@@ -111,11 +111,11 @@ def test_another_pace_needs_a_reload() -> None:
     assert described(config(wide, everything(wide))) != described(config(narrow, everything(narrow)))
 
 
-def test_a_model_that_comes_and_one_that_goes_are_not_asked_for_while_hosts_are_brought_over() -> None:
+def test_models_that_come_or_go_are_not_checked_during_a_rollout() -> None:
     assert until_all_have_them(a_balancer(), {"chat": ("gpt", "bge")}) == {"chat": ("bge",)}
 
 
-def test_a_new_pool_is_asked_for_all_it_has() -> None:
+def test_a_new_pool_is_checked_for_all_its_models() -> None:
     assert until_all_have_them(a_balancer(), {"search": ("bge",)}) == {"chat": ("llama", "bge")}
 
 

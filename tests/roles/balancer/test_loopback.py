@@ -27,7 +27,7 @@ def story(name: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_nobody_is_sent_anything_before_its_agent_has_spoken() -> None:
+def test_no_server_gets_requests_before_its_agent_answers() -> None:
     assert story("silent") == {
         "before": ["503"],
         "grpc": "UNAVAILABLE",
@@ -53,7 +53,7 @@ def test_requests_wait_while_the_only_host_is_away() -> None:
     assert report["while away"] >= 150
 
 
-def test_what_has_waited_reaches_a_host_at_the_pace_of_its_answers_in_order() -> None:
+def test_held_requests_reach_a_host_in_order_at_the_pace_of_its_answers() -> None:
     """So that its queues refuse none of it; who comes meanwhile is not behind it."""
     assert story("paced") == {
         "newcomers": ["h1"],
@@ -64,7 +64,7 @@ def test_what_has_waited_reaches_a_host_at_the_pace_of_its_answers_in_order() ->
     }
 
 
-def test_nobody_waits_longer_than_declared_for_his_turn_to_wait() -> None:
+def test_no_request_waits_longer_than_declared() -> None:
     assert story("forsaken") == {"503": 40}
 
 
@@ -72,7 +72,7 @@ def test_both_ports_speak_tls_with_the_certificate() -> None:
     assert story("encrypted") == {"http": "h1", "grpc": "h1"}
 
 
-def test_hosts_join_and_leave_without_a_reload_and_nobody_loses_a_request() -> None:
+def test_hosts_join_and_leave_without_a_reload_or_a_lost_request() -> None:
     assert story("moving") == {
         "joined": [
             *("add server: chat_http/h3.main", "add server: chat_grpc/h3.main"),
@@ -96,7 +96,7 @@ def test_a_reload_closes_no_connection_under_a_request() -> None:
     assert story("spared") == {"answers": ["h1", "h2"]}
 
 
-def test_one_address_that_floods_the_ports_keeps_no_other_out() -> None:
+def test_a_flooding_address_does_not_block_others() -> None:
     """Eight connections at once and six requests a minute, over both ports together."""
     assert story("crowded") == {
         "requests": ["h1"] * 6 + ["429"],

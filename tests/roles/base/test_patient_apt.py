@@ -52,13 +52,13 @@ def test_a_dpkg_at_work_is_waited_for(machine: Path, locked: str) -> None:
     assert "install rsync" in (machine / "said").read_text()
 
 
-def test_waiting_ends_with_what_dpkg_said(machine: Path) -> None:
+def test_waiting_ends_with_the_message_of_dpkg(machine: Path) -> None:
     script(machine / "dpkg", f"echo '{LOCKED}' >&2; exit 2")
     done = install(machine, 0)
     assert (done.returncode, done.stderr.strip()) == (2, LOCKED)
 
 
-def test_other_trouble_of_dpkg_is_told_at_once(machine: Path) -> None:
+def test_other_errors_of_dpkg_are_reported_at_once(machine: Path) -> None:
     script(machine / "dpkg", "echo 'dpkg: error processing package foo' >&2; exit 1")
     done = install(machine, 900)
     assert (done.returncode, done.stderr.strip()) == (1, "dpkg: error processing package foo")

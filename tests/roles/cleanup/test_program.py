@@ -90,7 +90,7 @@ def test_everything_stays_where_a_swap_was_cut(host: Host) -> None:
     assert host.has("cache") == ["gone"]
 
 
-def test_listing_says_what_would_go_and_touches_nothing(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_listing_names_the_removals_and_changes_nothing(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.make("weights/llama/r2", 1)
     host.make("weights/llama/r1", 2)
     host.call("list")
@@ -99,7 +99,7 @@ def test_listing_says_what_would_go_and_touches_nothing(host: Host, capsys: pyte
     assert host.has("weights/llama") == ["r1", "r2"]
 
 
-def test_a_second_time_there_is_nothing_left(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_cleanup_finds_nothing(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.make("weights/llama/r2", 1)
     host.make("weights/llama/r1", 2)
     host.image("older")

@@ -12,7 +12,7 @@ from host import disk
 from tests.roles.cleanup.spares import Host, clean_up, now
 
 
-def test_what_another_run_has_just_brought_for_a_swap_to_come_stays(host: Host) -> None:
+def test_fresh_files_of_another_run_are_kept(host: Host) -> None:
     """The host does not use these files yet: the run that brought them has not reached its swap."""
     for age, name in enumerate(("r3", "r2", "r1")):
         now(host.make(f"weights/llama/{name}", age))
@@ -34,7 +34,7 @@ def test_an_engine_that_has_just_arrived_stays_although_it_was_built_long_ago(ho
     assert host.has("engines/llama") == ["a" * 16]
 
 
-def test_what_a_release_that_was_just_published_uses_stays_however_old(host: Host) -> None:
+def test_files_of_a_just_published_release_are_kept_however_old(host: Host) -> None:
     """Its run found weights and image on the host, so neither is fresh."""
     for age, name in enumerate(("r2", "r1")):
         host.make(f"weights/llama/{name}", age)
@@ -46,7 +46,7 @@ def test_what_a_release_that_was_just_published_uses_stays_however_old(host: Hos
 
 
 @pytest.mark.parametrize(("hours", "left"), [(1, ["r1", "r2"]), (30, ["r2"])])
-def test_what_a_release_that_was_just_asked_for_uses_stays(host: Host, hours: int, left: list[str]) -> None:
+def test_files_of_a_just_requested_release_are_kept_however_old(host: Host, hours: int, left: list[str]) -> None:
     """An old one that an inventory names again. One that was asked for long ago did not serve, and nobody waits."""
     for age, name in enumerate(("r2", "r1")):
         host.make(f"weights/llama/{name}", age)
@@ -93,7 +93,7 @@ def test_two_runs_do_not_remove_at_once(host: Host, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("path", ["weights/llama/r1", f"engines/llama/{'b' * 16}", "cache/gone"])
-def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
+def test_an_interrupted_removal_leaves_no_partial_directory_under_its_name(
     host: Host, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other name is on the disk before the first file goes, and the next run removes what is left."""
@@ -116,7 +116,7 @@ def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
     assert not any("removing" in name or name == going.name for name in host.has(str(Path(path).parent)))
 
 
-def test_half_of_a_release_goes_and_one_that_is_just_coming_stays(host: Host) -> None:
+def test_a_partial_release_is_removed_and_an_arriving_one_kept(host: Host) -> None:
     """As programs of an earlier version left it: the file that makes it a release is gone."""
     host.make("releases/half")
     now(host.make("releases/coming"))
@@ -124,7 +124,7 @@ def test_half_of_a_release_goes_and_one_that_is_just_coming_stays(host: Host) ->
     assert host.has("releases") == ["before", "coming", "now"]
 
 
-def test_what_a_cut_removal_of_everything_left_goes(host: Host) -> None:
+def test_leftovers_of_an_interrupted_removal_are_removed(host: Host) -> None:
     """The operator deployed again instead of removing again."""
     host.make(".weights.removing/llama/r1")
     host.call()

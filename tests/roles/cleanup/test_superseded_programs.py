@@ -35,12 +35,12 @@ def left() -> set[str]:
     return {path.name for path in places.PROGRAMS.iterdir()} & set(superseded_programs.NAMES)
 
 
-def test_once_nothing_names_them_they_are_removed_and_shell_stays(old: Host) -> None:
+def test_unnamed_loose_programs_are_removed_and_shell_files_stay(old: Host) -> None:
     old.call()
     assert sorted(path.name for path in places.PROGRAMS.iterdir()) == ["patient-apt", "prepare.sh"]
 
 
-def test_they_are_listed_before(old: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_loose_programs_are_listed_before_their_removal(old: Host, capsys: pytest.CaptureFixture[str]) -> None:
     old.call("list")
     assert "swap.py: a program of an earlier version, and no unit starts it any more" in capsys.readouterr().out
     assert left() == set(superseded_programs.NAMES)
@@ -57,7 +57,7 @@ def test_they_are_listed_before(old: Host, capsys: pytest.CaptureFixture[str]) -
     ],
     ids=["a unit", "a drop-in", "a timer that takes back", "a unit that would be taken back", "a process"],
 )
-def test_all_of_them_stay_while_one_is_named_by(old: Host, where: Callable[[Host], Path]) -> None:
+def test_all_loose_programs_stay_while_one_is_named_by(old: Host, where: Callable[[Host], Path]) -> None:
     write(where(old), UNIT)
     old.call()
     assert left() == set(superseded_programs.NAMES)

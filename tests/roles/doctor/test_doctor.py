@@ -75,7 +75,7 @@ def test_one_report_covers_a_bare_a_finished_and_a_broken_host(capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("host", [BARE_HOST, DONE_HOST, BROKEN_HOST])
-def test_no_operation_is_proposed_and_the_host_hears_one_command(host: list[str]) -> None:
+def test_no_operation_is_proposed_and_the_host_gets_one_command(host: list[str]) -> None:
     ran = looked_at(host=host)
     assert (ran.steps, ran.would_change, ran.commands, ran.failed_hosts) == ((), (), (), ())
     assert [(len(re.findall(r"^begin", heard.command, re.M)), heard.executing) for heard in ran.shell["host"]] == [

@@ -70,7 +70,9 @@ def test_a_collected_copy_that_differs_from_its_signature_is_thrown_away(
     assert any("the copy that arrived is not the engine that was signed" in line for line in ran.log)
 
 
-def test_what_a_power_cut_left_in_a_store_is_sent_anew(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
+def test_a_store_copy_damaged_by_a_power_cut_is_sent_again(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path
+) -> None:
     """Its signature would make it count as stored, and every other machine would refuse it for ever."""
     place = tmp_path / "store" / there.name
     place.mkdir(parents=True)
@@ -167,7 +169,9 @@ def cut(whole: Path, half: Path) -> Path:
     return half
 
 
-def test_what_a_power_cut_left_on_a_host_is_sent_anew(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
+def test_a_host_copy_damaged_by_a_power_cut_is_sent_again(
+    there: EngineSlice, trust: EngineTrust, tmp_path: Path
+) -> None:
     kept = Kept(None, trust)
     carry(Collect(there, kept, KEEPING))
     incoming = tmp_path / "host" / "new" / f".{there.fingerprint}.incoming"
@@ -178,7 +182,7 @@ def test_what_a_power_cut_left_on_a_host_is_sent_anew(there: EngineSlice, trust:
     assert half.read_bytes() == b"engine"
 
 
-def test_what_a_power_cut_left_of_a_collected_copy_is_sent_anew(there: EngineSlice, trust: EngineTrust) -> None:
+def test_a_collected_copy_damaged_by_a_power_cut_is_sent_again(there: EngineSlice, trust: EngineTrust) -> None:
     kept = Kept(None, trust)
     cut(Path(there.path) / "rank0.engine", kept.staging(there) / "rank0.engine")
     assert carry(Collect(there, kept, KEEPING)).failed_hosts == ()

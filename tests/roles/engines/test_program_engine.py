@@ -155,13 +155,13 @@ def test_an_engine_of_another_image_is_found(shop: Shop) -> None:
     assert shop.says("--image", "sha256:beef") == ("it was built with image sha256:feed, and sha256:beef is to load it")
 
 
-def test_a_record_that_is_none_is_said_in_words(shop: Shop) -> None:
+def test_an_invalid_record_is_reported_in_words(shop: Shop) -> None:
     (shop.engine / "engine.json").write_text("[]")
     shop.sign("ours")
     assert shop.says().startswith("engine.json is not a record of an engine (")
 
 
-def test_every_problem_is_said(shop: Shop) -> None:
+def test_every_problem_is_listed(shop: Shop) -> None:
     (shop.engine / "config.json").unlink()
     (shop.engine / "rank1.engine").write_bytes(b"more")
     assert shop.says().splitlines() == ["rank1.engine is not in engine.json", "config.json is missing"]

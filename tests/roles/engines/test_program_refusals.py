@@ -108,7 +108,7 @@ def test_a_gpu_without_room_names_who_takes_it(tmp_path: Path) -> None:
     )
 
 
-def test_a_server_that_leaves_enough_is_no_reason(tmp_path: Path) -> None:
+def test_a_server_that_leaves_enough_memory_does_not_block_a_build(tmp_path: Path) -> None:
     host = Host.made(tmp_path)
     host.program("systemctl", "#!/bin/bash\necho active\n")
     assert host.build(servers=["main"]).returncode == 0

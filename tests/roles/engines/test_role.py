@@ -172,7 +172,7 @@ def test_an_engine_of_another_host_is_fetched_and_not_built(trust: EngineTrust) 
     assert [line.split(" ")[0] for line in essential(ran)] == ["collect", "fetch"]
 
 
-def test_dry_says_the_same_of_two_hosts_as_the_run_does(trust: EngineTrust) -> None:
+def test_a_dry_run_of_two_hosts_announces_what_the_run_does(trust: EngineTrust) -> None:
     states = {"a": Then(saying(), saying(), saying(UNSIGNED), saying(SIGNED)), "b": saying()}
     ran = play(slices(trust, "a", "b"), states)
     assert set(ran.changed) == set(ran.would_change)

@@ -108,7 +108,7 @@ def test_a_reason_for_judging_nothing_is_signed_with_the_engine(trust: EngineTru
     assert f"[@fake/host] engine llama: signed unjudged: {UNJUDGED}" in ran.log
 
 
-def test_an_engine_nobody_says_anything_about_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
+def test_an_engine_without_replay_or_reason_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
     """It was signed before, and its signature is gone."""
     ran = signing(an_engine(unjudged=""), trust, built(tmp_path, an_engine()))
     assert ran.failed_hosts == ("host",)
@@ -116,7 +116,7 @@ def test_an_engine_nobody_says_anything_about_is_not_signed(trust: EngineTrust, 
     assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.log)
 
 
-def test_good_answers_are_told_in_one_line(trust: EngineTrust, tmp_path: Path) -> None:
+def test_good_answers_are_reported_in_one_line(trust: EngineTrust, tmp_path: Path) -> None:
     engine = an_engine(replay=a_replay(tmp_path))
     ran = signing(engine, trust, built(tmp_path, engine))
     assert "[@fake/host] engine llama: 100.0 % of 5 tokens equal (90.0 % wanted)" in ran.log
@@ -139,7 +139,7 @@ def test_without_stored_answers_the_checkpoint_s_own_are_the_measure(trust: Engi
     assert "[@fake/host] engine llama: 100.0 % of 3 tokens equal (90.0 % wanted)" in signing(engine, trust, place).log
 
 
-def test_an_engine_that_was_not_asked_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
+def test_an_engine_without_answers_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
     engine = an_engine(replay=a_replay(tmp_path))
     place = built(tmp_path, engine)
     (place / "answers.jsonl").unlink()

@@ -66,12 +66,12 @@ def test_a_monitor_reads_a_page_as_its_program_wrote_it() -> None:
         assert get(port, "/host") == (200, "/metrics application/openmetrics-text\n")
 
 
-def test_what_a_program_refuses_is_refused() -> None:
+def test_the_refusal_of_an_exporter_is_passed_on() -> None:
     with relay("127.0.0.1") as port:
         assert get(port, "/model/main/cold")[0] == 400
 
 
-def test_a_program_that_does_not_answer_is_told_from_a_page_that_is_none() -> None:
+def test_a_silent_exporter_is_distinguished_from_an_unknown_page() -> None:
     with relay("127.0.0.1") as port:
         assert [get(port, path)[0] for path in ("/gone", "/metrics", "/host/..", "//127.0.0.1:22/")] == [
             502,
@@ -81,7 +81,7 @@ def test_a_program_that_does_not_answer_is_told_from_a_page_that_is_none() -> No
         ]
 
 
-def test_nothing_but_reading_is_passed_on() -> None:
+def test_only_read_requests_are_passed_on() -> None:
     with relay("127.0.0.1") as port:
         assert get(port, "/host", "POST")[0] == 501
 

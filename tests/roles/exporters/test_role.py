@@ -63,7 +63,7 @@ def test_a_run_that_was_killed_before_it_restarted_something_is_finished() -> No
     assert [text.split(" || ")[0] for text in commands] == [f"systemctl restart {METRICS}"]
 
 
-def test_a_host_that_nobody_watches_has_nothing_of_it() -> None:
+def test_a_host_without_monitors_has_no_exporters() -> None:
     def story() -> None:
         exporters.apply(None)
 

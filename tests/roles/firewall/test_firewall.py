@@ -85,7 +85,7 @@ def test_an_undeclared_firewall_is_no_change() -> None:
     assert play(declared(None), *TOOL, *SSH).commands == ()
 
 
-def test_one_that_is_no_longer_declared_is_taken_away() -> None:
+def test_an_undeclared_firewall_is_removed() -> None:
     assert play(declared(None), *TOOL, *SSH, *placed((defaults.RULES, "x"))).commands == (
         "systemctl disable --now enginehouse-firewall.service",
         f"rm -f {defaults.UNIT} {defaults.RULES} {defaults.PROGRAM} && systemctl daemon-reload",
@@ -133,7 +133,7 @@ def test_a_host_that_does_not_say_where_ssh_answers_gets_no_rules() -> None:
     assert "nobody can say where this host's sshd answers, so no firewall is loaded" in "\n".join(ran.log)
 
 
-def test_a_host_that_shuts_us_out_fails_with_what_it_has_taken_back() -> None:
+def test_a_host_that_locks_us_out_fails_and_names_the_reverted_change() -> None:
     note = '{"why": "", "when": "05:52", "paths": ["/etc/x"], "said": []}'
     answers = {"cat /etc/enginehouse/undo": note, "reload-or-restart": ""}
 
@@ -181,7 +181,7 @@ def test_only_a_closed_host_drops_the_rest() -> None:
     assert endings == [4, 5]
 
 
-def test_an_opening_is_open_to_whom_it_says() -> None:
+def test_an_opening_is_open_to_its_declared_networks() -> None:
     openings = (Opening(port=9100, sources=("10.0.9.0/24",)), Opening(port=53, protocol="udp"))
     text = rules(declared(replace(DECLARED, rest="closed", open=openings)), (22,))
     assert "    tcp dport 9100 jump open0\n    udp dport 53 accept\n" in text
@@ -193,7 +193,7 @@ def test_the_confirmation_comes_over_a_connection_of_its_own() -> None:
     assert not [heard.command for heard in ran.shell["host"] if "host undo confirm" in heard.command]
 
 
-def test_whoever_may_send_requests_may_ask_whether_to() -> None:
+def test_every_host_that_may_send_requests_may_ask_for_readiness() -> None:
     traffic = TrafficSlice(
         address="10.0.0.11",
         ready_port=8003,
@@ -214,7 +214,7 @@ def test_a_balancers_ports_are_for_clients_and_its_exporter_for_hosts() -> None:
     assert "tcp dport 8405 jump metrics" in text
 
 
-def test_a_gateway_that_listens_for_a_balancer_is_open_to_whom_the_servers_are() -> None:
+def test_a_gateway_behind_a_balancer_is_open_to_the_same_hosts_as_the_servers() -> None:
     _, gateway = h100(Gateway(ports=(8080, 8081)))
     opened = rules(replace(declared(), gateway=replace(gateway, address="10.0.0.11")), (22,))
     assert "ip daddr 10.0.0.11 tcp dport { 8080, 8081 } jump servers" in opened

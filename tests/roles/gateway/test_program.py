@@ -100,7 +100,7 @@ def test_a_change_of_models_restarts_no_process(host: Host) -> None:
     assert (host.call(gateway.follow), len(host.restarts)) == ([], 2)
 
 
-def test_another_version_restarts_everybody_and_the_one_before_goes(host: Host) -> None:
+def test_a_new_version_restarts_every_process_and_removes_the_old_one(host: Host) -> None:
     host.call(gateway.follow)
     host.write(mark="two")
     gone = "/lib/gateway/versions/v-one"
@@ -124,7 +124,7 @@ def test_a_port_that_goes_takes_its_process_along(host: Host) -> None:
     assert (host.call(gateway.follow), host.running) == ([f"gone: {SECOND}"], {FIRST: "one"})
 
 
-def test_a_process_that_does_not_start_is_told_with_its_last_words(host: Host) -> None:
+def test_a_process_that_does_not_start_is_reported_with_its_last_log_lines(host: Host) -> None:
     host.refuses = True
     with pytest.raises(gateway.GatewayError, match=r"@0\.service does not start\nlast words of enginehouse-gateway@0"):
         host.call(gateway.follow)

@@ -107,7 +107,7 @@ def test_a_finished_host_gets_no_commands() -> None:
     assert (ran.commands, ran.would_change, ran.failed_hosts) == ((), (), ())
 
 
-def test_settings_that_differ_are_written_and_heard_of_without_a_restart_being_asked_for() -> None:
+def test_changed_settings_are_written_and_reread_without_a_restart() -> None:
     """`follow` restarts what runs with another mark, and no process else."""
     texts = "\n".join(line for line in placed(WITH_KEYS).splitlines() if "settings.json" not in line)
     ran = play(*DONE, texts=texts, differs="offers other models: enginehouse-gateway@0.service")

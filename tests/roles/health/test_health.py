@@ -67,7 +67,7 @@ def test_a_server_that_may_have_to_serve_again_stays_watched() -> None:
     assert play(placed(), DONE + old).changed == ()
 
 
-def test_other_times_are_written_and_the_running_timers_told() -> None:
+def test_changed_times_are_written_and_running_timers_reloaded() -> None:
     ran = play(placed(), DONE, data={"health_settings": {"watch_seconds": 15}})
     assert ran.would_change == ("Health | Install watchdog and GPU state",)
     assert [command.splitlines()[0].split(" && ")[-1] for command in ran.commands[2:-2]] == [
@@ -79,7 +79,7 @@ def test_other_times_are_written_and_the_running_timers_told() -> None:
     ]
 
 
-def test_dry_tells_what_a_bare_host_will_see() -> None:
+def test_a_dry_run_announces_every_step_of_a_bare_host() -> None:
     assert len(play(dry=True).would_change) == 2
 
 

@@ -103,7 +103,7 @@ def test_a_server_that_answers_is_left_alone(host: Host) -> None:
     assert (host.restarts, host.memory()["misses"], host.memory()["misses_total"]) == (0, 0, 0)
 
 
-def test_silence_is_a_miss_and_fewer_than_the_limit_do_nothing(host: Host) -> None:
+def test_fewer_misses_than_the_limit_restart_nothing(host: Host) -> None:
     host.look(2, embed=BUSY)
     assert (host.restarts, host.memory()["misses"], host.memory("chat")["misses"]) == (0, 2, 0)
 

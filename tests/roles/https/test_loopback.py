@@ -130,7 +130,7 @@ def test_metrics_are_for_the_host_and_health_says_no_names(front: Front) -> None
     assert status == 200 and "path" not in answer
 
 
-def test_nobody_is_answered_in_plain_text(front: Front) -> None:
+def test_no_client_is_answered_in_plain_text(front: Front) -> None:
     line = http.client.HTTPConnection(ADDRESS, front.port, timeout=SECONDS)
     with pytest.raises((http.client.HTTPException, OSError)):
         line.request("GET", "/v1/models")

@@ -164,7 +164,7 @@ def test_daemons_that_hold_the_gpu_are_stopped_and_started_again(host: Host) -> 
     ]
 
 
-def test_instances_in_use_stay_and_the_words_of_nvidia_smi_are_told(
+def test_instances_in_use_stay_and_the_message_of_nvidia_smi_is_shown(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An instance in use keeps its GPU's whole layout."""

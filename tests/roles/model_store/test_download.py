@@ -10,7 +10,7 @@ from roles.model_store.download import forget_killed
 FOLDER = ".cache/huggingface/download/onnx"
 
 
-def test_what_killed_downloads_began_is_forgotten_and_what_lives_stays(tmp_path: Path) -> None:
+def test_partial_files_of_killed_downloads_are_removed_and_live_ones_kept(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir(parents=True)
     for name in ("killed.1.incomplete", "living.2.incomplete", "config.json.metadata"):
         (tmp_path / FOLDER / name).touch()

@@ -87,7 +87,7 @@ def test_the_manifest_holds_the_sums_of_what_is_there(web: Web, tmp_path: Path) 
     )
 
 
-def test_a_second_time_asks_nothing(web: Web, tmp_path: Path) -> None:
+def test_a_second_fetch_asks_nothing(web: Web, tmp_path: Path) -> None:
     call(web, tmp_path)
     web.requests.clear()
     assert (call(web, tmp_path), web.requests) == (0, [])

@@ -99,7 +99,7 @@ def test_what_a_killed_run_received_is_not_asked_for_again(two: list[Peer]) -> N
     assert wanting.received_mib() < 1.9
 
 
-def test_peers_that_are_not_there_leave_what_is_whole_to_the_direct_way(two: list[Peer]) -> None:
+def test_absent_peers_leave_complete_files_to_the_direct_fetch(two: list[Peer]) -> None:
     source, wanting = two
     staging = wanting.target.with_name(".rev.peers") / "rev"
     staging.mkdir(parents=True)
@@ -189,7 +189,7 @@ def test_a_file_that_the_disk_does_not_take_ends_it_and_the_next_run_goes_on(two
     assert files_in(wanting.target) == FILES
 
 
-def test_a_port_that_another_has_leaves_it_to_the_direct_way(two: list[Peer]) -> None:
+def test_a_port_in_use_falls_back_to_the_direct_fetch(two: list[Peer]) -> None:
     source, wanting = two
     address, _, port = wanting.here.rpartition(":")
     with socket.create_server((address, int(port))):
@@ -206,7 +206,7 @@ def test_a_complete_host_offers_the_model_without_a_download(two: list[Peer]) ->
     assert also.offer() == source.offer()
 
 
-def test_who_sees_that_everybody_has_everything_stops_giving(two: list[Peer]) -> None:
+def test_a_host_stops_sharing_once_all_peers_are_complete(two: list[Peer]) -> None:
     source, wanting = two
     source.start(two)
     assert wanting.start(two, source.offer()).ended() == 0

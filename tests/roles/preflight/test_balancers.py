@@ -38,7 +38,7 @@ def test_a_machine_as_declared_has_no_findings() -> None:
         (TAKEN, "port-taken"),
     ],
 )
-def test_it_finds(values: dict[str, str], kind: str) -> None:
+def test_preflight_of_a_balancer_finds(values: dict[str, str], kind: str) -> None:
     assert kinds(**values) == [kind]
 
 

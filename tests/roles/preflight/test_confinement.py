@@ -34,7 +34,7 @@ from tests.roles.slices import a_slice
         ("3", "", "kernel.yama.ptrace_scope = 1 in /etc/sysctl.d, and reboot the host"),
     ],
 )
-def test_a_host_that_lets_nothing_trace_is_told_how_to_let_it(scope: str, files: str, attempt: str) -> None:
+def test_a_host_without_tracing_gets_the_command_that_allows_it(scope: str, files: str, attempt: str) -> None:
     """The kernel never lowers 3."""
     answers = {**GOOD, "ptrace-scope": scope, "ptrace-files": files}
     (finding,) = judge(HostFacts(values=answers), a_slice("debian-12"), Defaults(), NOW)

@@ -84,7 +84,7 @@ def test_a_driver_is_judged_by_its_publisher(os: str, packages: str, loaded: str
     assert [finding.kind for finding in findings(a_slice(os), packages, loaded)] == kinds
 
 
-def test_a_driver_of_somebody_else_is_judged_by_nobody() -> None:
+def test_an_unmanaged_driver_is_not_judged() -> None:
     theirs = a_slice(UBUNTU, driver={"manage": False})
     assert findings(theirs, f"{OF_CANONICAL}\n{OF_NVIDIA}\n{OF_GRID}", NEW) == []
 
@@ -114,7 +114,7 @@ def test_a_runfile_too_old_for_the_image_is_not_offered_to_stay() -> None:
     assert "manage=False" not in finding.attempt
 
 
-def test_the_host_as_it_was_found_is_told_before_the_first_change() -> None:
+def test_the_initial_state_of_a_host_is_reported_before_the_first_change() -> None:
     seen = facts(
         driver_packages=OF_LAMBDA,
         loaded=NEW,
@@ -131,7 +131,7 @@ def test_the_host_as_it_was_found_is_told_before_the_first_change() -> None:
     ]
 
 
-def test_a_plain_host_is_told_nothing() -> None:
+def test_a_plain_host_gets_no_notes() -> None:
     upgrades = facts(upgrades='APT::Periodic::Unattended-Upgrade "0";', held="vim")
     assert [*notes(upgrades, a_slice(UBUNTU)), *notes(facts(), a_slice(DEBIAN))] == []
 

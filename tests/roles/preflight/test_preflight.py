@@ -97,7 +97,7 @@ def test_one_difference_is_one_finding(changes: dict[str, str], kind: str) -> No
     ],
     ids=lambda changes: "+".join(changes),
 )
-def test_what_is_no_hindrance_is_no_finding(changes: dict[str, str]) -> None:
+def test_harmless_conditions_are_no_findings(changes: dict[str, str]) -> None:
     assert kinds(**changes) == []
 
 
@@ -186,7 +186,7 @@ def test_a_port_that_a_container_of_ours_has_is_no_obstacle() -> None:
     assert judge(seen, a_slice("debian-12"), Defaults(), NOW) == []
 
 
-def test_nouveau_is_told_beforehand() -> None:
+def test_nouveau_is_reported_before_the_first_change() -> None:
     seen = HostFacts(values={**GOOD, "nouveau": "loaded"})
     assert list(notes(seen, a_slice("debian-12"))) == [
         "nouveau drives the GPU; it will be kept away, and the host reboots once"

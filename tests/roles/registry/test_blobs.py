@@ -136,7 +136,7 @@ def test_a_key_goes_to_no_realm_without_tls(monkeypatch: pytest.MonkeyPatch) -> 
     assert origin._renewed(['Bearer realm="http://elsewhere/token"']) == ""
 
 
-def test_a_wrong_key_is_said_with_its_status(tmp_path: Path) -> None:
+def test_a_wrong_key_is_reported_with_its_status(tmp_path: Path) -> None:
     with pytest.raises(blobs.NotGiven, match=r"unauthorized \(HTTP 401 of 127"):
         kept(Registry("another", bearer=True), tmp_path, KEY)
 

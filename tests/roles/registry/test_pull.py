@@ -146,7 +146,7 @@ def test_digits_inside_a_digest_are_no_status(message: str) -> None:
     assert (pull.judge(message), pull.Refused(message).may_pass) == (0, True)
 
 
-def test_an_engine_that_does_not_answer_is_said_in_words(
+def test_a_silent_docker_engine_is_reported_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"reference": "a/b:1", "registry": "a", "key_file": str(tmp_path / "none")}

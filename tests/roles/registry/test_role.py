@@ -147,7 +147,7 @@ def test_the_registry_of_a_reference(reference: str, host: str) -> None:
     assert registry_of(reference) == host
 
 
-def test_a_failed_pull_tells_the_units_last_words() -> None:
+def test_a_failed_pull_shows_the_last_log_lines_of_its_unit() -> None:
     answers = {
         "journalctl": "nvcr.io rejected the key (401, unauthorized)",
         "docker image inspect": GOING,

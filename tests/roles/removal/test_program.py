@@ -105,7 +105,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-def test_rules_and_the_chain_of_ours_go_and_no_others(host: Host) -> None:
+def test_only_our_rules_and_our_chain_are_removed(host: Host) -> None:
     listed = [
         "-P OUTPUT ACCEPT",
         "-N ENGINEHOUSE-LOCAL",
@@ -148,7 +148,7 @@ def test_the_user_of_the_traffic_service_goes_after_what_runs_as_it(host: Host) 
 
 
 @pytest.mark.parametrize("user", ["enginehouse-fetch", "enginehouse-share"])
-def test_the_users_that_receive_files_go(host: Host, user: str) -> None:
+def test_the_users_that_receive_files_are_removed(host: Host, user: str) -> None:
     host.program("getent", f'test "$*" = "passwd {user}" && echo "{user}:x:996:996::/:"')
     assert host.call() == [f"user: {user}"]
     assert host.acted == [f"userdel {user}"]
@@ -194,7 +194,7 @@ def test_listing_touches_nothing(host: Host) -> None:
     assert (host.acted, (host.root / "usr/local/lib/enginehouse/swap.py").exists()) == ([], True)
 
 
-def test_only_packages_that_were_not_there_go(host: Host) -> None:
+def test_only_packages_that_were_not_there_are_removed(host: Host) -> None:
     host.remember(["base-files", "docker-ce"])
     host.write("state/installed", "ii  base-files\nii  docker-ce\nhi  nvidia-driver-cuda\nii  theirs\n")
     host.call()
@@ -310,7 +310,7 @@ def test_daemon_json_is_again_the_file_that_was_there_byte_by_byte(host: Host) -
     assert path.read_text() == '{"debug":   false}'
 
 
-def test_a_daemon_json_of_ours_alone_goes(host: Host) -> None:
+def test_a_daemon_json_with_our_keys_alone_is_removed(host: Host) -> None:
     host.remember()
     path = host.write("etc/docker/daemon.json", json.dumps({"features": {"cdi": True}}))
     host.call()
@@ -326,7 +326,7 @@ def test_the_record_goes_last(host: Host) -> None:
     assert (host.root / "etc/enginehouse/before/packages").exists()
 
 
-def test_a_second_time_there_is_nothing_left(host: Host) -> None:
+def test_a_second_removal_finds_nothing(host: Host) -> None:
     host.remember()
     host.write("usr/local/lib/enginehouse/swap.py")
     host.write("var/lib/enginehouse/releases/1/run")
@@ -336,7 +336,7 @@ def test_a_second_time_there_is_nothing_left(host: Host) -> None:
 
 
 @pytest.mark.parametrize("mounted", [False, True])
-def test_a_removal_that_is_cut_leaves_nothing_half_under_its_name(
+def test_an_interrupted_removal_leaves_no_partial_directory_under_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
 ) -> None:
     """An operator who deploys again instead would get what still has the file that says it is whole."""

@@ -40,7 +40,7 @@ def test_the_waves_and_every_stage_of_a_host_are_reported(heard: list[dict[str, 
     assert [event.get("stage", event.get("last_swap_seconds")) for event in of["@fake/b"]] == ["staged", 0, "passed"]
 
 
-def test_a_host_that_goes_back_tells_so(heard: list[dict[str, Any]]) -> None:
+def test_a_host_that_goes_back_is_reported(heard: list[dict[str, Any]]) -> None:
     fleet = FakeFleet.of({"a": "chat", "b": "chat"}, Rollout(on_failure="wave"))
     fleet.hosts["a"].fails = ("question failed",)
     fleet.run()

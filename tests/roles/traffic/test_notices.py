@@ -110,7 +110,7 @@ def test_requests_that_do_not_end_are_counted_and_cut_at_the_margin(
     assert "main stops without a drain: its cloud takes the host back" in capsys.readouterr().out
 
 
-def test_a_notice_that_is_withdrawn_gives_the_host_back(cloud: Cloud, commands: list[tuple[str, ...]]) -> None:
+def test_a_withdrawn_notice_ends_the_drain(cloud: Cloud, commands: list[tuple[str, ...]]) -> None:
     kind, seconds = USUAL[cloud.kind]
     with serving(Exporter(("DRAIN", 1))) as edge:
         watch = watching(cloud, edge.url)

@@ -150,14 +150,14 @@ def test_a_server_that_systemd_stops_is_drained_and_comes_back_with_it(host: Hos
     assert until(lambda: host.agent() == "ready\n")
 
 
-def test_a_stop_is_told_before_systemd_is_asked_again(host: Host) -> None:
+def test_a_stop_is_announced_before_systemd_is_asked_again(host: Host) -> None:
     host.start()
     assert host.runs("drained", "main", INVOCATION_ID="first")[0] == 0
     assert (host.agent("main\n"), host.agent("two\n")) == ("drain\n", "ready\n")
     assert (host.agent("main,two\n"), host.agent("two,other\n")) == ("ready\n", "drain\n")
 
 
-def test_the_mark_of_an_earlier_stop_keeps_nobody_out(host: Host) -> None:
+def test_the_mark_of_an_earlier_stop_blocks_no_requests(host: Host) -> None:
     assert host.runs("drained", "main", INVOCATION_ID="before")[0] == 0
     host.start()
     assert host.agent() == "ready\n"
@@ -171,7 +171,7 @@ def test_a_service_that_was_killed_says_the_truth_with_its_first_answer(host: Ho
     assert (host.agent(), host.agent("two\n")) == ("drain\n", "ready\n")
 
 
-def test_a_systemd_that_tells_nothing_changes_nothing(host: Host) -> None:
+def test_a_silent_systemd_changes_no_state(host: Host) -> None:
     host.systemd(main=("activating", "first"))
     host.start()
     host.units.write_text("")
@@ -205,7 +205,7 @@ def test_other_pages_and_methods_are_refused(host: Host) -> None:
     refused.value.close()
 
 
-def test_a_client_that_says_nothing_keeps_nobody_waiting(host: Host) -> None:
+def test_a_silent_client_delays_no_other(host: Host) -> None:
     host.start()
     with socket.create_connection(("127.0.0.1", host.agent_port)) as silent:
         assert host.agent() == "ready\n"

@@ -82,7 +82,7 @@ def test_a_host_that_lost_the_user_gets_it_again() -> None:
     assert command.startswith("useradd --system ") and command.endswith(" enginehouse-traffic")
 
 
-def test_dry_tells_what_a_bare_host_will_see() -> None:
+def test_a_dry_run_announces_every_step_of_a_bare_host() -> None:
     assert len(play(dry=True).would_change) == 3
 
 

@@ -115,7 +115,7 @@ def test_both_containers_fit_the_card() -> None:
     assert taken < MINE.gpu_mib
 
 
-def test_triton_does_not_load_what_stands_beside_it() -> None:
+def test_triton_does_not_load_the_model_beside_it() -> None:
     rendered = render(MAIN, Defaults())
     assert not [path for path in rendered if path.startswith("models/llama")]
     assert [model["name"] for model in json.loads(rendered["server.json"])["models"]] == [

@@ -62,7 +62,7 @@ def test_a_gpu_that_gives_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsy
         (FakeDriver(cuMemAlloc_v2=2), "cuMemAlloc_v2 answers 2: see CUresult in cuda.h"),
     ],
 )
-def test_what_is_wrong_is_said_with_what_to_do(
+def test_each_failure_is_reported_with_its_remedy(
     driver: FakeDriver | None, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(driver, monkeypatch) == 1

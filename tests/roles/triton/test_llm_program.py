@@ -68,7 +68,7 @@ def post(url: str, **body: Any) -> tuple[int, bytes]:
 
 
 @RUNTIMES
-def test_what_proves_and_watches_an_llm_takes_it(
+def test_proof_and_watchdog_accept_the_llm(
     runtime: str, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "ROOT", tmp_path)

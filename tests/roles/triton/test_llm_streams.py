@@ -161,12 +161,12 @@ def test_several_sequences_are_told_apart(extended: real_triton.Server) -> None:
     assert texts_by_index == {0: " one", 1: " two"}
 
 
-def test_nobody_can_stop_anybody_elses_request(extended: real_triton.Server) -> None:
+def test_no_client_can_stop_the_request_of_another(extended: real_triton.Server) -> None:
     with pytest.raises(grpc.InferenceServerException, match="unexpected inference input 'stop'"):
         stream(extended, text_input="", stop=True)
 
 
-def test_what_is_wrong_with_a_request_is_told_with_its_code(extended: real_triton.Server) -> None:
+def test_a_bad_request_is_refused_with_its_code(extended: real_triton.Server) -> None:
     with pytest.raises(grpc.InferenceServerException) as refusal:
         stream(extended, **ASKED | {"sampling_param_max_tokens": 300})
     assert "should not exceed max_seq_len (256)" in str(refusal.value)

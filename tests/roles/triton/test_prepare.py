@@ -62,11 +62,11 @@ def test_an_engine_that_is_not_what_was_signed_stops_the_start(host: Path) -> No
     assert ("rank0.engine: its sha256 is another one" in errors, "docker" in calls) == (True, False)
 
 
-def test_it_is_moved_aside_with_the_reason(host: Path) -> None:
+def test_a_wrong_engine_is_moved_aside_with_the_reason(host: Path) -> None:
     assert prepared(host, "bad")[1] == ["verify bad", "refuse bad rank0.engine: its sha256 is another one"]
 
 
-def test_a_release_without_engines_asks_nobody(host: Path) -> None:
+def test_a_release_without_engines_checks_nothing(host: Path) -> None:
     assert prepared(host)[1][0] == "docker"
 
 

@@ -112,7 +112,7 @@ def test_an_llm_that_answers_alike_takes_the_place_and_both_are_measured(machine
     assert compared["now"]["requests"] == 4
 
 
-def test_one_that_answers_something_else_never_serves_and_the_earlier_one_does(machine: Machine) -> None:
+def test_an_llm_with_different_answers_never_serves_and_the_earlier_one_does(machine: Machine) -> None:
     assert (machine.ask("odd", replay=REPLAY), machine.links) == (1, ("one", ""))
     assert [machine.units[unit] for unit in UNITS] == ["active", "active"]
     assert machine.verdict["sentence"] == "odd does not serve; one is put back and serves"

@@ -31,7 +31,7 @@ def test_the_history_says_which_run_in_which_wave_took_back_which(machines: Mach
     assert len({line["run"] for line in lines}) == 1 and lines[0]["run"] > SECOND
 
 
-def test_typed_twice_it_does_nothing_and_says_so(machines: Machines) -> None:
+def test_a_second_rollback_changes_nothing_and_says_so(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("one", "two"))
     typed(machines)
@@ -50,7 +50,7 @@ def test_the_run_before_is_taken_back_by_its_name(machines: Machines) -> None:
     assert (typed(machines, SECOND).failed_hosts, set(machines.current.values())) == ((), {"a"})
 
 
-def test_taking_back_a_taking_back_goes_forward_again(machines: Machines) -> None:
+def test_rolling_back_a_rollback_goes_forward_again(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
     typed(machines)
@@ -136,13 +136,13 @@ def test_dry_says_what_would_change_and_changes_nothing(machines: Machines) -> N
     assert "it does not undo: driver, Docker" in str(ran.log)
 
 
-def test_without_change_detection_it_does_the_same(machines: Machines) -> None:
+def test_a_rollback_without_change_detection_does_the_same(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("two",))
     assert (typed(machines, detect_changes=False).failed_hosts, machines.changed) == ((), ["two"])
 
 
-def test_what_changes_after_it_was_looked_at_is_left_alone(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_changed_after_the_check_is_left_alone(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between looking and the lock another run may have come."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("two",))
@@ -167,7 +167,7 @@ def test_what_changes_after_it_was_looked_at_is_left_alone(machines: Machines, m
     assert "since then c is current" in str(ran.log)
 
 
-def test_a_host_that_cannot_be_asked_stops_it_before_anything_changes(machines: Machines) -> None:
+def test_an_unreachable_host_stops_a_rollback_before_any_change(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
     ran = typed(machines, unreachable=("four",))

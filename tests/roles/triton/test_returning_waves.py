@@ -70,7 +70,7 @@ def test_a_release_that_was_slower_can_be_gone_back_to(machines: Machines) -> No
     assert typed(machines).stopped == ""
 
 
-def test_stopped_half_way_it_is_typed_again(machines: Machines) -> None:
+def test_an_interrupted_rollback_can_be_repeated(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
     machines.does_not_serve = {"two"}

@@ -84,7 +84,7 @@ def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_any
     assert "; sync /var/lib/enginehouse/releases; rm -rf" in publishing("r1")
 
 
-def test_what_is_wanted_is_told_to_the_host_before_the_swap_begins() -> None:
+def test_the_wanted_release_is_written_to_the_host_before_the_swap() -> None:
     heard = [command for command in play(host_answers()).shell["host"] if "wanted.json" in command.command]
     assert [json.loads(command.stdin) for command in heard] == [
         {
@@ -149,7 +149,7 @@ def test_a_renamed_server_is_forgotten_only_after_the_swap() -> None:
     )
 
 
-def test_the_host_is_told_whose_place_the_server_takes() -> None:
+def test_the_host_learns_which_server_is_replaced() -> None:
     heard = play(host_answers(placed(), PROBED, f"release={RELEASE}{OLD}")).shell["host"]
     assert [json.loads(command.stdin)["instead_of"] for command in heard if "wanted.json" in command.command] == [
         ["old"]
@@ -227,7 +227,7 @@ def test_a_unit_that_systemd_has_not_read_is_read() -> None:
     assert ran.commands == ("systemctl daemon-reload",)
 
 
-def test_dry_tells_all_that_a_bare_host_will_see() -> None:
+def test_a_dry_run_announces_every_step_of_a_bare_host() -> None:
     assert len(play(host_answers(), dry=True).would_change) == 4
 
 

@@ -49,7 +49,7 @@ def test_a_server_that_answers_has_no_problem(server: Server) -> None:
     }  # fmt: skip
 
 
-def test_a_wrong_answer_is_told_with_what_is_wrong(server: Server) -> None:
+def test_a_wrong_answer_is_reported_with_its_fault(server: Server) -> None:
     wrong: Answer = (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.5, 0.5]}]}')
     assert status_of(server, wrong)["problem"] == "embed gives a vector of length 0.7071; it should be 1"
 
@@ -75,6 +75,6 @@ def test_a_server_that_does_not_run_is_not_asked(
     ]
 
 
-def test_the_verdict_of_the_last_swap_is_told(server: Server) -> None:
+def test_the_verdict_of_the_last_swap_is_reported(server: Server) -> None:
     (server.place / "verdict.json").write_text('{"release": "new", "answers": {"embed": 0.02}}\n')
     assert status_of(server, asks=False)["swap"] == {"release": "new", "answers": {"embed": 0.02}}

@@ -57,7 +57,7 @@ def test_a_release_that_is_not_on_the_host_leaves_the_old_one_serving(renamed: F
 
 
 @pytest.mark.parametrize(("port", "gpu", "end"), [(8000, 1, "inactive"), (9000, 0, "inactive"), (9000, 1, "active")])
-def test_only_what_holds_a_port_or_a_device_of_the_new_one_makes_room(
+def test_only_servers_with_a_port_or_device_of_the_new_one_make_room(
     renamed: FakeHost, port: int, gpu: int, end: str
 ) -> None:
     renamed.publish("beside", port=port, gpu=gpu)

@@ -102,7 +102,7 @@ def test_a_boot_takes_back_everything_unconfirmed_without_the_commands(undo: Ask
     assert [path.name for path in (tmp_path / "x", tmp_path / "ran") if path.exists()] == []
 
 
-def test_a_change_is_watched_for_as_long_as_was_last_said(undo: Ask, tmp_path: Path) -> None:
+def test_a_change_is_watched_for_the_latest_given_time(undo: Ask, tmp_path: Path) -> None:
     undo("save", "x", str(tmp_path / "x"))
     assert [undo("watch", "x", seconds).returncode for seconds in ("320", "20")] == [0, 0]
     timers = (tmp_path / "timers").read_text().splitlines()

@@ -1,0 +1,40 @@
+"""The proxy of one host, with everything that it reaches without it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deploy.spec import Secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxySlice:
+    """`direct` is declared, and loopback; `fleet` are the hosts of the inventory, which Docker never asks."""
+
+    url: str
+    username: str
+    password: Secret | None
+    direct: tuple[str, ...]
+    fleet: tuple[str, ...]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Host and port of the proxy."""
+        name, _, port = self.url.partition("://")[2].strip("/").rpartition(":")
+        return name.strip("[]"), port
+
+
+def reached_directly(name: str, direct: Iterable[str]) -> bool:
+    """True if a name or an address is one of `direct`, in a domain of it or in a network of it."""
+    return any(name == place or _covers(place, name) for place in direct)
+
+
+def _covers(place: str, name: str) -> bool:
+    if place.startswith("."):
+        return name.endswith(place)
+    try:
+        return "/" in place and ipaddress.ip_address(name) in ipaddress.ip_network(place)
+    except ValueError:
+        return False

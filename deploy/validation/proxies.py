@@ -1,0 +1,112 @@
+"""Refusals of a host's proxy: an address that is none, a login in the wrong place, and two ways out."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from deploy.inventory.reach import is_address, is_name
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+from deploy.refusals.secrets_in_text import secret_in
+from deploy.spec import Host, Proxy
+from deploy.validation.secrets import named_secret
+from deploy.validation.urls import has_place
+
+FORM = re.compile(r"http://[^/?#@\s]+:[0-9]{1,5}/?")
+EXAMPLE = '"proxy": Proxy(url="http://proxy.example:3128")'
+USERNAME = re.compile(r"[\w.@+\\-]{1,128}")
+
+
+def proxy_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each mistake in the proxy of a host, and for settings that name another way out beside it."""
+    if host.proxy is None:
+        return
+    yield from declared_proxy_problems(host.proxy)
+    if "proxies" in host.docker.daemon:
+        yield refuse(
+            "two-proxies",
+            "Docker would take the proxy of its own daemon.json, and the other programs this one",
+            where='docker.daemon["proxies"]',
+            seen="proxy=…, and proxies in daemon",
+            wanted="one way out for all of them",
+            attempt="leave proxies out",
+        )
+    if not host.connected:
+        yield refuse(
+            "proxy-of-no-network",
+            "a host without a network has no way out, and a proxy is one",
+            where="proxy",
+            seen="connected=False, and a Proxy",
+            wanted="either of the two",
+            attempt="leave proxy out",
+        )
+
+
+def declared_proxy_problems(proxy: Proxy) -> Iterator[Refusal]:
+    """A refusal for each mistake in a proxy itself."""
+    if not (FORM.fullmatch(proxy.url) and has_place(proxy.url)) and not secret_in(proxy.url):
+        yield refuse(
+            "bad-url",
+            f"{proxy.url!r} is no HTTP proxy",
+            where="proxy.url",
+            seen=repr(proxy.url),
+            wanted="http://HOST:PORT without a path; https requests go through it as they are, and SOCKS is not spoken",
+            attempt=f'Proxy(url="{_url_meant(proxy.url)}")',
+        )
+    if bool(proxy.username) != (proxy.password is not None):
+        has, lacks = ("username", "password") if proxy.username else ("password", "username")
+        typed = f'username="{proxy.username or "builder"}", password=Secret.env("PROXY_PASSWORD")'
+        yield refuse(
+            "half-a-login",
+            f"the proxy has a {has} and no {lacks}",
+            where=f"proxy.{lacks}",
+            seen=f"{has} alone",
+            wanted="both, or neither for a proxy that asks nobody",
+            attempt=typed,
+        )
+    if proxy.username and not USERNAME.fullmatch(proxy.username):
+        yield refuse(
+            "bad-name",
+            f"{proxy.username!r} is no user of a proxy",
+            where="proxy.username",
+            seen=repr(proxy.username),
+            wanted="letters, digits and . _ @ + - \\; the password stands in password",
+            attempt='username="builder"',
+        )
+    if proxy.password is not None:
+        yield from named_secret("proxy.password", proxy.password, "PROXY_PASSWORD")
+    for written in proxy.direct:
+        if not _is_place(written):
+            yield refuse(
+                "bad-direct",
+                f"{written!r} is no name, domain, address or network that could be reached without the proxy",
+                where="proxy.direct",
+                seen=repr(written),
+                wanted="registry.corp.example, .corp.example for a whole domain, 10.0.0.5 or 10.0.0.0/8",
+                attempt=f'direct=("{_place_meant(written)}",)',
+            )
+
+
+def _is_place(text: str) -> bool:
+    if is_address(text) or is_name(text.removeprefix(".")):
+        return True
+    try:
+        return "/" in text and ipaddress.ip_network(text).prefixlen > 0
+    except ValueError:
+        return False
+
+
+def _url_meant(text: str) -> str:
+    """The proxy in what somebody typed: another scheme, a path, or no port; an example if there is no host in it."""
+    bare = re.sub(r"^\w+:/*|[/?#].*$", "", re.sub(r"^(\w+)://", "", text.strip()))
+    bare = bare if re.search(r":[0-9]{1,5}$", bare) else f"{bare}:3128"
+    url = f"http://{bare}"
+    return url if FORM.fullmatch(url) and has_place(url) else "http://proxy.example:3128"
+
+
+def _place_meant(text: str) -> str:
+    """The place without a scheme, a path, a port or a star; an example if none is left."""
+    bare = re.sub(r"^\w+://|/.*$|:[0-9]+$", "", text.strip()).removeprefix("*")
+    return bare if _is_place(bare) else ".corp.example"

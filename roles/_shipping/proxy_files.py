@@ -1,0 +1,32 @@
+"""The proxy's files on a host, written by the role proxy; base takes them away, and docker reads what dockerd has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from roles._pyinfra.facts import HostFacts
+from roles._shipping.places import SETTINGS, UNITS
+
+DIRECTORY = f"{SETTINGS}/proxy"
+WANTED = f"{DIRECTORY}/wanted.json"
+"""The proxy as the inventory has it, without its password: a run without the password compares this."""
+ENVIRONMENT = f"{DIRECTORY}/environment"
+"""For units that fetch weights, an image's blobs and certificates."""
+DOCKER_ENVIRONMENT = f"{DIRECTORY}/docker"
+"""For dockerd, without the hosts of the fleet: a host that joins restarts no Docker."""
+APT = "/etc/apt/apt.conf.d/52enginehouse-proxy"
+FETCHING = ("enginehouse-weights@", "enginehouse-pull@", "enginehouse-certificate")
+DROP_INS = tuple(f"{UNITS}/{unit}.service.d/52-enginehouse-proxy.conf" for unit in FETCHING)
+DOCKER_DROP_IN = f"{UNITS}/docker.service.d/52-enginehouse-proxy.conf"
+FILES = (WANTED, ENVIRONMENT, DOCKER_ENVIRONMENT, APT, *DROP_INS, DOCKER_DROP_IN)
+
+
+def left_files(facts: HostFacts) -> Iterator[str]:
+    """The command by which a host forgets the proxy that its inventory no longer has.
+
+    The file for dockerd stays and says nothing: it is newer than the daemon, which is restarted without the proxy.
+    """
+    if WANTED in facts.files:
+        gone = " ".join(map(quote, (APT, ENVIRONMENT, *DROP_INS, WANTED)))
+        yield f": > {DOCKER_ENVIRONMENT} && rm -f {gone} && systemctl daemon-reload"
