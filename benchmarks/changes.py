@@ -52,7 +52,8 @@ def run(change: str, serving: Sequence[Machine]) -> Ran:
 
 
 def by_hand(name: str, machine: Machine, exporters: Sequence[str], expected: Mapping[str, int]) -> Ran:
-    """It was done to this host, and every balancer sends to as many hosts of each pool again as `expected`."""
+    """Makes the change on this host by hand, and waits until every balancer sends to `expected` hosts of each pool
+    again."""
     HANDS[name](machine)
     end = time.monotonic() + BACK_SECONDS
     while not all(_shown(exporter, list(expected)) == expected for exporter in exporters):

@@ -47,7 +47,7 @@ class Reading:
     answered: int
     """Documents from the first request to the last answer, before and after the window too."""
     whole_seconds: float
-    """From the first request to the last answer."""
+    """Seconds from the first request to the last answer, rounded up."""
 
     @property
     def documents_per_second(self) -> float:

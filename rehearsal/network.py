@@ -61,7 +61,7 @@ class Network:
 
     @property
     def cut(self) -> str:
-        """Name of the chain that lets nothing but answers out, while machines are cut off."""
+        """Name of the chain that allows only answers out, while machines are cut off."""
         return f"{self.chain}CUT"
 
 

@@ -100,7 +100,7 @@ def _all() -> Iterator[Running]:
 
 
 def _running(pid: int) -> Running | None:
-    """None for one that has ended meanwhile, belongs to another user, or is part of the kernel."""
+    """The process; None if it has ended, belongs to another user, or is part of the kernel."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
         directory = str(Path(f"/proc/{pid}/cwd").readlink())

@@ -30,7 +30,7 @@ INDEX_SECONDS = 20
 """How long an index may take until it names a wheel. A download that runs is not cut off."""
 SOCKET_SECONDS = 10
 SIZES = "2.7 GB to download and keep (torch 527 MB, the rest CUDA libraries), 5 GB in .venv"
-"""Of torch 2.13.0+cu130 for x86-64, seen 2026-11-22."""
+"""Sizes of torch 2.13.0+cu130 for x86-64, seen 2026-11-22."""
 SMALL = "about 200 MB"
 
 

@@ -138,7 +138,7 @@ class Connection:
         return self._ends[0]
 
     def close(self) -> None:
-        """It is closed."""
+        """Closes the connection."""
         if self._ends:
             self._ends[1].close()
 

@@ -30,7 +30,8 @@ ELSEWHERE = (
     ),
     (
         re.compile(r"(?i)(nodes?|num_nodes|nnodes|world_size|multi_?node|ray_.+|mpi_.+)"),
-        "leave it out: a model is not split over hosts; a fleet is more hosts with the same server",
+        'leave it out: a fleet is more hosts with the same server; Parallel(hosts=(…)) of an LLM with runtime="vllm" '
+        "splits it over hosts",
     ),
 )
 

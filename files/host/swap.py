@@ -37,6 +37,8 @@ from host.systemd import say
 
 OF_RUN = ("run", "wave", "back")
 """What the asking run says of itself beside who and plan: its name, the wave, the run that it takes back."""
+PUT_BACK = "put-back.json"
+"""The release that was last put back, and the run that had asked for it: the other hosts of a group are told."""
 TRY_AGAIN = 255
 """Exit status of an ExecCondition that fails, after which systemd retries; 1 to 254 would skip the start for good."""
 
@@ -68,7 +70,8 @@ def swap(server: Server) -> int:
     """0 when the wanted release serves. Else what served before serves again, and the verdict says why."""
     if server.swap_file.exists():
         undo(server, running=True)
-    (server.place / "verdict.json").unlink(missing_ok=True)
+    for file in ("verdict.json", PUT_BACK):
+        (server.place / file).unlink(missing_ok=True)
     wanted, began = json.loads(server.wanted_file.read_text()), time.monotonic()
     target, before = str(wanted["release"]), server.release("current")
     # A release that served and is down stays what the next boot starts, where there is no other one to put back.
@@ -140,6 +143,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
         return "unchanged", []
     server.stop()
     server.point("current", fallback)
+    remember(server, target, str(json.loads(server.wanted_file.read_text()).get("run", "")))
     server.end_swap()
     aside = [neighbour for neighbour in aside if neighbour.release("current")]
     start(aside)  # at once, and awaited later: were this killed meanwhile, nobody would come back for them
@@ -150,6 +154,14 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
     return result, [
         f"server {neighbour.name} {words[serves_again(neighbour, neighbour.release('current'))]}" for neighbour in aside
     ]
+
+
+def remember(server: Server, release: str, run: str) -> None:
+    """Writes what is put back; on a full disk the others of a group find out by their time limit."""
+    try:
+        disk.replace_durably(server.place / PUT_BACK, json.dumps({"release": release, "run": run}) + "\n")
+    except OSError as problem:
+        print(f"{PUT_BACK} was not written: {problem}", file=sys.stderr)
 
 
 def serves_again(server: Server, release: str) -> bool:
@@ -175,6 +187,7 @@ def undo(server: Server, running: bool) -> None:
         server.stop()
     (server.place / REPLAY).unlink(missing_ok=True)
     server.point("current", cut["from"])
+    remember(server, cut["to"], str(cut.get("run", "")))
     aside = [Server(name) for name in cut.get("instead_of", {})]
     for neighbour in aside:
         neighbour.point("current", neighbour.release("current") or cut["instead_of"][neighbour.name])

@@ -38,7 +38,7 @@ class Fault(ABC):
 
     @abstractmethod
     def apply(self, machine: Machine) -> None:
-        """It is so from now on, or has happened."""
+        """Lets the fault strike, or start."""
 
     def undo(self, machine: Machine) -> None:  # noqa: B027
         """Makes the repair that a person would make; does nothing after a mere event."""
@@ -55,7 +55,7 @@ class Fault(ABC):
 
     @contextlib.contextmanager
     def on(self, machine: Machine) -> Iterator[None]:
-        """It is so inside the `with`, and put right after it."""
+        """Keeps the fault active inside the `with`, and repairs it afterwards."""
         try:
             self.strike(machine)
             yield

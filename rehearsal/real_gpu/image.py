@@ -54,7 +54,7 @@ print(json.dumps({"python": "%d.%d" % sys.version_info[:2], "site": site, "files
 
 VLLM_HOME = "/opt/vllm"
 PROGRAMS = "usr/local/sbin"
-"""Before the folder of the stand-ins in the image's PATH."""
+"""Directory before that of the stand-ins in the image's PATH."""
 VLLM = f"""#!/bin/sh
 # vLLM's own program, with its packages before the image's; the sampler of FlashInfer wants a compiler for CUDA.
 export PYTHONPATH={VLLM_HOME} VLLM_USE_FLASHINFER_SAMPLER=0
@@ -126,7 +126,7 @@ def make_image(
 
 
 def ask_python(outer: Path, torch_python: str, ask: str = ASK, *words: str) -> dict[str, Any]:
-    """Version, folder, files and versions of the Python packages that serving imports, told by that Python itself."""
+    """Version, folder, files and versions of the Python packages that serving imports, as that Python reports them."""
     command = ["chroot", str(outer), torch_python, "-I", "-c", ask, *(words or DISTRIBUTIONS)]
     ran = subprocess.run(command, text=True, capture_output=True)
     answer: dict[str, Any] = json.loads(ran.stdout) if ran.returncode == 0 else {"versions": {}}

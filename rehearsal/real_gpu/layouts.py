@@ -38,7 +38,7 @@ class Load:
     shape: Shape
     seconds: float
     tokenizers: Mapping[str, Path]
-    """By kind of encoder."""
+    """Tokenizers by kind of encoder."""
     small: bool = False
 
 

@@ -68,11 +68,11 @@ class Part:
 
     @property
     def file(self) -> str:
-        """Its name as it travels."""
+        """The file's name in transport."""
         return f"{self.archive}-{self.number:02}-{self.sha256[:12]}"
 
     def row(self) -> str:
-        """Its line in parts.tsv, which `drive` reads."""
+        """The part's line in parts.tsv, which `drive` reads."""
         return f"{self.archive}\t{self.number}\t{self.file}\t{self.sha256}\t{self.size}\n"
 
 

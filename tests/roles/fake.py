@@ -70,7 +70,7 @@ class Ran:
     log: tuple[str, ...] = ()
     """Lines pyinfra and the roles logged."""
     shell: dict[str, list[Heard]] = field(default_factory=dict)
-    """Everything each host was asked or told, facts and commands of callbacks included."""
+    """Every command and query of each host, including facts and commands of callbacks."""
 
     @property
     def operations(self) -> tuple[str, ...]:

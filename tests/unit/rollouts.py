@@ -84,7 +84,7 @@ class PretendedFleet:
         return self.draw.random() < self.fails
 
     def boundary(self) -> None:
-        """Between two events. Raises: Killed."""
+        """An event boundary. Raises: Killed."""
         self.boundaries -= 1
         if self.boundaries == 0:
             raise Killed

@@ -102,6 +102,6 @@ def test_the_page_shows_what_check_says_of_the_guides_commands() -> None:
 
 @pytest.mark.parametrize("kind", SHOWN)
 def test_every_row_is_of_a_command_that_is_wrong(kind: str) -> None:
-    """And offers something else than what was printed."""
+    """It offers something else than what was printed."""
     finding = wrong()[kind]
     assert finding.attempt not in ("", finding.seen)

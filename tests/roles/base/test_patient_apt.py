@@ -31,7 +31,7 @@ def script(path: Path, text: str) -> None:
 
 
 def install(machine: Path, seconds: int) -> subprocess.CompletedProcess[str]:
-    """`patient-apt install rsync`, waiting at most so long."""
+    """`patient-apt install rsync` with a time limit."""
     more = {"PATH": f"{machine}:/usr/bin:/bin", "ENGINEHOUSE_DPKG_JOURNAL": str(machine / "journal")}
     more |= {"ENGINEHOUSE_APT_STAMP": str(machine / "stamp"), "ENGINEHOUSE_APT_WAIT_SECONDS": str(seconds)}
     return subprocess.run([PATIENT_APT, "install", "rsync"], env={**os.environ, **more}, capture_output=True, text=True)

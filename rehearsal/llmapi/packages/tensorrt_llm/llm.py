@@ -54,7 +54,7 @@ class Base:
     """Base of both LLM classes: `generate` answers as the real one, `stream` yields an Output per token."""
 
     drift = None
-    """From which word on the answer is another one than the checkpoint's."""
+    """Number of the word from which the answer differs from the checkpoint's."""
     computed_by = None
     """What computes in TensorRT-LLM's place, if anything does."""
 
