@@ -13,7 +13,7 @@ from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 
 RUNS = ("release", "driver", "daemon")
-"""What the inventory can change between two runs."""
+"""Changes of the inventory between two runs."""
 STOP_SECONDS = 300
 BACK_SECONDS = 240
 
@@ -28,7 +28,7 @@ HANDS: Mapping[str, Callable[[Machine], object]] = {
     "restart-docker": _command("systemctl restart docker.service"),
     "upgrade-docker": _command("apt-get install --yes --reinstall --allow-change-held-packages docker-ce"),
 }
-"""What happens to a host without any run."""
+"""Changes of a host outside any run."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Part:
     latencies_ms: np.ndarray
     answered: int
     ended: float
-    """When the last answer was there, by the monotonic clock that all processes share."""
+    """Moment of the last answer, by the monotonic clock that all processes share."""
     cpu_seconds: float = 0.0
 
 

@@ -89,7 +89,7 @@ class Tenant:
         self.paces = [Pace() for _ in range(streams)]
         self.direct, self.chats, self.health = Pace(), Pace(), Pace()
         self.ends: Counter[str] = Counter()
-        """How streams ended while it counted."""
+        """Ends of streams during the count."""
         self.answers: Counter[str] = Counter()
         """The statuses of short chats."""
 

@@ -152,7 +152,7 @@ class Asking:
             await client.__aexit__()
 
     async def first_answers(self) -> None:
-        """Each question that the load can draw has been asked once, and is held to that answer from now on."""
+        """The first answer to each question of the load, with which later answers are compared."""
         load = self.load
         protocols = [way for way, share in zip(WAYS, load.shares, strict=True) if share]
         lengths = [load.tokens, *([load.long_tokens] if load.long_percent else [])]

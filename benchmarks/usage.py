@@ -33,7 +33,7 @@ from tests.ports import free_ports
 
 CLIENTS = 16
 WHOLE_HOST = 5
-"""Each fifth kill ends both processes at once, as when the host goes."""
+"""Every fifth kill ends both processes at once, like a failing host."""
 DISK_BYTES = 64 * 2**20
 BODY = json.dumps(chat()).encode()
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"

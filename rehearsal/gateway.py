@@ -170,7 +170,7 @@ def _key(machine: Machine) -> str:
 
 
 def _write_keys(machine: Machine, keys: tuple[GatewayKey, ...]) -> None:
-    """By rename, so that the gateway never reads half a file; what its group may read stays the group's."""
+    """Writes by rename, so that the gateway never reads half a file; the group's rights on it stay."""
     machine.run(f"cat >{KEYS}.new && chmod 640 {KEYS}.new && mv {KEYS}.new {KEYS}", input=text_of(keys))
 
 

@@ -20,7 +20,7 @@ SERVICES = ("rehearsal.web", "rehearsal.registry", "rehearsal.hub")
 DAEMON = "docker-registry"
 SHOWN = 80
 DELETED = " (deleted)"
-"""What the kernel writes behind the name of a directory that is gone."""
+"""The kernel's suffix of a removed directory's name."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class Services:
     """Everything an inventory needs to use the services; names are those machines resolve, and only they."""
 
     address: str
-    """Where they listen, for programs on the outer machine."""
+    """Address on which the services listen, for programs on the outer machine."""
     apt_url: str
     apt_key_file: Path
     registry_host: str

@@ -26,7 +26,7 @@ EMBED = {"model": "nomic", "input": "the cat sat on the mat", "encoding_format":
 WARM = 16
 """Requests that a client process makes before those that count."""
 TOKEN = b'"content":" w'
-"""How the text of a token's event begins."""
+"""Beginning of the text of a token's event."""
 
 
 @dataclass

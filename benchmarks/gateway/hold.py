@@ -21,7 +21,7 @@ from benchmarks.gateway.held import BROKEN, DONE, ERROR
 from benchmarks.gateway.processes import Cores, Process, begun, free_ports, heard, servers, settings_file, start_gateway
 
 ENDS = {signal.SIGKILL: BROKEN, signal.SIGTERM: ERROR}
-"""How each stream of a gateway has to end."""
+"""The required end of each stream of a gateway."""
 
 
 def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[str, list[int]]) -> dict[str, Any]:

@@ -36,7 +36,8 @@ from host.server import DoesNotServe, Server
 from host.systemd import say
 
 OF_RUN = ("run", "wave", "back")
-"""What the asking run says of itself beside who and plan: its name, the wave, the run that it takes back."""
+"""Fields by which the asking run describes itself besides who and plan: its name, the wave, the run that it takes
+back."""
 PUT_BACK = "put-back.json"
 """The release that was last put back, and the run that had asked for it: the other hosts of a group are told."""
 TRY_AGAIN = 255

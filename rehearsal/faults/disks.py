@@ -10,7 +10,7 @@ from rehearsal.machine import Machine
 
 DATA = "/var/lib/enginehouse"
 UNDER = "/run/rehearsal-under"
-"""Where the directory that a small file system hides can still be reached."""
+"""Path below which a directory hidden by a small file system can still be reached."""
 WRITTEN = "/etc /usr/local /var/lib"
 BALLAST = f"{DATA}/.rehearsal-ballast"
 

@@ -22,15 +22,15 @@ class Fault(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    """What goes wrong, in one line."""
+    """The fault, in one line."""
     happens: ClassVar[str]
-    """What a deploy does about it."""
+    """A deploy's reaction to it."""
     says: ClassVar[str] = ""
-    """Words of the run's output that tell of it; empty if the run has nothing to tell."""
+    """Words of the run's output about it; empty without any."""
     finds: ClassVar[tuple[str, ...]] = ()
     """Ids of what the doctor finds while it is so, or after it happened; `unasked` if it gets no answer."""
     then: ClassVar[str] = "run again"
-    """What the operator does next."""
+    """The operator's next step."""
     moment: ClassVar[str] = BEFORE
     """BEFORE, SERVING, or how the label of the operation begins at whose start it strikes."""
     kinds: ClassVar[tuple[str, ...]] = ("nspawn", "qemu")

@@ -36,7 +36,7 @@ class Hardware:
     nouveau: bool = True
     secure_boot: bool = False
     gpu: str = ""
-    """What an inventory calls the card."""
+    """The card's name in an inventory."""
     driver: str = ""
     """Folder of the outer machine's own driver (bin, lib64, modules); empty if the card is stood in for."""
     nodes: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ ANSWER_SECONDS = 60
 POLL_SECONDS = 0.2
 OUT_OF_MEMORY = "out of memory|OutOfMemory|CUDA error"
 STARTED = re.compile(r"(?P<model>[\w.-]+): \w+ on \S+ in \S+, up to .* MiB held; (?P<kernels>.+)$")
-"""What an encoder logs when it is loaded, its choice of kernels last (files/encoders/serving.py)."""
+"""An encoder's log lines at its load, with its choice of kernels last (files/encoders/serving.py)."""
 OWN = ("steps", "attention", "products", "experts")
 """Choices for which the encoders have their own kernels."""
 

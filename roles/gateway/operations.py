@@ -38,7 +38,7 @@ from roles.gateway.settings import rendered
 from roles.gateway.wheels import SendWheels
 
 KEYS_HERE = Path(FILE)
-"""Where `enginehouse key` keeps hashes of keys on the control machine."""
+"""The control machine's file of `enginehouse key` with hashes of keys."""
 NO_KEYS = '{"keys": []}\n'
 FOLDER_SEEN = f"2750 root {USER}"
 SALT_SEEN = f"640 root {USER}"

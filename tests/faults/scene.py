@@ -152,7 +152,7 @@ class Scene:
 
 
 WELL = [0, "silent", True]
-"""What `ends_well` says if everything is right again."""
+"""Result of `ends_well` on a host in order."""
 
 
 def answers(machine: Machine) -> bool:

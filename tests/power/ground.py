@@ -97,7 +97,7 @@ class Cut:
     after: Words
     end: Words
     journal: str = ""
-    """What the machine said after the boot, if its server was not active then."""
+    """The machine's output after the boot, if its server was not active then."""
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Ground:
     next: int = FIRST
     """Number of the release and the revision that the next cut brings: one more than what is there."""
     lost: str = ""
-    """Why no further cut is tried."""
+    """The reason why no further cut is tried."""
 
     def release(self, number: int) -> Release:
         """The server's release of that number."""

@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group
 
 SERVED = [8000, 8001, 8002]
 TRAFFIC = [8003, 8004]
-"""Who sends requests asks there whether to send more."""
+"""Port on which senders of requests ask for readiness."""
 FOUNDATION, FIREWALL = "tests/rehearsal/verbs/foundation.py", "tests/rehearsal/verbs/firewall.py"
 CANARY = "xylophone-canary-prompt"
 SEED = 20261121

@@ -82,7 +82,7 @@ def table() -> str:
 
 
 def code(text: str) -> str:
-    """As code, in one line; a bar would end the cell."""
+    """The text as code, in one line; a bar would end the cell."""
     line = re.sub(r"\s+", " ", text).replace("`", "").replace("|", "\\|")
     return f"`{line.partition(': ')[2] if re.match('line [0-9]+: ', line) else line}`"
 

@@ -174,7 +174,7 @@ def test_files_targets_and_verbs_that_a_page_names_exist(page: Path) -> None:
 
 
 EXAMPLES = re.compile(r"dcgm.exporter|calibration/|keys/|replay/|^inventories/engines/$")
-"""Made by the operator or by a deploy, or an example of what one would make."""
+"""Files made by the operator or by a deploy, or examples of them."""
 ROOMS = ("benchmarks/", "deploy/", "files/", "inventories/", "rehearsal/", "roles/", "templates/", "tests/")
 
 

@@ -11,7 +11,7 @@ import pytest
 PATIENT_APT = Path(__file__).parents[3] / "files/shell/patient-apt"
 LOCKED = "dpkg: error: dpkg frontend lock was locked by another process with pid 812"
 LOCKED_BY_NAME = "dpkg: error: dpkg frontend lock was locked by /usr/bin/apt-get process with pid 812"
-"""As dpkg 1.22 says it (Debian 13), seen; the other is 1.21's (Debian 12, Ubuntu 22.04)."""
+"""dpkg 1.22's message (Debian 13), as seen; the other is that of 1.21 (Debian 12, Ubuntu 22.04)."""
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ class Machines:
         self.releases = {"a", "b", "c"}
         self.does_not_serve: set[str] = set()
         self.wrong: dict[str, str] = {}
-        """What is wrong with a release's answers."""
+        """The fault of a release's answers."""
         self.seen_ready = set(NAMES)
         """Hosts that the balancer sends requests to."""
         self.changed: list[str] = []
