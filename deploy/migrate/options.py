@@ -10,7 +10,7 @@ from __future__ import annotations
 MEMORY = "the plan counts MiB instead: weights, contexts, workspace and KVCache(tokens=…) have to fit, or it refuses"
 KERNELS = "TensorRT-LLM's own kernels and graphs decide it"
 LOADING = "weights are fetched as safetensors of a pinned commit and checked, always"
-MANY_HOSTS = "a model is not split over hosts here; a fleet is more hosts with the same server"
+MANY_HOSTS = "a model is not split over hosts by a migration; Parallel(hosts=(…)) does it with vLLM, once all are named"
 GATEWAY_LOGS = "the gateway writes counts to its audit and metrics, never a word of a prompt"
 TLS = "a Gateway speaks plain HTTP on loopback; TLS is the inventory's Balancer, or one of yours"
 PICTURES = "no multi-modal model is served here"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from deploy.catalog.runtimes import SERVE, VLLM
@@ -18,9 +20,11 @@ from deploy.slices.host import MemorySlice, ModelSlice, ServerSlice, Slice
 from deploy.slices.runtime import RuntimeSlice
 from deploy.spec import LLM, Fabric, Host, Server
 from deploy.spec.surroundings import Surroundings
-from deploy.topology.balancing import address_of
+from deploy.topology.balancing import LOOPBACK, address_of
 from deploy.topology.groups import group_of, grouped
 
+EVERYWHERE = "0.0.0.0"
+"""The address of a program inside a container of its own network; on the host's network it is loopback."""
 STORE = 2
 """Place of the port of the ranks' store among those of a group."""
 
@@ -33,25 +37,45 @@ def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Su
     )
 
 
-def planned_only(slices: Iterable[Slice]) -> list[Refusal]:
-    """A refusal for each model of a group: its plan is made, and nothing here starts it yet."""
+def planned_only(slices: Iterable[Slice], starts: Collection[str] = (VLLM,)) -> list[Refusal]:
+    """A refusal for each model of a group whose program is none that `starts`: its plan is made, and no more."""
     return together(
         (
             slice_.host,
             refuse(
                 "group-planned-only",
-                f"{model.name}: a group of hosts is planned, and nothing here starts one yet",
-                where=model_at(server.name, model.name, "parallel", "hosts"),
-                seen=", ".join(member.host for member in runtime.group.members),
-                wanted="a model that one host serves; no host was changed",
+                f"{model.name}: a group of {runtime.name} is planned, and nothing here starts one yet",
+                where=model_at(server.name, model.name, "runtime"),
+                seen=f"{runtime.name} on {', '.join(member.host for member in runtime.group.members)}",
+                wanted=f'runtime="{VLLM}" and a deploy, or a model that one host serves',
                 attempt="enginehouse plan INVENTORY shows ranks, memory and flags; leave hosts out to deploy",
             ),
         )
         for slice_ in slices
         for server in slice_.servers
         for model in server.models
-        if (runtime := model.runtime) and runtime.group
+        if (runtime := model.runtime) and runtime.group and runtime.name not in starts
     )
+
+
+def groups_in_part(slices: Iterable[Slice]) -> list[Refusal]:
+    """A refusal for each group of which a run has some hosts and not the others."""
+    known = list(slices)
+    names = {slice_.host for slice_ in known}
+    runtimes = (server.beside[1] for slice_ in known for server in slice_.servers if server.beside)
+    groups = {tuple(member.host for member in runtime.group.members) for runtime in runtimes if runtime.group}
+    return [
+        refuse(
+            "group-in-part",
+            f"hosts that serve one model together are changed together: {', '.join(group)}",
+            where="--limit",
+            seen=", ".join(name for name in group if name in names),
+            wanted="all of them, or none",
+            attempt=" ".join(f"--limit {name}" for name in group),
+        )
+        for group in sorted(groups)
+        if not names >= set(group)
+    ]
 
 
 def _with(slice_: Slice, hosts: dict[str, Host], surroundings: Surroundings) -> Slice:
@@ -100,6 +124,7 @@ def _group(
     assert fabric
     number = names.index(host.name)
     return GroupSlice(
+        identity=_identity(planned, llm, tuple(address_of(hosts[name]) for name in names)),
         members=tuple(MemberSlice(host=name, address=address_of(hosts[name])) for name in names),
         number=number,
         tensor=layout.tensor,
@@ -112,6 +137,16 @@ def _group(
         ranks=ranks_of(planned, served, llm, layout, number, server.gpus),
         sent=sent_between_hosts(served, llm, layout, len(server.gpus), fabric),
     )
+
+
+def _identity(planned: ModelSlice, llm: LLM, addresses: tuple[str, ...]) -> str:
+    """Sixteen hex digits over what all members have in common: hosts, image, start line, settings and files."""
+    runtime, files = planned.runtime, planned.weights
+    assert runtime
+    image = runtime.image.pull_reference
+    content = [llm.parallel.hosts, addresses, llm.parallel.port, runtime.name, runtime.version, image]
+    content += [runtime.arguments, sorted(runtime.configuration.items()), files.model, files.revision]
+    return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:16]
 
 
 def ranks_of(
@@ -175,6 +210,7 @@ def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice
         return replace(runtime, group=group)
     row = row_of_image(llm)
     assert row
+    listens = tuple(LOOPBACK if word == EVERYWHERE else word for word in runtime.arguments)
     joined = (
         *("--distributed-executor-backend", "mp", "--nnodes", str(len(group.members))),
         *("--node-rank", str(group.number), "--master-addr", group.leader.address),
@@ -183,7 +219,7 @@ def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice
     )
     return replace(
         runtime,
-        arguments=known_only((*runtime.arguments, *joined), row),
+        arguments=known_only((*listens, *joined), row),
         environment=environment_of(group),
         group=group,
     )

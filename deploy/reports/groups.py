@@ -35,7 +35,7 @@ def _network(group: GroupSlice) -> str:
     parts += [f"{sent.pipeline_mib:,} MiB between stages"] if sent.pipeline_mib else []
     return (
         f"{FABRICS[group.fabric]}, {group.gbit} Gbit/s ({group.interface}): a prompt of {sent.tokens:,} tokens sends "
-        f"{' and '.join(parts)} over a host's link, {sent.milliseconds:,} ms at full speed"
+        f"{' and '.join(parts) or 'less than 1 MiB'} over a host's link, {sent.milliseconds:,} ms at full speed"
     )
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CONTAINER_UID = 61140
+"""User and group of containers: above every login (UID_MAX of login.defs is 60000), below systemd's dynamic users
+(61184), and not in Debian's list of fixed numbers (base-passwd). Below 65536 for machines that map users."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerSlice:

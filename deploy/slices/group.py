@@ -52,9 +52,11 @@ class TrafficOfRanks:
 class GroupSlice:
     """All members in the order of their ranks, and this host's own number and ranks."""
 
+    identity: str
+    """Equal on all members of one release of the group, and of no other release."""
     members: tuple[MemberSlice, ...]
     number: int
-    """This host's place among the members; 0 leads."""
+    """This host's number among the members; 0 leads."""
     tensor: int
     pipeline: int
     expert: int

@@ -22,6 +22,7 @@ PROGRAMS = {
     "engine": "host.engine",
     "fetch": "host.fetch",
     "fetch-apt-key": "host.fetch_apt_key",
+    "group": "host.group.main",
     "gpu-state": "host.gpu_state",
     "job": "host.job",
     "metrics": "host.metrics",

@@ -30,13 +30,16 @@ import sys
 import time
 from typing import Any
 
-from host import disk, history, recording
+from host import disk, history, offered, recording
 from host.promotion import FILE as REPLAY
 from host.server import DoesNotServe, Server
 from host.systemd import say
 
 OF_RUN = ("run", "wave", "back")
-"""What the asking run says of itself beside who and plan: its name, the wave, the run that it takes back."""
+"""Fields by which the asking run describes itself besides who and plan: its name, the wave, the run that it takes
+back."""
+PUT_BACK = "put-back.json"
+"""The release that was last put back, and the run that had asked for it: the other hosts of a group are told."""
 TRY_AGAIN = 255
 """Exit status of an ExecCondition that fails, after which systemd retries; 1 to 254 would skip the start for good."""
 
@@ -68,7 +71,8 @@ def swap(server: Server) -> int:
     """0 when the wanted release serves. Else what served before serves again, and the verdict says why."""
     if server.swap_file.exists():
         undo(server, running=True)
-    (server.place / "verdict.json").unlink(missing_ok=True)
+    for file in ("verdict.json", PUT_BACK):
+        (server.place / file).unlink(missing_ok=True)
     wanted, began = json.loads(server.wanted_file.read_text()), time.monotonic()
     target, before = str(wanted["release"]), server.release("current")
     # A release that served and is down stays what the next boot starts, where there is no other one to put back.
@@ -78,6 +82,10 @@ def swap(server: Server) -> int:
     entry = {"when": history.now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     entry |= (of_run := {key: wanted[key] for key in OF_RUN if key in wanted})
+    try:
+        offered.keep()
+    except OSError as problem:  # a rollback then leaves the gateway's settings as they are
+        print(f"the gateway's settings were not kept: {problem}", file=sys.stderr)
     try:
         if "replay" in wanted and (reason := recording.record(server, before, target, wanted["replay"])):
             entry["not_compared"] = reason
@@ -136,6 +144,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
         return "unchanged", []
     server.stop()
     server.point("current", fallback)
+    remember(server, target, str(json.loads(server.wanted_file.read_text()).get("run", "")))
     server.end_swap()
     aside = [neighbour for neighbour in aside if neighbour.release("current")]
     start(aside)  # at once, and awaited later: were this killed meanwhile, nobody would come back for them
@@ -146,6 +155,14 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
     return result, [
         f"server {neighbour.name} {words[serves_again(neighbour, neighbour.release('current'))]}" for neighbour in aside
     ]
+
+
+def remember(server: Server, release: str, run: str) -> None:
+    """Writes what is put back; on a full disk the others of a group find out by their time limit."""
+    try:
+        disk.replace_durably(server.place / PUT_BACK, json.dumps({"release": release, "run": run}) + "\n")
+    except OSError as problem:
+        print(f"{PUT_BACK} was not written: {problem}", file=sys.stderr)
 
 
 def serves_again(server: Server, release: str) -> bool:
@@ -171,6 +188,7 @@ def undo(server: Server, running: bool) -> None:
         server.stop()
     (server.place / REPLAY).unlink(missing_ok=True)
     server.point("current", cut["from"])
+    remember(server, cut["to"], str(cut.get("run", "")))
     aside = [Server(name) for name in cut.get("instead_of", {})]
     for neighbour in aside:
         neighbour.point("current", neighbour.release("current") or cut["instead_of"][neighbour.name])

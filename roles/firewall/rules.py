@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
+from deploy.slices.container import CONTAINER_UID
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.monitor import ExportersSlice, MonitorSlice
@@ -68,7 +69,9 @@ def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
         groups=groups,
         ssh_ports=sorted(ssh_ports),
         published=[row for row in _published_by(mine) if row[1] in groups],
-        openings=[*_openings_of_https(mine), *_openings(firewall)],
+        openings=[*_openings_of_ranks(mine), *_openings_of_https(mine), *_openings(firewall)],
+        ranks=_ranks(mine),
+        ranks_user=CONTAINER_UID,
         closed=firewall.rest == "closed",
     )
 
@@ -154,6 +157,22 @@ def _published(server: ServerSlice) -> list[tuple[str, str]]:
     to = _to(server.address)
     clients = f"{to}tcp dport {{ {server.http_port}, {server.grpc_port} }}"
     return [(clients, "servers"), (f"{to}tcp dport {server.metrics_port}", "metrics")]
+
+
+def _ranks(mine: Guarded) -> Networks | None:
+    """The other hosts of the group, with which alone the ranks of this one exchange; None without a group."""
+    if not isinstance(mine, Slice):
+        return None
+    groups = [server.beside[1].group for server in mine.servers if server.beside]
+    addresses = [member.address for group in groups if group for member in group.others]
+    return Networks.of(addresses) if addresses else None
+
+
+def _openings_of_ranks(mine: Guarded) -> list[tuple[str, str]]:
+    """Every port for the hosts of the group: ranks choose theirs as they start."""
+    ranks = _ranks(mine)
+    families = (("ip", ranks.v4), ("ip6", ranks.v6)) if ranks else ()
+    return [(f"{family} saddr {{ {', '.join(networks)} }}", "accept") for family, networks in families if networks]
 
 
 def _openings_of_https(mine: Guarded) -> list[tuple[str, str]]:

@@ -22,7 +22,9 @@ from pyinfra import host, state
 from pyinfra.api import operation
 from pyinfra.context import ctx_host
 
+from deploy.planning.groups import groups_in_part
 from deploy.planning.plan import Plan
+from deploy.refusals.errors import refuse_all
 from deploy.rollout.run import Event
 from deploy.slices.host import Slice
 from roles._pyinfra import together
@@ -64,7 +66,8 @@ def gate(
 
 
 def all_there(plan: Plan) -> None:
-    """Gate before anything acts: every host of the run answers and is as planned."""
+    """Gate before anything acts: every host of the run answers and is as planned; a group is in the run whole."""
+    refuse_all(groups_in_part(plan.slices))
     may_be_lost = plan.rollout.may_be_lost
     gate(plan.hosts, UNTOUCHED, may_be_lost=may_be_lost, name="Gate | Every host is what the plan believes")
 

@@ -12,9 +12,10 @@ import yaml
 from deploy.models.files import ROOT, weights_path
 from deploy.models.runtimes import OF_THE_RELEASE, SETTINGS_FILE
 from deploy.slices.container import ContainerSlice
+from deploy.slices.group import GroupSlice
 from deploy.slices.host import ModelSlice, ServerSlice
 from deploy.slices.runtime import RuntimeSlice
-from roles._shipping.places import UNITS
+from roles._shipping.places import PROGRAMS, UNITS
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE, Text
 from roles.triton.defaults import Defaults
@@ -39,6 +40,8 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 """Environment: compilers keep their results in the release's cache; no hub is asked, and no usage is reported."""
+FABRIC_DEVICES = ("/dev/infiniband",)
+"""Directory of the devices of InfiniBand and RoCE; memory may be locked by the container's own limit."""
 OF_RUNTIME = {
     "vllm": {"VLLM_NO_USAGE_STATS": "1", "VLLM_CACHE_ROOT": f"{CACHE}/vllm", "VLLM_CONFIG_ROOT": f"{CACHE}/config"},
     # Its Responses API would keep prompts and answers in memory.
@@ -65,6 +68,8 @@ def render(
         environment=described.environment,
         docker_stop_seconds=described.stop_seconds,
         lines=lines(runtime.arguments),
+        programs=PROGRAMS,
+        fabric_devices=FABRIC_DEVICES if runtime.group and runtime.group.fabric != "ethernet" else (),
     )
     files = {RUN: run.encode()}
     if runtime.configuration:
@@ -86,7 +91,7 @@ def container(
         ports=((runtime.port, runtime.port),),
         devices=server.devices,
         directories=tuple(weights_path(files) for files in (model.weights, *model.adapters)),
-        environment=tuple(sorted((ENVIRONMENT | OF_RUNTIME[runtime.name]).items())),
+        environment=tuple(sorted((ENVIRONMENT | OF_RUNTIME[runtime.name] | dict(runtime.environment)).items())),
         tmp_mib=settings.tmp_mib,
         pids_limit=settings.pids_limit,
         shm_mib=max(server.shm_mib, 1024 * len(server.gpus)),
@@ -110,7 +115,7 @@ def _quoted(word: str) -> str:
     return shlex.quote(word)
 
 
-def known_to_host(model: ModelSlice, runtime: RuntimeSlice) -> dict[str, object]:
+def known_to_host(model: ModelSlice, runtime: RuntimeSlice, stop_seconds: int) -> dict[str, object]:
     """Facts for `prove-llm`, `watch` and a person; `llm_port` is one of the ports that guard.sh keeps."""
     return {
         "llm_port": runtime.port,
@@ -123,10 +128,30 @@ def known_to_host(model: ModelSlice, runtime: RuntimeSlice) -> dict[str, object]
             "answers_metric": runtime.answers_metric,
             "tokens_metric": runtime.tokens_metric,
         },
+        **({"group": _group(runtime.group, stop_seconds)} if runtime.group else {}),
     }
+
+
+def _group(group: GroupSlice, stop_seconds: int) -> dict[str, object]:
+    """Facts for `host group`: who the members are, and which one this host is."""
+    return {
+        "identity": group.identity,
+        "number": group.number,
+        "members": [{"host": member.host, "address": member.address} for member in group.members],
+        "port": group.port,
+        "stop_seconds": stop_seconds,
+    }
+
+
+OF_GROUP = """# A group stops in its own order: the leader's program first, and then every rank (`host group`).
+KillMode=mixed
+ExecStop=
+ExecStop=-/usr/bin/python3 -B /usr/local/lib/enginehouse/host traffic drained %i
+"""
 
 
 def drop_in(server: ServerSlice, drain_seconds: int) -> Text:
     """The times of the LLM's unit: those of its server's."""
     text = unit_settings(server, drain_seconds).replace("Triton's exit timeout", "the program's shutdown time")
-    return Text(f"{UNITS}/llm@{server.name}.service.d/enginehouse.conf", text)
+    group = server.beside[1].group if server.beside else None
+    return Text(f"{UNITS}/llm@{server.name}.service.d/enginehouse.conf", text + (OF_GROUP if group else ""))

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from deploy.models.files import ROOT, weights_path
 from deploy.models.runtimes import OF_THE_RELEASE
-from deploy.slices.container import ContainerSlice
+from deploy.slices.container import CONTAINER_UID, ContainerSlice
 from deploy.slices.host import EngineSlice, ModelSlice, ServerSlice
 from roles._shipping import places
 from roles._shipping.texts import HERE
@@ -34,9 +34,7 @@ from roles.triton.loaded import Loaded
 from roles.triton.templates import rendered
 from roles.triton.times import docker_stop_seconds
 
-UID = 61140
-"""User and group of containers: above every login (UID_MAX of login.defs is 60000), below systemd's dynamic users
-(61184), and not in Debian's list of fixed numbers (base-passwd). Below 65536 for machines that map users."""
+UID = CONTAINER_UID
 PASSWD = f"""root:x:0:0:root:/root:/bin/bash
 triton-server:x:{UID}:{UID}::/var/cache/enginehouse:/bin/bash
 """
@@ -172,5 +170,5 @@ def _server(server: ServerSlice, loaded: Sequence[Loaded]) -> dict[str, object]:
             for model, as_loaded in zip(server.in_triton, loaded, strict=True)
         ],
         "engines": [{"path": engine.path, "fingerprint": engine.fingerprint} for engine in engines(server)],
-        **(beside.known_to_host(*server.beside) if server.beside else {}),
+        **(beside.known_to_host(*server.beside, server.stop_seconds) if server.beside else {}),
     }

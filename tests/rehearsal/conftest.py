@@ -46,7 +46,7 @@ class Pair:
 
     @property
     def names(self) -> list[str]:
-        """As results name them."""
+        """Machine names in results."""
         return [machine.name for machine in self.both]
 
 

@@ -49,7 +49,7 @@ class Fleet:
 
     @property
     def all(self) -> tuple[Machine, Machine, Machine]:
-        """By name."""
+        """Machines by name."""
         return self.e1, self.e2, self.e3
 
     def deploy(self, *words: str, **changes: str) -> Run:
@@ -130,7 +130,7 @@ def _throw_away(operator: Operator) -> None:
 
 
 def until(is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    """Returns when it is so, or after `seconds`; the caller looks at what is there then."""
+    """Waits until the condition holds, at most `seconds`."""
     end = time.monotonic() + seconds
     while not is_so() and time.monotonic() < end:
         time.sleep(0.2)

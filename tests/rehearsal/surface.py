@@ -51,7 +51,7 @@ class Surface:
         return self.machine.run(command, check=False).stdout.splitlines()
 
     def endpoint(self, port: int) -> str:
-        """As a client dials it."""
+        """The URL that a client uses."""
         return f"{self.machine.address}:{port}"
 
     def container_address(self) -> str:

@@ -67,7 +67,7 @@ def test_each_machine_rebooted_exactly_once_and_the_run_went_on(deployed: Pair, 
 
 
 def test_image_and_weights_were_both_under_way_before_either_was_waited_for(deployed: Pair, first: Run) -> None:
-    """By the order of the operations: how long a small image takes beside small weights is nobody's promise."""
+    """The order of operations is compared, because times of small images and weights prove nothing."""
     order = [op["name"].split(" | ")[1] for op in first.operations if re.match("(Registry|Model store) ", op["name"])]
     started = [place for place, name in enumerate(order) if name.startswith("Start ")]
     awaited = [place for place, name in enumerate(order) if name.startswith(("Wait for", "Send"))]
@@ -78,7 +78,7 @@ def test_image_and_weights_were_both_under_way_before_either_was_waited_for(depl
 
 
 def test_image_and_weights_are_recorded_by_the_units_that_brought_them(deployed: Pair) -> None:
-    """Also if the driver's reboot cut a pull whose image Docker already had."""
+    """This includes an image that Docker already had when the driver's reboot interrupted its pull."""
     for machine in deployed.both:
         ended = machine.run(ENDED).stdout.split()
         assert {path.split("/")[0] for path in ended} == {"images", "weights"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.models.stages import layers_of_stages
-from deploy.planning.groups import planned_only
+from deploy.planning.groups import groups_in_part, planned_only
 from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.group import GroupSlice
@@ -156,10 +156,20 @@ def test_plain_ethernet_under_every_layer_is_told_with_its_price() -> None:
     assert not any("plain Ethernet" in warning for warning in plan(*group(llm, "h100-80", 8)).warnings)
 
 
-def test_a_group_is_planned_and_refused_where_hosts_would_change() -> None:
-    refused = planned_only(plan(*LLAMA).slices)
-    assert [refusal.kind for refusal in refused] == ["group-planned-only"]
-    assert "no host was changed" in str(refused[0])
+def test_a_group_of_trtllm_serve_is_planned_and_not_deployed() -> None:
+    release = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc29"
+    planned = plan(*with_model(LLAMA, runtime="trtllm-serve", image=release))
+    assert parts(planned)[1].number == 1
+    assert [refusal.kind for refusal in planned_only(planned.slices)] == ["group-planned-only"]
+    assert planned_only(plan(*LLAMA).slices) == []
+    assert [refusal.kind for refusal in planned_only(plan(*LLAMA).slices, starts=())] == ["group-planned-only"]
+
+
+def test_a_run_has_a_group_whole_or_not_at_all() -> None:
+    planned = plan(*LLAMA)
+    assert groups_in_part(planned.slices) == groups_in_part(()) == []
+    (refused,) = groups_in_part(planned.only(["gpu-02"]).slices)
+    assert refused.attempt == "--limit gpu-01 --limit gpu-02"
 
 
 def test_a_fleet_without_a_group_has_no_word_of_one_in_its_plan() -> None:
@@ -168,3 +178,14 @@ def test_a_fleet_without_a_group_has_no_word_of_one_in_its_plan() -> None:
     machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=8)
     text = json.dumps(plan(*changed(alone, 0, firewall=None, machine=machine)).to_json())
     assert not any(f'"{word}":' in text for word in ("fabric", "group", "environment"))
+
+
+def test_a_host_of_a_group_is_not_repaired_by_itself() -> None:
+    """The other hosts of the group would stop serving with it."""
+    sources = [
+        replace(source, data=source.data | {"machine": replace(source.data["machine"], repair="reset")})
+        if "machine" in source.data
+        else source
+        for source in LLAMA
+    ]
+    assert "repair-in-a-group" in kinds(sources)

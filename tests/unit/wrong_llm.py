@@ -47,7 +47,7 @@ def served(*models: Any, gpu: str = "h100-80", gpus: int = 1) -> dict[str, Any]:
 
 
 def engine(gpu: str = "h100-80", gpus: int = 1, **changes: Any) -> dict[str, Any]:
-    """The same 8B as an engine that somebody signs."""
+    """The same 8B as a signed engine."""
     return llama(gpu, gpus, **({"path": "engine"} | changes)) | TRUST
 
 

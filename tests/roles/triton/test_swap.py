@@ -40,6 +40,16 @@ def test_the_verdict_says_what_was_put_back(machine: FakeHost) -> None:
     assert machine.verdict["sentence"] == "bad does not serve; one is put back and serves"
 
 
+def test_what_was_put_back_is_on_record_with_its_run_until_the_next_swap(machine: FakeHost) -> None:
+    """The other hosts of a group are told by it."""
+    record = machine.root / "servers/main/put-back.json"
+    machine.ask("one", run="run-1")
+    machine.ask("bad", run="run-2")
+    assert json.loads(record.read_text()) == {"release": "bad", "run": "run-2"}
+    machine.ask("two", run="run-3")
+    assert not record.exists()
+
+
 def test_a_first_release_that_never_serves_leaves_nothing_half(machine: FakeHost) -> None:
     assert (machine.ask("bad"), machine.links, machine.active) == (1, ("", ""), "inactive")
     assert machine.verdict["sentence"] == ("bad does not serve; nothing served before, so the server is stopped")
@@ -75,7 +85,7 @@ def test_a_cut_while_a_first_release_starts_again_leaves_it_to_the_boot(machine:
 
 
 def full(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on no verdict fits on the disk, and no line of history."""
+    """Makes the disk too full for verdicts and lines of history."""
 
     def write(path: Path, content: dict[str, object]) -> None:
         raise OSError(28, "No space left on device")
@@ -206,7 +216,7 @@ def test_a_swap_under_way_names_its_run(machine: FakeHost, monkeypatch: pytest.M
 
 
 def test_the_verdict_compares_how_fast_each_model_answers_with_the_release_before(machine: FakeHost) -> None:
-    """By what each release wrote when it proved itself; one of an older version wrote nothing."""
+    """Each release recorded its times when it proved itself; an older version recorded none."""
     machine.ask("one")
     assert (machine.verdict["answers"], machine.verdict["answers_before"]) == ({}, {})
     machine.answers = {"one": {"rank": 0.2}, "two": {"rank": 0.5}}

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from llm_stand_in.ranks import Ranks
+
 WORDS = (" rehearsal", " stand-in", " of", " an", " answer")
 ROUNDED = (" rehearsal", " stand-in", " of", " another", " answer")
 """The answer of weights or a cache in 8 bit: rounding changes a token here and there."""
@@ -38,6 +40,8 @@ class Engine:
     name: str
     longest: int
     words: tuple[str, ...] = WORDS
+    ranks: Ranks | None = None
+    """The ranks on other hosts, each of which every token goes through."""
     answers: int = 0
     tokens: int = 0
     running: int = 0
@@ -66,6 +70,13 @@ class Engine:
         if "stream_options" in body and not body.get("stream"):
             raise BadRequest("stream_options: only with stream")
         return prompts, count
+
+    def word(self, place: int) -> str:
+        """The word at this place, once it has been through every rank; another one if they are not as they were."""
+        words = self.words
+        if self.ranks is None:
+            return words[place % len(words)]
+        return words[place % len(words)] if self.ranks.exchange(place) else " broken"
 
     def count(self, tokens: int, answers: int = 0) -> None:
         """The counters move."""
@@ -160,7 +171,7 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
             self.wfile.write(b"0\r\n\r\n")
 
         def _choice(self, body: dict[str, Any], index: int, places: range, finish: str | None) -> dict[str, Any]:
-            text = "".join(engine.words[place % len(engine.words)] for place in places)
+            text = "".join(engine.word(place) for place in places)
             choice = {"index": index, "text": text, "logprobs": None, "finish_reason": finish, "stop_reason": None}
             if body.get("return_token_ids"):
                 choice["token_ids"] = [FIRST_ID + identity(engine.words[place % len(WORDS)]) for place in places]

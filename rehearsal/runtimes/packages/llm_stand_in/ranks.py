@@ -1,0 +1,140 @@
+"""Ranks on several hosts: the leader's store, and a state that goes through every rank for every token.
+
+Each rank changes the state by its own number, and the last one has to leave what that many ranks in that order leave.
+So a rank that is missing, doubled or out of order changes the answer; one that is lost ends the program, as it does
+vLLM's engine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+
+PRIME = 65_521
+JOIN_SECONDS = 60
+EXCHANGE_SECONDS = 20
+
+
+@dataclass
+class Ranks:
+    """The ranks of this host, `first` to `last`, of `world`; the leader has a connection to every other host."""
+
+    first: int
+    last: int
+    world: int
+    hosts: list[socket.socket] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def through(self, state: int) -> int:
+        """The state after all ranks of this host."""
+        for rank in range(self.first, self.last + 1):
+            state = after(state, rank, self.world)
+        return state
+
+    def exchange(self, token: int) -> bool:
+        """True if the state comes back as it has to. The program ends if a host does not answer."""
+        with self.lock:
+            try:
+                state = self.through(token)
+                for host in self.hosts:
+                    host.sendall(f"{state}\n".encode())
+                    state = int(line(host))
+            except (OSError, ValueError) as problem:
+                print(f"EngineDeadError: a rank is lost: {problem}", flush=True)
+                os._exit(1)
+        wanted = token
+        for rank in range(self.world):
+            wanted = after(wanted, rank, self.world)
+        return state == wanted
+
+    def follow(self) -> int:
+        """Answers the leader until it is gone: 1; 0 after SIGTERM."""
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+        (leader,) = self.hosts
+        leader.settimeout(None)
+        try:
+            while True:
+                leader.sendall(f"{self.through(int(line(leader)))}\n".encode())
+        except (OSError, ValueError) as problem:
+            print(f"RuntimeError: the leader is lost: {problem}", flush=True)
+            return 1
+
+
+def after(state: int, rank: int, world: int) -> int:
+    """The state that a rank leaves."""
+    return (state * (rank + 3) + 7 * rank + world) % PRIME
+
+
+def line(connection: socket.socket) -> str:
+    """The next line.
+
+    Raises: OSError if the connection has ended.
+    """
+    text = b""
+    while not text.endswith(b"\n"):
+        part = connection.recv(1)
+        if not part:
+            raise OSError("the connection ended")
+        text += part
+    return text.decode()
+
+
+def joined(options: dict[str, str]) -> Ranks | None:
+    """The ranks of this host, joined to those of the others; None for a program on one host.
+
+    Raises: OSError or ValueError if the ranks do not come together.
+    """
+    nodes = int(options.get("--nnodes", "1"))
+    if nodes < 2:
+        return None
+    number = int(options.get("--node-rank", "0"))
+    world = int(options.get("--tensor-parallel-size", "1")) * int(options.get("--pipeline-parallel-size", "1"))
+    if world % nodes:
+        raise ValueError(f"{world} ranks on {nodes} nodes")
+    share = world // nodes
+    ranks = Ranks(number * share, (number + 1) * share - 1, world)
+    address = (options.get("--master-addr", "127.0.0.1"), int(options.get("--master-port", "29501")))
+    card = {"number": number, "world": world, "nodes": nodes}
+    ranks.hosts = welcomed(address, card) if number == 0 else [met(address, card)]
+    print(f"ranks {ranks.first} to {ranks.last} of {world} have met", flush=True)
+    return ranks
+
+
+def welcomed(address: tuple[str, int], card: dict[str, int]) -> list[socket.socket]:
+    """A connection from every other host, in the order of their ranks.
+
+    Raises: ValueError for a host of another world.
+    """
+    hosts: dict[int, socket.socket] = {}
+    with socket.create_server(address) as store:
+        store.settimeout(JOIN_SECONDS)
+        while len(hosts) < card["nodes"] - 1:
+            connection, _ = store.accept()
+            connection.settimeout(EXCHANGE_SECONDS)
+            theirs = json.loads(line(connection))
+            if (theirs["world"], theirs["nodes"]) != (card["world"], card["nodes"]):
+                raise ValueError(f"a host of another world: {theirs}")
+            hosts[int(theirs["number"])] = connection
+    return [hosts[number] for number in sorted(hosts)]
+
+
+def met(address: tuple[str, int], card: dict[str, int]) -> socket.socket:
+    """The connection to the leader, whose store may be up later than this host.
+
+    Raises: OSError if it does not come up.
+    """
+    until = time.monotonic() + JOIN_SECONDS
+    while True:
+        try:
+            connection = socket.create_connection(address, timeout=5)
+            connection.sendall(json.dumps(card).encode() + b"\n")
+            return connection
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)
