@@ -111,6 +111,14 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("timeout", "request_timeout"), "limits=GatewayLimits(request_seconds=600)"),
         **dict.fromkeys(("default_model",), 'aliases={"gpt-4o": "NAME"}'),
     },
+    "Proxy": {
+        **dict.fromkeys(("no_proxy", "noproxy", "bypass", "exclude", "exceptions"), 'direct=(".corp.example",)'),
+        **dict.fromkeys(("user", "login", "auth"), 'username="…", password=Secret.env("PROXY_PASSWORD")'),
+        **dict.fromkeys(
+            ("http", "https", "http_proxy", "https_proxy", "host", "address", "server"), 'url="http://HOST:3128"'
+        ),
+        **dict.fromkeys(("port",), 'url="http://HOST:PORT"'),
+    },
     "Hub": {
         **dict.fromkeys(("url", "mirror", "base_url", "host"), 'endpoint="https://huggingface.co"'),
         **dict.fromkeys(("hf_token", "api_key", "key"), 'token=Secret.env("HF_TOKEN")'),

@@ -19,7 +19,8 @@ from deploy.inventory.plain import walkable
 from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.slips import release_of_number
-from deploy.inventory.types import hints_of, mistyped, unsafe_texts
+from deploy.inventory.texts import unsafe_texts
+from deploy.inventory.types import hints_of, mistyped
 from deploy.inventory.words import word_problems
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
