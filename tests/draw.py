@@ -76,7 +76,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/rehearsal/test_health.py": Whole("number-3", 1, 8),
     "tests/rehearsal/test_https.py": Whole("number-6", 2, 6),
     "tests/rehearsal/test_pods.py": Whole("number-1", 4, 5),
-    "tests/rehearsal/test_repairs.py": Whole("number-3", 3, 12),
+    "tests/rehearsal/test_repairs.py": Whole("number-3", 2, 9),
     "tests/rehearsal/test_proxy.py": Whole("number-18", 1, 6),
     "tests/rehearsal/test_slurm.py": Whole("number-7", 2, 11),
     "tests/rehearsal/test_surface.py": Whole("number-2", 3, 9),
