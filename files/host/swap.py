@@ -30,7 +30,7 @@ import sys
 import time
 from typing import Any
 
-from host import disk, history, recording
+from host import disk, history, offered, recording
 from host.promotion import FILE as REPLAY
 from host.server import DoesNotServe, Server
 from host.systemd import say
@@ -82,6 +82,10 @@ def swap(server: Server) -> int:
     entry = {"when": history.now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     entry |= (of_run := {key: wanted[key] for key in OF_RUN if key in wanted})
+    try:
+        offered.keep()
+    except OSError as problem:  # a rollback then leaves the gateway's settings as they are
+        print(f"the gateway's settings were not kept: {problem}", file=sys.stderr)
     try:
         if "replay" in wanted and (reason := recording.record(server, before, target, wanted["replay"])):
             entry["not_compared"] = reason

@@ -143,6 +143,12 @@ def in_force(differs: list[str]) -> Iterator[Command]:
         yield f"{command('gateway')} follow"
 
 
+def restored(is_there: bool) -> Iterator[Command]:
+    """The command that gives the gateway the settings of the releases that serve now, where the host kept them."""
+    if is_there:
+        yield f"{command('gateway')} restore"
+
+
 def retired(is_left: bool) -> Iterator[Command]:
     """The command that stops every process of a gateway and removes its programs, settings and keys."""
     if is_left:

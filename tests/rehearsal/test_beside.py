@@ -77,6 +77,11 @@ class Story:
         curl = f"curl -sS -m 120 -H 'Authorization: Bearer {self.key}' {sent} http://127.0.0.1:8080{path}"
         return json.loads(self.machine.run(curl).stdout)
 
+    @property
+    def version(self) -> str:
+        """The version that the gateway's answers name as `system_fingerprint`."""
+        return self.says(f"curl -sS -m 20 -H 'Authorization: Bearer {self.key}' http://127.0.0.1:8080/version")
+
     def tokens(self, **more: Any) -> int:
         """Tokens of a completion through the gateway."""
         answer = self.ask("/v1/completions", model="llama-tiny", prompt="hello", max_tokens=4, **more)
@@ -167,14 +172,23 @@ def test_a_killed_llm_comes_back_alone(story: Story) -> None:
 
 
 def test_a_swap_replaces_both_and_a_rollback_brings_both_back(story: Story) -> None:
-    before, first = story.says(RELEASE), story.starts()
+    before, first, version = story.says(RELEASE), story.starts(), story.version
     story.deploy(BATCH="4")
+    assert story.version != version
     assert "--max-num-seqs 4" in story.says(f"cat /var/lib/enginehouse/releases/$({RELEASE})/llm/run")
     assert all(new != old for new, old in zip(story.starts(), first, strict=True))
     assert until(story.serves, 60)
     story.deploy(verb="rollback.py", BATCH="4")
-    assert story.says(RELEASE) == before
+    assert (story.says(RELEASE), story.version) == (before, version)
     assert until(story.serves, 60)
+
+
+def test_after_a_rollback_the_gateway_has_the_settings_of_before_and_the_earlier_plan_changes_nothing(
+    story: Story,
+) -> None:
+    settings = "sha256sum < /etc/enginehouse/gateway/settings.json"
+    restored = story.says(settings)
+    assert (story.deploy().changed, story.says(settings)) == ({}, restored)
 
 
 def test_a_promotion_below_its_threshold_changes_nothing(story: Story) -> None:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from rehearsal.machine import Machine
+from roles._pyinfra import hold
 from tests.rehearsal.conftest import Before, Pair
 from tests.rehearsal.operator import Operator, Run
 
@@ -95,6 +96,12 @@ def test_a_second_run_changes_nothing_and_is_gates_alone(operator: Operator, dep
     assert (again.code, again.changed, totals["error"]) == (0, {}, 0)
     assert totals["no_change"] == totals["hosts"] == 2 * len(again.operations) <= 2 * 20
     assert {op["name"].split(" | ")[0] for op in again.operations} == {"Preflight", "Lock", "Host", "Gate"}
+
+
+def test_a_run_that_ended_leaves_its_time_for_the_next_one(deployed: Pair) -> None:
+    """So the next run knows that no other one came between its questions and its lock, and asks once."""
+    for machine in deployed.both:
+        assert re.fullmatch(r"ended [0-9.]+", machine.run(f"cat {hold.FILE}").stdout.strip())
 
 
 def test_a_dry_run_afterwards_announces_nothing(operator: Operator, deployed: Pair) -> None:

@@ -286,10 +286,10 @@ def test_a_node_of_another_host_is_told_which_it_may_be(tmp_path: Path) -> None:
 
 
 def test_a_program_that_a_job_starts_is_in_the_folder() -> None:
-    """Each `host PROGRAM` of the steps, with all that it imports."""
+    """Each program of the steps, with all that it imports."""
     texts = programs(OF_JOBS)
-    started = set(re.findall(r"(?m)^[^#\n]*\bhost ([a-z-]+) [a-z\"$]", steps()))
-    assert {"pod", "prove", "job", "traffic"} <= started
+    started = set(re.findall(r'"\$\{host\[@\]\}" ([a-z-]+) ', steps()))
+    assert started == {"pod", "prove", "job", "traffic"}
     assert {"host/job.py", "host/prove.py", "host/traffic/stopping.py", "host/watch.py"} <= set(texts)
 
 
