@@ -6,7 +6,7 @@
 from pyinfra import host, inventory
 
 from deploy.io.inventory import planned
-from roles import rollout, support, traffic, triton
+from roles import gateway, rollout, support, traffic, triton
 from roles._pyinfra import connections, lock
 from roles._pyinfra.settings import known_settings
 
@@ -27,4 +27,5 @@ for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:
         returned = triton.back(mine, plan.digest, back, number)
         traffic.tell(mine, returned)
+        gateway.back(mine, returned)
     rollout.end_of_wave(mine, plan, number, triton.put_back)

@@ -155,7 +155,7 @@ POLICIES = {"round robin": round_robin, "least requests": least_requests, "prefi
 
 
 async def chats(engines: Sequence[Engine], policy: Policy, count: int, seed: int) -> dict[str, float]:
-    """Figures of so many chats at once, ten turns each."""
+    """Figures of a number of simultaneous chats, ten turns each."""
     turns, answers, prompts = itertools.count(1), list[Answer](), list[int]()
 
     async def chat(number: int) -> None:

@@ -32,7 +32,7 @@ STRATEGIES = ("linear", "free")
 BARE = "side-by-side"
 PYTHON = "sudo apt-get -q update && sudo apt-get -qy install --no-install-recommends python3 python3-apt"
 SETTINGS = f"sudo mkdir -p {hold.OURS}"
-"""As on a host that was deployed to: the end of a run is kept there, so the next one asks once."""
+"""Settings of a host that was deployed to: it keeps the end of a run, so that the next run asks once."""
 LONGEST_SECONDS = 600
 RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
 
@@ -63,7 +63,7 @@ def compared(count: int, rounds: int, peer: str) -> dict[str, Any]:
 
 
 def bare_machines(count: int) -> list[Machine]:
-    """So many machines with Debian and Python, all of them forks of the first."""
+    """A number of machines with Debian and Python, forked from the first one."""
     places = Places.here()
     (first,) = machines.up(["a1"], places=places)
     if not (places.snapshots / BARE).exists():

@@ -13,7 +13,7 @@ from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 
 RUNS = ("release", "driver", "daemon")
-"""What the inventory can change between two runs."""
+"""Changes of the inventory between two runs."""
 STOP_SECONDS = 300
 BACK_SECONDS = 240
 
@@ -28,7 +28,7 @@ HANDS: Mapping[str, Callable[[Machine], object]] = {
     "restart-docker": _command("systemctl restart docker.service"),
     "upgrade-docker": _command("apt-get install --yes --reinstall --allow-change-held-packages docker-ce"),
 }
-"""What happens to a host without any run."""
+"""Changes of a host outside any run."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def run(change: str, serving: Sequence[Machine]) -> Ran:
 
 
 def by_hand(name: str, machine: Machine, exporters: Sequence[str], expected: Mapping[str, int]) -> Ran:
-    """It was done to this host, and every balancer sends to as many hosts of each pool again as `expected`."""
+    """Makes the change on this host by hand, and waits until every balancer sends to `expected` hosts of each pool
+    again."""
     HANDS[name](machine)
     end = time.monotonic() + BACK_SECONDS
     while not all(_shown(exporter, list(expected)) == expected for exporter in exporters):

@@ -47,7 +47,7 @@ class Reading:
     answered: int
     """Documents from the first request to the last answer, before and after the window too."""
     whole_seconds: float
-    """From the first request to the last answer."""
+    """Seconds from the first request to the last answer, rounded up."""
 
     @property
     def documents_per_second(self) -> float:
@@ -67,7 +67,7 @@ class Part:
     latencies_ms: np.ndarray
     answered: int
     ended: float
-    """When the last answer was there, by the monotonic clock that all processes share."""
+    """Moment of the last answer, by the monotonic clock that all processes share."""
     cpu_seconds: float = 0.0
 
 

@@ -143,7 +143,7 @@ def limit_seconds(names: int, rounds: int) -> float:
 
 
 def name_them(known: Sequence[Machine], names: int) -> None:
-    """ssh_config knows the machines, in turn, under so many names."""
+    """Writes the machines into an ssh_config under a number of names, in turn."""
     config = known[0].ssh_config.read_text()
     block_of = {part.partition("\n")[0]: f"Host {part}".rstrip() for part in config.split("Host ")[1:]}
     owners = (known[number % len(known)].name for number in range(names))
@@ -152,7 +152,7 @@ def name_them(known: Sequence[Machine], names: int) -> None:
 
 
 def share_lock(machine: Machine) -> None:
-    """Every login has a lock file of its own."""
+    """Gives every login its own lock file."""
     for path, content, mode in (
         ("/usr/local/bin/apart", APART, "755"),
         ("/etc/ssh/sshd_config.d/50-apart.conf", SSHD, "644"),

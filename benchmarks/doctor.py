@@ -103,7 +103,7 @@ class Used:
         self._file: Path = files[0]
 
     def seconds(self) -> float:
-        """Until now."""
+        """Seconds from the start until now."""
         return int(self._file.read_text().split()[1]) / 1e6
 
     def idle(self, seconds: float) -> float:
@@ -122,7 +122,7 @@ class Used:
 
 
 def measured(names: int, rounds: int, used: Used, idle: float) -> dict[str, Any]:
-    """Medians of so many rounds with `names` names. Raises: RehearsalRefused if one did not answer."""
+    """Medians of a number of rounds with `names` names. Raises: RehearsalRefused if one did not answer."""
     doctors, peers, answer = list[tuple[float, float, Any]](), list[tuple[float, float, Any]](), {}
     for number in range(rounds + 1):
         pair = used.by(lambda: doctor(names), idle), used.by(lambda: logins(names), idle)

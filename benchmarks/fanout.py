@@ -40,7 +40,7 @@ AT_MOST, AT_MOST_KILLED = 1.8, 2.2
 PORT, HTTP = 6881, 8080
 KILLED = 2
 PATIENCE = 20
-"""A phase that takes so many times what the naive push should take has failed."""
+"""Factor over the expected time of the naive push after which a phase has failed."""
 POLL_SECONDS = 0.02
 
 

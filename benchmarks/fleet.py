@@ -22,7 +22,7 @@ NUMBER = int(os.environ.get("ENGINEHOUSE_ROLLOUT_NUMBER", "3"))
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 INVENTORY = "benchmarks/inventories/fleet.py"
 DEBIAN = "12"
-"""Of the hosts that serve."""
+"""Debian release of the serving hosts."""
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ METRICS_PORT = 8405
 DRAIN_SECONDS = 5
 """Shorter than the longest answers take, so that some streams are cut."""
 HOLD_SECONDS = 110
-"""What requests to a pool of one wait at most: longer than a swap or a reboot takes."""
+"""Longest hold of requests to a pool of one host: longer than a swap or a reboot takes."""
 
 
 def ports(pool: int) -> tuple[int, int]:

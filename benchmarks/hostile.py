@@ -225,7 +225,7 @@ def is_beyond(row: dict[str, Any]) -> bool:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each load and gateway; `≥`: nothing came any more within the patience."""
+    """A line for each load and gateway; `≥`: no answer within the patience."""
     lines = [HEAD, *(cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
     return "\n".join("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in lines)

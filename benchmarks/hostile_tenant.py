@@ -89,7 +89,7 @@ class Tenant:
         self.paces = [Pace() for _ in range(streams)]
         self.direct, self.chats, self.health = Pace(), Pace(), Pace()
         self.ends: Counter[str] = Counter()
-        """How streams ended while it counted."""
+        """Ends of streams during the count."""
         self.answers: Counter[str] = Counter()
         """The statuses of short chats."""
 
@@ -124,7 +124,7 @@ class Tenant:
             self.direct.event()
 
     async def _chat(self) -> None:
-        """A chat of one token, asked on a connection of its own."""
+        """A chat of one token over a new connection."""
         self.chats.asks()
         body = {**CHAT, "stream": False, "max_tokens": 1}
         self.answers[await self._status(request(CHATS, body))] += 1

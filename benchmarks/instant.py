@@ -93,7 +93,7 @@ def tokens_asked(request: Any) -> int:
 
 
 async def serve(gap_seconds: float) -> None:
-    """It listens on loopback until the process ends."""
+    """Listens on loopback until the process ends."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)])
     server.add_generic_rpc_handlers((Models(gap_seconds),))
     port = server.add_insecure_port("127.0.0.1:0")

@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 async def measured(scene: real.Scene, folder: Path, clients: int) -> dict[str, Any]:
-    """Milliseconds until nothing ran, of so many clients; beside them a client that stayed."""
+    """Milliseconds until no request ran any more, for a number of clients; and of a client that stayed."""
     async with start_gateway(scene, folder) as port:
         begins = time.monotonic()
         await request_once(port, stays=True)

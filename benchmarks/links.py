@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 BURST = "64kb"
-"""Of the limit; the kernel hands over packets of up to 64 KiB."""
+"""Burst of the limit; the kernel passes on packets of up to 64 KiB."""
 LATENCY = "50ms"
 
 

@@ -66,14 +66,14 @@ class Running:
     pipes: Sequence[Connection]
     counts: Any
     outcomes: list[Outcome] = field(default_factory=list)
-    """Of every request, once `end` was called."""
+    """Outcomes of every request, once `end` was called."""
 
     def so_far(self) -> dict[str, int]:
         """Number of requests that have an outcome by now, by verdict."""
         return {verdict: sum(self.counts[place::3]) for place, verdict in enumerate((RIGHT, LOST, CUT))}
 
     def end(self, patience_seconds: float) -> list[Outcome]:
-        """No request is sent any more, and each that was has its outcome."""
+        """Stops sending; every sent request then has its outcome."""
         for pipe in self.pipes:
             pipe.send("end")
         for pipe in self.pipes:
@@ -152,7 +152,7 @@ class Asking:
             await client.__aexit__()
 
     async def first_answers(self) -> None:
-        """Each question that the load can draw has been asked once, and is held to that answer from now on."""
+        """The first answer to each question of the load, with which later answers are compared."""
         load = self.load
         protocols = [way for way, share in zip(WAYS, load.shares, strict=True) if share]
         lengths = [load.tokens, *([load.long_tokens] if load.long_percent else [])]

@@ -24,9 +24,9 @@ class Outcome(NamedTuple):
     way: str
     verdict: str
     first: float
-    """Until the whole answer was there, or the first piece of a stream; of a lost request until it was given up."""
+    """Seconds until the whole answer, or the first piece of a stream; for a lost request until it was given up."""
     sent: float
-    """Until it was sent: how late the load itself was."""
+    """Seconds until the request was sent: the delay of the load itself."""
     reason: str = ""
 
 

@@ -144,7 +144,7 @@ def act(
 
 
 def pool_names(options: argparse.Namespace) -> list[str]:
-    """As the inventory calls them."""
+    """Pool names in the inventory."""
     return [f"pool{number}" for number in range(options.pools)]
 
 

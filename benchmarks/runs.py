@@ -43,7 +43,7 @@ class Elsewhere:
         return self.grpc if protocol == "grpc" else self.http
 
     def model(self, kind: str) -> str:
-        """The name of the model of this kind; the kind itself unless told."""
+        """The name of the model of this kind; by default the kind itself."""
         return self.models.get(kind, kind)
 
     def cpu_seconds(self) -> float:

@@ -44,7 +44,7 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)
     worst: dict[str, float] = field(default_factory=dict)
     doubtful: list[mixture.Doubt] = field(default_factory=list)
-    """Answers beyond the bound, counted as good until `settle` has looked at their routing ties."""
+    """Answers beyond the bound, counted as good until `settle` has examined their routing ties."""
     on_a_tie: int = 0
 
 

@@ -33,7 +33,7 @@ from tests.ports import free_ports
 
 CLIENTS = 16
 WHOLE_HOST = 5
-"""Each fifth kill ends both processes at once, as when the host goes."""
+"""Every fifth kill ends both processes at once, like a failing host."""
 DISK_BYTES = 64 * 2**20
 BODY = json.dumps(chat()).encode()
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
@@ -83,11 +83,11 @@ class Disk:
         self.mount()
 
     def mount(self) -> None:
-        """It is mounted, and its journal was followed, as at a boot."""
+        """Mounts it and replays its journal, as at a boot."""
         subprocess.run(["mount", "-o", "loop", self._image, self.place], check=True)
 
     def unmount(self) -> None:
-        """It is not mounted."""
+        """Unmounts it."""
         subprocess.run(["umount", self.place], check=True)
 
     def keep(self) -> None:
@@ -114,7 +114,7 @@ class Gateways:
         self._running = [await started(self._settings_file, number, self._state) for number in range(2)]
 
     async def kill(self, numbers: Iterable[int]) -> None:
-        """These are dead."""
+        """Kills these processes."""
         for number in numbers:
             self._running[number].kill()
         for number in numbers:
@@ -122,7 +122,7 @@ class Gateways:
             self.deaths += 1
 
     async def revive(self, numbers: Iterable[int]) -> None:
-        """These run again."""
+        """Restarts these processes."""
         for number in numbers:
             self._running[number] = await started(self._settings_file, number, self._state)
 

@@ -177,7 +177,7 @@ def fault(name: str, machine_name: str, undo: bool) -> None:
 
 @main.command("faults")
 def faults_() -> None:
-    """List what can go wrong, and when in a deploy `make rehearse FAULT=…` lets it."""
+    """List the faults, and the moments of a deploy at which `make rehearse FAULT=…` can strike."""
     for kind in faults.FAULTS.values():
         click.echo(f"{kind.name:20}{kind.summary}\n{'':20}at      {kind.moment}; on {' and '.join(kind.kinds)}")
 

@@ -245,7 +245,7 @@ def llama(folder: Path, vocabulary: list[str]) -> None:
 
 
 def pickle_only(folder: Path) -> None:
-    """A repository nobody should serve: weights as a pickle and nothing else."""
+    """A repository that must not be served: only a pickle of weights."""
     folder.mkdir(parents=True)
     _json(folder / "config.json", {"architectures": ["BertModel"], "model_type": "bert", "hidden_size": 32})
     (folder / "pytorch_model.bin").write_bytes(b"rehearsal stand-in: never unpickled\n" * 64)

@@ -55,7 +55,7 @@ class BaseDisk:
 
     @property
     def initramfs(self) -> Path:
-        """Its initramfs."""
+        """The machine's initramfs."""
         return self.place / "initrd.img"
 
 

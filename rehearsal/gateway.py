@@ -41,7 +41,7 @@ class Gateway:
     ca: str | None = None
 
     def to_json(self) -> dict[str, str | None]:
-        """As `python -m rehearsal gateway` prints it."""
+        """The fields that `python -m rehearsal gateway` prints."""
         return asdict(self)
 
 
@@ -113,7 +113,7 @@ def connection(gateway: Gateway, seconds: float = ANSWER_SECONDS) -> http.client
 
 
 def shut(places: Places) -> None:
-    """No ssh of ours forwards to a gateway of this rehearsal any more."""
+    """Ends this rehearsal's ssh forwards to a gateway."""
     for control in places.root.glob("gateway-*.ssh"):
         _ssh(places, "-S", _near(control), "-O", "exit", "any")
         control.unlink(missing_ok=True)
@@ -170,7 +170,7 @@ def _key(machine: Machine) -> str:
 
 
 def _write_keys(machine: Machine, keys: tuple[GatewayKey, ...]) -> None:
-    """By rename, so that the gateway never reads half a file; what its group may read stays the group's."""
+    """Writes by rename, so that the gateway never reads half a file; the group's rights on it stay."""
     machine.run(f"cat >{KEYS}.new && chmod 640 {KEYS}.new && mv {KEYS}.new {KEYS}", input=text_of(keys))
 
 
@@ -184,7 +184,7 @@ def _wait_until_known(gateway: Gateway) -> None:
 
 
 def _status(gateway: Gateway) -> int:
-    """HTTP status of a request for the models; 0 if nobody answers."""
+    """HTTP status of a request for the models; 0 without an answer."""
     try:
         with contextlib.closing(connection(gateway)) as line:
             line.request("GET", "/v1/models", headers=_bearer(gateway))

@@ -25,7 +25,7 @@ def known(places: Places | None = None) -> list[Machine]:
 
 
 def _machine(name: str, places: Places) -> Machine:
-    """As its record says: sharing the outer kernel, or with one of its own."""
+    """The machine of a record: sharing the outer kernel, or with its own."""
     nspawn_machine = Machine(name, places)
     return QemuMachine(name, places) if nspawn_machine.kind == "qemu" else nspawn_machine
 

@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 NAME = "gpu-vm-1"
-"""Azure's name of the VM; others of its scale set are told of in the same answer."""
+"""Azure's name of the VM; the same answer also reports others of its scale set."""
 SLOW_SECONDS = 30.0
 
 
@@ -48,7 +48,7 @@ class Cloud:
         self.event = event or usual[self.kind]
 
     def withdraw(self) -> None:
-        """The cloud announces no interruption any more."""
+        """Withdraws the announced interruption."""
         self.event = ""
 
     def answer(self, path: str, headers: dict[str, str], method: str) -> tuple[int, str]:

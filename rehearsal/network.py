@@ -61,7 +61,7 @@ class Network:
 
     @property
     def cut(self) -> str:
-        """Name of the chain that lets nothing but answers out, while machines are cut off."""
+        """Name of the chain that allows only answers out, while machines are cut off."""
         return f"{self.chain}CUT"
 
 
@@ -93,11 +93,17 @@ def take_down(places: Places) -> None:
         kernel_settings.put_back()
 
 
-def cut_off(network: Network) -> None:
-    """Machines reach nothing any more, this computer's services included; they are reached as before. Tries count."""
+def cut_off(network: Network, port: int = 0) -> None:
+    """Machines reach nothing any more but `port` of this computer, if one is named. Its services are cut off too.
+
+    Machines are reached as before. Tries count.
+    """
     reconnect(network)
     _command("iptables", "-w", "-N", network.cut)
     _command("iptables", "-w", "-A", network.cut, "-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "RETURN")
+    if port:
+        own = ["-d", network.bridge_address, "-p", "tcp", "--dport", str(port)]
+        _command("iptables", "-w", "-A", network.cut, *own, "-j", "RETURN")
     _command("iptables", "-w", "-A", network.cut, "-j", "DROP")
     for parent in ("INPUT", "FORWARD"):
         _command("iptables", "-w", "-I", parent, "1", "-i", network.bridge, "-j", network.cut)

@@ -31,7 +31,7 @@ class Process:
     """Digest of the program, so that a changed one is started anew."""
 
     def start(self) -> bool:
-        """It listens. True when it had to be started: it did not run, or was another program."""
+        """Starts the service. True if it was not running, or was another program."""
         wanted = [self.code, *self.command]
         if self.runs() and self._remembered() == wanted:
             return False
@@ -46,7 +46,7 @@ class Process:
         return True
 
     def stop(self) -> None:
-        """It does not run. Only the process that was started here is touched: number and start time must agree."""
+        """Stops the service. Only a process that was started here is touched: number and start time must agree."""
         pid_file = self.folder / f"{self.name}.pid"
         if self.runs():
             running.end(int(pid_file.read_text().split()[0]))
@@ -92,7 +92,7 @@ class Process:
 
 
 def _detached(command: list[str], log: Path) -> int:
-    """Number of a process that is nobody's child here: a shell starts it, tells its number and ends."""
+    """Number of a detached process: a shell starts it, prints its number and ends."""
     shell = ["sh", "-c", '"$@" </dev/null >>"$0" 2>&1 & echo $!', str(log), *command]
     started = subprocess.run(
         shell, cwd=REPOSITORY, start_new_session=True, check=True, stdout=subprocess.PIPE, text=True

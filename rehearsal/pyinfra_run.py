@@ -35,7 +35,7 @@ class Run:
 
     @property
     def is_silent(self) -> bool:
-        """It worked, and no operation changed anything."""
+        """True if the run succeeded and no operation changed anything."""
         return self.code == 0 and self.totals["hosts"] == self.totals["no_change"] > 0
 
 

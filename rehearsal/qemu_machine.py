@@ -36,7 +36,7 @@ class QemuMachine(Machine):
             qemu.start(self.directory)
 
     def wait(self, seconds: float = BOOT_SECONDS) -> None:
-        """As for every machine, with the patience that emulation wants."""
+        """Waits like for every machine, but longer, because of emulation."""
         super().wait(seconds)
 
     def stop(self) -> None:

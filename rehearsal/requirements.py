@@ -26,7 +26,7 @@ ROOT_PROGRAMS = {
     "mmdebstrap": "mmdebstrap",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
 }
-"""For making root file systems; a machine over a snapshot needs none."""
+"""Programs for making root file systems; a machine over a snapshot needs none."""
 PROGRAMS = {
     **ROOT_PROGRAMS,
     "systemd-nspawn": "systemd-container",
@@ -51,7 +51,7 @@ SERVICE_PROGRAMS = {
     "/usr/include/stdio.h": "libc6-dev",
 }
 VIRTUAL_PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mke2fs": "e2fsprogs"}
-"""Beside PROGRAMS, for machines with a kernel of their own."""
+"""Programs besides PROGRAMS for machines with their own kernel."""
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 # The tests start Triton on the outer machine too, and its Python stub embeds the interpreter (rehearsal facts); and
 # HAProxy, over loopback; and hosts that pass a model on, with the distribution's Python.

@@ -20,7 +20,7 @@ SERVICES = ("rehearsal.web", "rehearsal.registry", "rehearsal.hub")
 DAEMON = "docker-registry"
 SHOWN = 80
 DELETED = " (deleted)"
-"""What the kernel writes behind the name of a directory that is gone."""
+"""The kernel's suffix of a removed directory's name."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _all() -> Iterator[Running]:
 
 
 def _running(pid: int) -> Running | None:
-    """None for one that has ended meanwhile, belongs to another user, or is part of the kernel."""
+    """The process; None if it has ended, belongs to another user, or is part of the kernel."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
         directory = str(Path(f"/proc/{pid}/cwd").readlink())

@@ -41,7 +41,7 @@ class Services:
     """Everything an inventory needs to use the services; names are those machines resolve, and only they."""
 
     address: str
-    """Where they listen, for programs on the outer machine."""
+    """Address on which the services listen, for programs on the outer machine."""
     apt_url: str
     apt_key_file: Path
     registry_host: str
@@ -57,7 +57,7 @@ class Services:
     """The same hub over TLS, by the certificate of `registry_ca_file`: inventories send it a token."""
 
     def to_json(self) -> str:
-        """As kept in services.json."""
+        """The fields of services.json."""
         return json.dumps(dataclasses.asdict(self), indent=2, default=str) + "\n"
 
     @classmethod
@@ -108,7 +108,7 @@ def _refuse_missing_programs() -> None:
 
 
 def services_down() -> None:
-    """None of this rehearsal's services runs."""
+    """Stops all services of this rehearsal."""
     places = Places.here()
     with places.locked():
         for pid_file in _folder(places).glob("*.pid"):

@@ -27,10 +27,10 @@ DEFAULT_BUILD = f"torch=={VERSION}"
 # Newest first. Debian 12, the image's, has glibc 2.36; a wheel for these runs on every system that has Python 3.11.
 PLATFORMS = [f"manylinux_2_{glibc}_x86_64" for glibc in range(35, 16, -1)] + ["manylinux2014_x86_64"]
 INDEX_SECONDS = 20
-"""How long an index may take until it names a wheel. A download that runs is not cut off."""
+"""Seconds for an index to name a wheel. A running download is not cut off."""
 SOCKET_SECONDS = 10
 SIZES = "2.7 GB to download and keep (torch 527 MB, the rest CUDA libraries), 5 GB in .venv"
-"""Of torch 2.13.0+cu130 for x86-64, seen 2026-11-22."""
+"""Sizes of torch 2.13.0+cu130 for x86-64, seen 2026-11-22."""
 SMALL = "about 200 MB"
 
 
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def install() -> None:
-    """This environment has torch, from the wheels in the cache. Raises RehearsalRefused when no wheel is to be had."""
+    """Installs torch into this environment, from the wheels in the cache. Raises RehearsalRefused without a wheel."""
     wheel, *libraries = wheels(f"{sys.version_info.major}.{sys.version_info.minor}")
     # The default build's libraries lie beside it; a CPU build wants small packages that every index has.
     sources = ["--no-index", "--find-links", str(wheel.parent)] if libraries else []

@@ -31,7 +31,7 @@ class Awaited(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The machine's name."""
 
     @property
     def places(self) -> Places:

@@ -15,7 +15,7 @@ EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports, for all addresses of this machine."""
+    """A number of free ports, for all addresses of this machine."""
     least_of_clients = int(EPHEMERAL.read_text().split()[0])
     if least_of_clients <= LEAST:  # a machine of somebody who chose so: any port may be a client's
         least_of_clients = 32768

@@ -45,7 +45,7 @@ from benchmarks.gateway.processes import (
 PARTS = ("loads", "idle", "hold")
 SILENCE_MS = 3_600_000
 PAUSE_SECONDS = 0.015
-"""Between the requests of the one stream that comes at the pace of people."""
+"""Seconds between the requests of the one stream at a person's pace."""
 PEER_STREAMS = 64
 """LiteLLM needs half a minute for an answer to each of 256."""
 Cores = dict[str, list[int]]

@@ -26,7 +26,7 @@ EMBED = {"model": "nomic", "input": "the cat sat on the mat", "encoding_format":
 WARM = 16
 """Requests that a client process makes before those that count."""
 TOKEN = b'"content":" w'
-"""How the text of a token's event begins."""
+"""Beginning of the text of a token's event."""
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Connection:
         return self._ends[0]
 
     def close(self) -> None:
-        """It is closed."""
+        """Closes the connection."""
         if self._ends:
             self._ends[1].close()
 

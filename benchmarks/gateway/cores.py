@@ -1,4 +1,4 @@
-"""Assigns a core of its own to each process of the gateway's benchmark."""
+"""Assigns a core to each process of the gateway's benchmark."""
 
 from __future__ import annotations
 

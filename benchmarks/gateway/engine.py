@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
 def load(
     client: Process, ports: dict[str, int], weights: Path, streams: int, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Figures of each server by its name, at so many streams."""
+    """Figures of each server by its name, at a number of streams."""
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ports}
     for number in range(options.rounds):
         for name, port in ports.items():

@@ -23,7 +23,7 @@ import uvloop
 from benchmarks.gateway.clients import CHAT, KEY, request
 
 DONE, ERROR, BROKEN, REFUSED = "done", "error event", "broken connection", "refused"
-"""How a stream ends: whole, with an event that says why not, by its connection alone, or before it began."""
+"""Ends of a stream: complete, with an error event, by its connection alone, or before it began."""
 LIMIT = 2**20
 
 

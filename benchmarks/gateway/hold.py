@@ -21,7 +21,7 @@ from benchmarks.gateway.held import BROKEN, DONE, ERROR
 from benchmarks.gateway.processes import Cores, Process, begun, free_ports, heard, servers, settings_file, start_gateway
 
 ENDS = {signal.SIGKILL: BROKEN, signal.SIGTERM: ERROR}
-"""How each stream of a gateway has to end."""
+"""The required end of each stream of a gateway."""
 
 
 def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[str, list[int]]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def verdict(sent: signal.Signals, report: dict[str, Any], killed: float, began: 
 
 @contextlib.contextmanager
 def holding(port: int, streams: int, tokens: int, cores: Cores) -> Iterator[Process]:
-    """A process holds so many streams there, each of which has had a token."""
+    """A process that holds a number of streams, each with a first token."""
     command = [sys.executable, "-m", "benchmarks.gateway.held", str(port), str(streams), str(tokens)]
     with begun(command, cores, says=True) as process:
         assert heard(process) == "ready"

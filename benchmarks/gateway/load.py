@@ -34,7 +34,7 @@ class Load:
     seconds: float
     tokens: int = 64
     spread: float = 0
-    """Streams begin within so many seconds, as those of clients who know nothing of each other."""
+    """Seconds over which streams begin, like those of independent clients."""
     pause: float = 0
     """Seconds that a client waits on average before it asks again."""
 
@@ -50,7 +50,7 @@ class Load:
         return [gateway.stream(self.tokens) if self.way == "chat" else gateway.embedding() for gateway in gateways]
 
     def split(self, processes: int) -> list[Load]:
-        """The same load for so many processes at most, each with its streams."""
+        """The same load split over a number of processes at most, each with its streams."""
         counts = [len(range(number, self.streams, processes)) for number in range(processes)]
         return [Load(**{**asdict(self), "streams": count}) for count in counts if count]
 

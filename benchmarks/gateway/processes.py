@@ -23,7 +23,7 @@ LOG = Path(tempfile.gettempdir()) / "gateway-servers.log"
 TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 120
 DRAIN_SECONDS = 5
-"""Of a gateway that is told to stop: shorter than its streams last, so that they are cut."""
+"""Seconds for a gateway that is told to stop: fewer than its streams last, so that they are cut."""
 Process = subprocess.Popen[str]
 Cores = Sequence[int]
 
@@ -76,7 +76,7 @@ def heard(process: Process) -> str:
 
 @contextlib.contextmanager
 def servers(count: int, gap_ms: float = 0, cores: Cores = ()) -> Iterator[list[str]]:
-    """So many servers with a token every `gap_ms`, or all at once; their gRPC addresses."""
+    """Servers with a token every `gap_ms`, or all at once; yields their gRPC addresses."""
     with contextlib.ExitStack() as stack:
         addresses = []
         for number in range(count):
@@ -156,7 +156,7 @@ def listens(port: int, process: Process) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
+    """Ports that no program listens on."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(count)]
         for listener in held:

@@ -26,7 +26,7 @@ CLIENTS, PEER = ROOT / "locks/requirements-clients.lock", ROOT / "locks/requirem
 PART_BYTES = 53 * 2**20
 """A transfer may have 64 MiB with the checkout, which has 9."""
 OPENAI = {"openai", "jiter", "sniffio"}
-"""What OpenAI's library needs beside the gateway's packages."""
+"""Packages that OpenAI's library needs besides the gateway's."""
 # The proxy starts and answers without these: tables of costs, clouds' own clients, a database, another server.
 LEFT_OUT = {"polars", "polars-runtime-32", "boto3", "botocore", "s3transfer", "psycopg", "psycopg-binary"}
 LEFT_OUT |= {"pyroscope-io", "granian", "hf-xet"}

@@ -22,7 +22,7 @@ RELOAD = "systemctl daemon-reload"
 
 @dataclass(frozen=True)
 class Operation:
-    """A thing of the host: the shell that looks at it, what that prints if it is right, and what makes it so."""
+    """A thing of the host: the shell that checks it, its output if it is right, and the commands that create it."""
 
     name: str
     look: str
@@ -96,7 +96,7 @@ def group(name: str, wanted: str) -> Operation:
 
 
 def user(name: str, wanted: str, home: str) -> Operation:
-    """The user is there, of the group of its name, and nobody logs in as it."""
+    """Creates the user with its group and without a login."""
     words = f"--system --gid {wanted} --home-dir {home} --no-create-home --shell /usr/sbin/nologin {wanted}"
     look = f"getent passwd {wanted} | cut -d: -f6,7; id -gn {wanted} 2>/dev/null"
     return Operation(name, look, f"{home}:/usr/sbin/nologin\n{wanted}", (f"useradd {words}",))

@@ -93,7 +93,7 @@ class Architecture:
     mixes: bool = False
     """An encoder that adds its states up in float32, and attends causally, in windows, or with shared heads."""
     halves: bool = True
-    """Whether float16 holds an encoder's states."""
+    """True if float16 holds an encoder's states."""
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
     note: str = ""

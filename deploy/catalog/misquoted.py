@@ -132,7 +132,7 @@ VALUE_NOTES = {
     (BUILD, "--speculative_decoding_mode", "none"): "without speculation the flag is left out",
     (CONVERT, "--dtype", "fp8"): "FP8 weights come from quantize.py --qformat fp8",
 }
-"""Why a value is not what the guide thought, by the spelling `value_meant` brings it to."""
+"""Reasons against a misquoted value, by the spelling to which `value_meant` normalises it."""
 
 
 def value_meant(program: str, flag: str, value: str, choices: tuple[str, ...]) -> str | None:

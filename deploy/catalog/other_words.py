@@ -111,6 +111,14 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("timeout", "request_timeout"), "limits=GatewayLimits(request_seconds=600)"),
         **dict.fromkeys(("default_model",), 'aliases={"gpt-4o": "NAME"}'),
     },
+    "Proxy": {
+        **dict.fromkeys(("no_proxy", "noproxy", "bypass", "exclude", "exceptions"), 'direct=(".corp.example",)'),
+        **dict.fromkeys(("user", "login", "auth"), 'username="…", password=Secret.env("PROXY_PASSWORD")'),
+        **dict.fromkeys(
+            ("http", "https", "http_proxy", "https_proxy", "host", "address", "server"), 'url="http://HOST:3128"'
+        ),
+        **dict.fromkeys(("port",), 'url="http://HOST:PORT"'),
+    },
     "Hub": {
         **dict.fromkeys(("url", "mirror", "base_url", "host"), 'endpoint="https://huggingface.co"'),
         **dict.fromkeys(("hf_token", "api_key", "key"), 'token=Secret.env("HF_TOKEN")'),
@@ -158,7 +166,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("open", "open_modules", "kernel_module_type"), "leave it out: open modules are installed"),
     },
 }
-"""By class and setting that it does not have: what to write."""
+"""The text to write instead, by class and unknown setting."""
 
 CLASSES = {
     **dict.fromkeys(("GPU", "Gpu", "Card"), 'Machine(os="ubuntu-24.04", gpu="h100-80", gpus=1)'),
@@ -174,7 +182,7 @@ CLASSES = {
     **dict.fromkeys(("Limits", "RateLimit"), "GatewayLimits(request_seconds=600)"),
     **dict.fromkeys(("Inventory", "Fleet", "Hosts"), 'h100 = (["h100-01"], {"machine": Machine(…), "servers": (…,)})'),
 }
-"""By the name of a class that deploy.spec does not have: what to write."""
+"""The text to write instead, by the name of an unknown class."""
 
 
 def setting_meant(word: str, owner: str) -> str:

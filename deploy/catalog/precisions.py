@@ -27,7 +27,7 @@ class PrecisionRow:
     calibrated: bool = False
     stored: str = ""
     why: str = ""
-    """What the first or last SM has that others lack."""
+    """The property of the first or last SM that others lack."""
 
 
 _FP8 = "FP8 tensor cores came with Ada (SM 89) and Hopper (SM 90)"

@@ -51,7 +51,7 @@ class ReleaseRow:
     size_gb: float = 0.0
     offered: bool = False
     instead: str = ""
-    """What to say to someone who asks for a row that is not offered."""
+    """The advice to an operator who asks for a row that is not offered."""
     defects: tuple[Defect, ...] = ()
 
     @property

@@ -45,7 +45,7 @@ _REMEDIES: dict[Action, Remedy] = {
     "none named": "watch",
 }
 _WORKFLOWS: dict[int, Remedy] = {45: "application", 48: "reset"}
-"""Where the catalogue's workflow ends on these hosts: 45 follows another Xid, 48 ends in a reset."""
+"""Ends of the catalogue's workflow on these hosts: 45 follows another Xid, 48 ends in a reset."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from deploy.cli.knobs import knobs
-from deploy.cli.ranges import ITEMS, TOKENS, Number
+from deploy.cli.ranges import ITEMS, TOKENS, Number, Whole
 from deploy.io.inventory import load_plan
 from deploy.io.printing import refusals_shown, say, show
 
@@ -47,14 +47,12 @@ def bench() -> None:
     epilog="Example: enginehouse bench inventories/h100.py --clients 16 --mix chat,rerank --key-file key",
 )
 @click.argument("inventory")
-@click.option(
-    "--clients", type=click.IntRange(1, 65_536), default=8, show_default=True, help="Each asks again at once."
-)
+@click.option("--clients", type=Whole(1, 65_536), default=8, show_default=True, help="Each asks again at once.")
 @click.option("--rate", type=Number(0, 1_000_000), default=0.0, help="Requests a second instead, at random moments.")
 @click.option("--mix", default="chat", show_default=True, help=f"At the same time, of {', '.join(ASKS)}.")
 @click.option("--apart", is_flag=True, help="Each of the mix by itself, one after the other: what `cost` wants.")
 @click.option("--cancel", default="0%", show_default=True, help="Clients that leave half a second after they asked.")
-@click.option("--runs", type=click.IntRange(1, 1000), default=6, show_default=True, help="Fewer can tell less apart.")
+@click.option("--runs", type=Whole(1, 1000), default=6, show_default=True, help="Fewer can tell less apart.")
 @click.option("--seconds", type=Number(1, 86_400), default=30.0, show_default=True, help="Of a run.")
 @click.option("--prompt", type=TOKENS, default=512, show_default=True, help="Tokens of a chat's prompt.")
 @click.option("--answer", type=TOKENS, default=128, show_default=True, help="Tokens of a chat's answer.")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from deploy.cli.knobs import knobs
+from deploy.cli.ranges import Whole
 from deploy.io.inventory import host_data, load_plan
 from deploy.io.printing import refusals_shown, say
 
@@ -23,7 +24,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 @click.option("--kernel", "kernels", multiple=True, metavar="OS=KERNEL", help="A kernel that hosts run (uname -r).")
 @click.option("--base", type=FOLDER, help="Another bundle: only what it lacks is written.")
-@click.option("--split", type=click.IntRange(0, 1_048_576), default=0, metavar="MIB", help="Most MiB a file.")
+@click.option("--split", type=Whole(0, 1_048_576), default=0, metavar="MIB", help="Most MiB a file.")
 @click.option("--verify", is_flag=True, help="Make nothing: judge signature and every byte of a bundle.")
 @click.option("--unpack", type=FOLDER, help="Make nothing: write the part for the control machine into this folder.")
 def bundle(

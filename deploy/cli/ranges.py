@@ -6,15 +6,31 @@ A test walks every verb: a number without a range fails it.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import click
 
-TOKENS = click.IntRange(1, 10_485_760)
+from deploy.inventory.slips import meant_by
+
+
+class Whole(click.IntRange):
+    """A whole number between two ends; "10k" and "1,024" are refused with the number that they mean."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?[0-9_]+\s*", value):
+            typed = meant_by(value, "int", "x").partition("=")[2]
+            meant = f" Write {typed}." if typed else ""
+            self.fail(f"{value!r} is not a whole number.{meant}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+TOKENS = Whole(1, 10_485_760)
 """The longest context published is 10,485,760 tokens (Llama 4 Scout)."""
-GPUS = click.IntRange(1, 16)
+GPUS = Whole(1, 16)
 """No host of the catalog has more than 16."""
-ITEMS = click.IntRange(1, 100_000)
+ITEMS = Whole(1, 100_000)
 """Texts or passages of one request."""
 
 

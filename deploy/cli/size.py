@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS
-from deploy.cli.ranges import TOKENS, Number
+from deploy.cli.ranges import TOKENS, Number, Whole
 from deploy.io.printing import refusals_shown, say, show
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ def seconds(word: str) -> float:
     epilog="Example: enginehouse size --users 400 --prompt 2000 --answer 400 --first-token 1s gpt-oss-20b",
 )
 @click.argument("models", nargs=-1, required=True)
-@click.option("--users", type=click.IntRange(1, 100_000_000), required=True)
+@click.option("--users", type=Whole(1, 100_000_000), required=True)
 @click.option("--prompt", type=TOKENS, required=True, help="Tokens of a question.")
 @click.option("--answer", type=TOKENS, required=True, help="Tokens of an answer.")
 @click.option("--first-token", type=seconds, default="1s", show_default=True, help="For 95 of 100 questions.")
 @click.option("--at-once", type=Number(0, 100, min_open=True), default=100.0, show_default=True)
 @click.option("--every", type=seconds, help="From one question of a user to the next; for --passages and --texts.")
-@click.option("--passages", type=click.IntRange(0, 100_000), default=0, help="Reranked for each question.")
-@click.option("--texts", type=click.IntRange(0, 100_000), default=0, help="Embedded for each question.")
+@click.option("--passages", type=Whole(0, 100_000), default=0, help="Reranked for each question.")
+@click.option("--texts", type=Whole(0, 100_000), default=0, help="Embedded for each question.")
 @click.option("--piece", type=TOKENS, default=128, show_default=True, help="Tokens of a passage or text.")
 @click.option("--gpu", "gpus", multiple=True, help="A card; else every one of the catalog.")
 @click.option("--bench", multiple=True, type=FILE, help="A bench result.")

@@ -76,7 +76,7 @@ FORMS: Mapping[str, str] = {
     "metrics": rf'{_NAME} (?:nv_trt_llm|enginehouse_llm)_\w{{1,60}}\{{[\w=",.-]{{1,200}}\}} [\d.e+-]{{1,20}}',
     "ready": rf"{_NAME} {_NAME} \d{{0,3}}",
 }
-"""What a line of each question may look like, as a whole."""
+"""Pattern of a whole line of each question."""
 LEFT_OUT = ("lock",)
 """Questions whose answers name people."""
 _RECORD = re.compile(r"(\S+ (?:verdict|watch)|\S+) (\{.*\})")

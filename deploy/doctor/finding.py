@@ -30,7 +30,7 @@ class Finding:
 
     kind: Kind
     subject: str
-    """What of the host it is about: `GPU 0`, a unit, a path; empty for the whole host."""
+    """The part of the host it is about: `GPU 0`, a unit, a path; empty for the whole host."""
     evidence: str
     attempt: str
 

@@ -14,7 +14,7 @@ from deploy.rollout.drift import shown
 HEALTHY, NOT_ASKED, BROKEN, WARNINGS = 0, 1, 2, 3
 _WORDS = {HEALTHY: "healthy", NOT_ASKED: "could not ask", BROKEN: "broken", WARNINGS: "warnings"}
 EVIDENCES = 3
-"""How many different lines of evidence a group of hosts shows."""
+"""Largest number of different lines of evidence that a group of hosts shows."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Report:
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """Findings by host; none for a healthy host."""
     unasked: Mapping[str, str] = field(default_factory=dict)
-    """Why a host could not be asked, by its name."""
+    """The reason why a host could not be asked, by its name."""
     stopped: str = ""
-    """Why no host could be asked."""
+    """The reason why no host could be asked."""
     archive: str = ""
     """The file that `--data report=FILE` wrote, and its size."""
 

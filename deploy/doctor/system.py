@@ -36,7 +36,7 @@ _SAID_OF_SMI = (
     ("nvml-closed", "gpu access blocked by the operating system"),
     ("gpus-unseen", "no devices were found"),
 )
-"""What nvidia-smi prints when it ends badly (580.159.04), by the finding."""
+"""nvidia-smi's messages on failure (580.159.04), by the finding."""
 
 
 def unread_findings(readings: Readings) -> Iterator[Finding]:

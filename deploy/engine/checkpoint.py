@@ -23,7 +23,7 @@ Pairs = tuple[tuple[str, str], ...]
 """(exact name, value); an empty value is a switch."""
 
 QFORMATS = {"float16": "full_prec", "bfloat16": "full_prec", "fp8_rowwise": "fp8_pc_pt"}
-"""What quantize.py calls a precision, if it is not its own name."""
+"""quantize.py's names of precisions, if they differ."""
 
 WEIGHT_ONLY = {"int8_wo": "int8", "int4_wo": "int4", "int4_gptq": "int4_gptq"}
 EAGLE_LAYERS = 4

@@ -21,7 +21,7 @@ class ServedServer:
     path: str
     """The release's directory on the host, and inside the container."""
     files: Mapping[str, bytes]
-    """By path inside the release, without those of the wheels."""
+    """Files by path inside the release, without those of the wheels."""
     wheels: tuple[dict[str, str], ...]
     """name, version and sha256 of the packages that repair the image."""
     triton: ContainerSlice
@@ -46,7 +46,7 @@ class ServedGateway:
     environment: str
     """The virtual environment."""
     command: tuple[str, ...]
-    """Without the process's number."""
+    """The command without the process's number."""
     sources: Mapping[str, bytes]
     """Files of the package `gateway`, by path inside it."""
     requirements: str
@@ -61,7 +61,7 @@ class ServedHost:
     servers: tuple[ServedServer, ...]
     gateway: ServedGateway | None
     weights: Mapping[str, str]
-    """By path on the host: the settings by which `host fetch` brings each set of weights."""
+    """Settings by which `host fetch` brings each set of weights, by path on the host."""
     traffic: str
     """Settings of the service that tells balancers whether a server is ready; empty without such a service."""
     authority: str
@@ -80,7 +80,7 @@ class Served:
     inventory: str
     hosts: tuple[ServedHost, ...]
     programs: Mapping[str, str]
-    """By path below the programs' directory."""
+    """Programs by path below the programs' directory."""
     programs_path: str
     settings_path: str
     branches: tuple[str, ...]

@@ -19,6 +19,23 @@ from deploy.spec import (
 )
 
 ELSEWHERE = (
+    (re.compile(r"(?i)(ansible_(ssh_)?)?(host|hostname|ip|ip_address|address|fqdn)"), '"ssh_hostname": "203.0.113.7"'),
+    (re.compile(r"(?i)(ansible_(ssh_)?)?port"), '"ssh_port": 2222'),
+    (re.compile(r"(?i)(ansible_(ssh_)?)?(user|username|login)|remote_user"), '"ssh_user": "ubuntu"'),
+    (
+        re.compile(r"(?i)ansible_(ssh_)?private_key_file|identity_?file|key_?file|private_key"),
+        '"ssh_key": "~/.ssh/KEY"',
+    ),
+    (re.compile(r"(?i)ansible_become|become|sudo"), '"_sudo": True'),
+    (
+        re.compile(r"(?i)groups?|tags?|roles?"),
+        "leave it out: a group is a variable of the file",
+    ),
+    (re.compile(r"(?i)name"), '("NAME", {…}): the name of a host stands before its data'),
+    (
+        re.compile(r"(?i)labels?|notes?|comment|description|rack|owner|site|env(ironment)?"),
+        '"own_NAME": …, for whatever is yours',
+    ),
     (
         re.compile(r"(?i)([a-z]+_)?prox(y|ies)(_[a-z]+)?"),
         '"proxy": Proxy(url="http://HOST:3128"), for apt, hub, registry and ACME; for pip and the hub on this machine '

@@ -19,7 +19,8 @@ from deploy.inventory.plain import walkable
 from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.slips import release_of_number
-from deploy.inventory.types import hints_of, mistyped, unsafe_texts
+from deploy.inventory.texts import unsafe_texts
+from deploy.inventory.types import hints_of, mistyped
 from deploy.inventory.words import word_problems
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
@@ -41,7 +42,7 @@ FLEET_KEYS = (
     "promote",
 )
 PARTS = ("gateway",)
-"""What `--data only=PART` may name."""
+"""Parts that `--data only=PART` can name."""
 CONNECTOR_PREFIXES = ("_", "ssh_", "fake_", "own_")
 """Prefixes of keys that pyinfra and its connectors read, and `own_` for keys of an operator's own roles."""
 
@@ -61,7 +62,7 @@ class Fleet:
     only: str = ""
     monitors: tuple[MonitorHost, ...] = ()
     remarks: tuple[str, ...] = ()
-    """What was left out of the hosts without being asked for, a sentence each."""
+    """Sentences about what the plan left out of the hosts by itself."""
     gets_gateway: bool = False
     """True if the inventory does not mention a gateway for its only serving host: the plan adds one."""
 

@@ -32,7 +32,8 @@ from deploy.refusals.errors import Refusal
 ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 """32 letters and digits that cannot be confused: no l, o, 0 or 1."""
 FILE = "secrets/gateway-keys.json"
-"""Where the verbs `enginehouse key …` keep the hashes on the control machine, from where pyinfra is started."""
+"""File of the control machine with the hashes of `enginehouse key …`, relative to the directory in which pyinfra
+starts."""
 START = "eh-"
 SHOWN, LENGTH = 6, 40
 """Characters after `eh-`: shown to people, and in all."""

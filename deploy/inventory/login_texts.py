@@ -13,6 +13,8 @@ def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
         for text in (value.strip(), value.partition(":")[0].strip()):
             if text != value and form.fullmatch(text):
                 return f'"{key}": "{text}"'
+    if isinstance(value, bool) and form.fullmatch("yes"):
+        return f'"{key}": "{"yes" if value else "no"}"'
     return "write it anew; options for ssh belong into the file that ssh_config_file names"
 
 

@@ -18,6 +18,7 @@ from deploy.catalog.connection_keys import (
     TEXTS,
 )
 from deploy.catalog.names import nearest, offer
+from deploy.inventory.login_files import login_file_problems
 from deploy.inventory.login_texts import hosts_in, parts_of, setting_meant
 from deploy.inventory.reach import is_address, is_name
 from deploy.refusals.errors import Refusal
@@ -45,7 +46,7 @@ def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
     if data.get("ssh_hostname") is not None:
         problems += _address("ssh_hostname", data["ssh_hostname"])
     problems += [*_port(data.get("ssh_port")), *_words(data), *_switches(data), *_numbers(data), *_kinds(data)]
-    problems += [*_users(name, data), *_public_key(data)]
+    problems += [*_users(name, data), *login_file_problems(data)]
     return [*problems, *_out_of_step(data), *_unread(data), *_passwords(data), *_secret_name(name)]
 
 
@@ -140,20 +141,6 @@ def _users(name: str, data: Mapping[str, Any]) -> Iterator[Refusal]:
                 wanted="the name of a user, with a domain behind the @ only if a directory gave it one",
                 attempt=f'"{key}": "{user}"',
             )
-
-
-def _public_key(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for the public half of a key, with which nobody logs in."""
-    value = data.get("ssh_key")
-    if isinstance(value, str) and value.endswith(".pub") and LOGIN["ssh_key"][0].fullmatch(value):
-        yield refuse(
-            "unsafe-login",
-            "`ssh_key` of a host is the public half of a key, which belongs onto the host",
-            where="ssh_key",
-            seen=shortened(value),
-            wanted="the path of the private key, which stays on this machine",
-            attempt=f'"ssh_key": "{value.removesuffix(".pub")}"',
-        )
 
 
 def _switches(data: Mapping[str, Any]) -> Iterator[Refusal]:

@@ -20,8 +20,10 @@ SWITCHES = {
     **dict.fromkeys(("0", "n", "no", "false", "off", "none", "", "disable", "disabled"), False),
 }
 """Words that other configurations have for True and False."""
+PORTS = re.compile(r"([0-9]{4,5})\s*(?:-|:|\.\.)\s*([0-9]{4,5})")
+"""A range of ports or other numbers, as firewalls have it."""
 MOST_SHOWN = 12
-"""As many values of a list as are written out in a hint."""
+"""Largest number of values of a list in a hint."""
 FIRST_TEXTS = {
     "AptMirror": "url",
     "DataDisk": "device",
@@ -55,6 +57,10 @@ def meant_by(value: object, wanted: str, where: str) -> str:
         return built
     if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
         return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
+    if field == "gpus" and isinstance(value, (tuple, list)) and 0 < len(value) <= MOST_SHOWN:
+        return f"gpus={len(value)}, a number; a Server says which"
+    if isinstance(value, (tuple, list)) and len(value) == 1 and type(value[0]).__name__ == wanted.split(" or ")[0]:
+        return f"{field}={wanted.split(' or ')[0]}(…), without brackets and comma around it"
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return ""
     words = wanted.split(" or ")
@@ -90,6 +96,10 @@ def _of_place(typed: str, where: str) -> str:
 
 def tuple_of(values: object, field: str) -> str:
     """`field=(VALUE, …)` for a list, a range or a set of a few plain values; empty for anything else."""
+    if isinstance(values, str) and (ends := PORTS.fullmatch(values)):
+        values = range(int(ends[1]), int(ends[2]) + 1)
+    if isinstance(values, dict) and all(type(count) is int and 0 < count < MOST_SHOWN for count in values.values()):
+        values = [key for key, count in values.items() for _ in range(count)]
     if not isinstance(values, (list, range, set, frozenset)) or not 0 < len(values) <= MOST_SHOWN:
         return ""
     items = sorted(values, key=repr) if isinstance(values, (set, frozenset)) else list(values)
@@ -124,8 +134,8 @@ def _text(value: str | float, field: str) -> str:
         return ""
     if field == "os":
         return next((f'os="{name}"' for name in SYSTEMS if name.endswith(f"-{value}")), "")
-    if field == "release":
-        return f'release="{_release_meant(value)}"' if isinstance(value, float) and 20 <= value < 40 else ""
+    if field in ("release", "derived_from"):
+        return f'{field}="{_release_meant(value)}"' if isinstance(value, float) and 20 <= value < 40 else ""
     if field == "version":
         return "leave version out, or write it as a text, with all its parts"
     if field == "branch" and 100 <= value < 1000:

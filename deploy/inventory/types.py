@@ -17,17 +17,11 @@ from deploy.catalog.believable import shown
 from deploy.inventory.guides import fraction_of_tokens
 from deploy.inventory.slips import choice_meant, meant_by, tuple_of
 from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import described, kind_of, shortened
+from deploy.refusals.quoting import Stranger, described, kind_of, shortened
 from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in, without_secrets
+from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Secret
 
-UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
-TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>")
-TEMPLATES_MEANT = re.compile(r"^docker\.daemon|^gateway\.aliases|\.reason$|\.prefixes\[")
-"""Places whose texts are for a person or for another program's templates."""
-BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes\[|\.reason$")
-"""Places whose texts may end with a blank, such as `query: ` before a text to embed."""
 MOST = 10**18
 """Largest number in any field; Python cannot print much longer ones."""
 
@@ -177,8 +171,8 @@ def _no_tuple(value: Any, where: str) -> Refusal:
     is_short = isinstance(value, str) and re.fullmatch(r"[\w.:/*-]{1,40}", value) is not None
     if typed := tuple_of(value, field):
         return _kind(value, "tuple", where, attempt=typed)
-    if isinstance(value, list):
-        return _kind(value, "tuple", where, attempt=f"{field}=( … , ) instead of [ … ]")
+    if isinstance(value, (list, dict, Stranger)):
+        return _kind(value, "tuple", where, attempt=f"{field}=(…, …): round brackets, and a comma behind each value")
     if is_short or (type(value) is int and abs(value) < MOST):
         typed = f'"{value}"' if isinstance(value, str) else f"{value}"
         return _kind(value, "tuple", where, attempt=f"{field}=({typed},)   the comma makes it a tuple of one value")
@@ -209,62 +203,6 @@ def _words_apart(kind: str, words: Collection[str]) -> str:
     """A secret's words, each an argument of its own; none of them if one may be a key."""
     plain = all(re.fullmatch(r"[\w./=:@-]{1,40}", word) for word in words) and not any(map(secret_in, words))
     return f"Secret.{kind}({', '.join(f'{chr(34)}{word}{chr(34)}' for word in words) if plain else '*WORDS'})"
-
-
-def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Iterator[Refusal]:
-    """A refusal for every text inside `value`, keys of dictionaries too, that cannot stand in a line of a file or be
-    the word of a command: with a line break, a control character, or a dash in front, which makes an option of it.
-
-    Words of the command of a Secret may be options. Nothing of a text is shown: it may be a key. Places in `refused`
-    are passed over.
-    """
-    if isinstance(value, str):
-        if where not in refused and (slip := _unfilled(value, where)):
-            yield refuse(
-                "unfilled-text",
-                f"`{where}` {slip}",
-                where=where,
-                seen=shortened(without_secrets(value)),
-                wanted="the text itself",
-                attempt="print the value where the inventory builds it; an unset variable is None there",
-            )
-        elif where not in refused and (not value.isprintable() or value.startswith("-")):
-            strange = next((sign for sign in value if not sign.isprintable()), "-")
-            yield refuse(
-                "unsafe-text",
-                f"`{where}` is a text that no file or command of a host can take as it is",
-                where=where,
-                seen=f"{len(value):,} characters, among them U+{ord(strange):04X}",
-                wanted="one line of printable characters, without a dash in front",
-                attempt="write it anew; what was pasted may hold characters that are not seen",
-            )
-    elif isinstance(value, Secret):
-        texts = [text for text in value.source if isinstance(text, str)] if isinstance(value.source, tuple) else []
-        if any(not text.isprintable() for text in texts):
-            yield from unsafe_texts("".join(texts), where, refused)
-    elif isinstance(value, Mapping):
-        for key, inside in value.items():
-            yield from unsafe_texts(key, f"{where}, a key of it", refused)
-            # A value may be an option of the program it is for; the key in front of it says so.
-            text = inside.lstrip("-") if isinstance(inside, str) else inside
-            yield from unsafe_texts(text, f'{where}["{key}"]', refused)
-    elif isinstance(value, (tuple, list)):
-        for number, item in enumerate(value):
-            yield from unsafe_texts(item, f"{where}[{number}]", refused)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from unsafe_texts(getattr(value, field.name), f"{where}.{field.name}", refused)
-
-
-def _unfilled(text: str, where: str) -> str:
-    """The sign that a text is a mistake, such as an unfilled template; "" without one. Docker's own keys take
-    templates."""
-    if UNSET.search(text):
-        return "holds the word None, as the text of an unset variable does"
-    if TEMPLATE.search(text) and not TEMPLATES_MEANT.search(where):
-        return "is a template that nobody filled in"
-    has_blanks = text != text.strip(" ") and not BLANKS_MEANT.search(where)
-    return "begins or ends with a blank" if has_blanks else ""
 
 
 def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:

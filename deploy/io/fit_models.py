@@ -35,7 +35,7 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
     """
     models, local = [], dict(surroundings.local)
     locked = {**read_lock(root / "inventories" / NAME), **read_lock(root / NAME)}
-    for word in words:
+    for word in map(_bare, words):
         directory = local_path(word, root)
         if is_directory(directory):
             model, headers = _of_directory(word, directory)
@@ -60,6 +60,12 @@ def named_models(words: Iterable[str]) -> tuple[Named, ...]:
     return tuple(
         Named(type(model).__name__, _source_of(word, model)) for word, model in zip(words, models, strict=True)
     )
+
+
+def _bare(word: str) -> str:
+    """A hub name without the hub's address before it and the slash behind it; any other word as it is."""
+    name = re.sub(r"^https?://(?:www\.)?(?:huggingface\.co|hf\.co|hf-mirror\.com)/", "", word).rstrip("/")
+    return name if HUB_NAME.fullmatch(name) and not word.startswith((".", "/", "~")) else word
 
 
 def _source_of(word: str, model: Model) -> str:

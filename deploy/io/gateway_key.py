@@ -13,7 +13,7 @@ from deploy.refusals.errors import Refusal
 
 VARIABLE = "ENGINEHOUSE_KEY"
 TEXT = re.compile(r"[!#-\[\]-~]{1,512}")
-"""What may stand between quotes in curl's configuration, and in a header."""
+"""Characters allowed between quotes in curl's configuration, and in a header."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import traceback
 from collections.abc import Iterable
@@ -22,7 +23,10 @@ IMPORTED = re.compile(r"cannot import name '(\w+)' from 'deploy\b")
 MISSING = re.compile(
     r"(?P<call>\w+(?:\.(?!__init__)\w+)?)(?:\.__init__)?\(\) missing \d+ required [\w-]+ arguments?: (?P<names>.+)"
 )
-POSITIONAL = re.compile(r"(?P<name>\w+)\.__init__\(\) takes 1 positional argument but (?P<count>\d+) were given")
+POSITIONAL = re.compile(
+    r"(?P<name>\w+)\.__init__\(\) takes (?P<taken>1|from 1 to 2) positional arguments? but (?P<count>\d+) were given"
+)
+BUILT = re.compile(r"(?P<name>\w+)\.(?P<way>(?!__init__)\w+)\(\) got an unexpected keyword argument '(?P<word>\w+)'")
 SECRET = re.compile(r"(Secret(?:\.vault|\.env)?)(?:\.__init__)?\(\) missing")
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 NO_MODULE = re.compile(r"No module named '(enginehouse|spec|deploy\.spec\.\w+)'")
@@ -149,11 +153,24 @@ def _of_a_call(error: Exception, place: str) -> Refusal | None:
             wanted="every setting that has no default",
             attempt=f"{match['call']}({', '.join(f'{name}=…' for name in fields_named)}, …)",
         )
+    if (match := BUILT.search(str(error))) and isinstance(kind := getattr(spec, match["name"], None), type):
+        names = list(inspect.signature(getattr(kind, match["way"])).parameters)
+        return refuse(
+            "unknown-setting",
+            f"{match['name']}.{match['way']} has no setting `{match['word']}`",
+            where=place,
+            seen=match["word"],
+            wanted=f"{match['name']}.{match['way']}({', '.join(names)})",
+            attempt=offer(match["word"], names),
+        )
     match = POSITIONAL.search(str(error))
     kind = getattr(spec, match["name"], None) if match else None
     if not match or not isinstance(kind, type) or not is_dataclass(kind):
         return None
-    named = ", ".join(f"{field.name}=…" for field in fields(kind)[: max(1, int(match["count"]) - 1)])
+    known = [field for field in fields(kind) if field.name != "_"]
+    named = ", ".join(f"{field.name}=…" for field in known[: max(1, int(match["count"]) - 1)])
+    if match["taken"] != "1":
+        named = '"OWNER/NAME@REVISION", ' + f"{known[1].name}=…"
     return refuse(
         "settings-without-names",
         f"{match['name']} takes its settings by their names",

@@ -24,7 +24,7 @@ HERE = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
 INSTALLS_TRTLLM = re.compile(r"\bpip3?\b.*\btensorrt[-_]llm\b", re.IGNORECASE)
 ADDED = '"$@"'
-"""What `docker run` adds behind an ENTRYPOINT without a CMD."""
+"""Text that `docker run` adds after an ENTRYPOINT without a CMD."""
 RUNS = ("RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK")
 
 

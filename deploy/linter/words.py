@@ -24,14 +24,14 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 LITERAL = re.compile(r"""'[^']*'|\\.|(?P<quoted>"(?:\\.|[^"\\])*")""", re.DOTALL)
-"""What the shell takes as written, and a whole text in double quotes, so that a `'` in it opens nothing."""
+"""Text that the shell takes literally, and a whole text in double quotes, so that a `'` in it opens nothing."""
 ESCAPED = re.compile(r"\\.", re.DOTALL)
 EXPANDS = re.compile(r"\$[\w{(@*#?!$-]|`")
 OPTION_LINE = re.compile(r"\s*--?[A-Za-z]")
 READS_A_SCRIPT = re.compile(r"(?:^|[\s/])(?:bash|sh|zsh|dash|ssh|sbatch)\b|\.sh\b")
 HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?!<)")
 PROMPT = re.compile(r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\$)\s+")
-"""What a terminal writes before a command: `$ `, `user@host:/path$ `."""
+"""A terminal's text before a command: `$ `, `user@host:/path$ `."""
 
 
 def varies(raw: str) -> bool:
@@ -58,7 +58,7 @@ class Pasted:
     commands: tuple[tuple[Word, ...], ...]
     breaks: tuple[tuple[str, str], ...] = ()
     operators: tuple[str, ...] = ()
-    """What stands between two commands: `&&`, `|`, `;`."""
+    """Operators between two commands: `&&`, `|`, `;`."""
 
 
 @dataclass(frozen=True, kw_only=True)

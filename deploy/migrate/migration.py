@@ -32,7 +32,7 @@ from deploy.spec.sources import HUB_NAME
 
 SECRET = ("--api-key", "--hf-token")
 OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
-"""How places begin that only an LLM has."""
+"""Beginnings of places that only an LLM has."""
 OF_ENCODERS = ("max_batch_tokens", "max_items")
 EVERY = {**PLACES, **COUNTERPARTS}
 TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")

@@ -18,7 +18,7 @@ NAMES = {
     "vocabulary": ("vocab_size",),
     "positions": ("max_position_embeddings", "n_positions", "max_trained_positions"),
 }
-"""Each number the planner needs, and what config.json calls it in one family or another."""
+"""The planner's numbers, with config.json's names for each in the different families."""
 MORE = {
     "kv_heads": ("num_key_value_heads",),
     "head_dim": ("head_dim",),

@@ -34,7 +34,7 @@ ENCODER_FIXED_MIB = 185
 """MiB held by an encoder's allocator in every pass: cuBLAS' workspaces, small graphs (fitted with the percents)."""
 
 ENCODER_HELD_PERCENT = 93
-"""What graphs and allocator hold for each live byte of a layer: layers use their memory in turn (measured)."""
+"""Percent that graphs and allocator hold of the live bytes of a layer: layers use their memory in turn (measured)."""
 
 SERVER_MIB = 592
 """tritonserver itself on each of its GPUs: a bare context (527 measured) and Triton's 64 MiB CUDA pool, its default."""
@@ -55,7 +55,7 @@ RESERVE_MIB = 2048
 """Kept free on each GPU: fragmentation, kernels loaded late, the driver's own growth."""
 
 ALLOCATOR_SLACK_PERCENT = 150
-"""What the caching allocator holds for each live byte (1.40 measured), rounded up."""
+"""Percent that the caching allocator holds of the live bytes (1.40 measured), rounded up."""
 
 TOKENS_PER_BLOCK = 32
 """The key/value cache is made of blocks this long (TensorRT-LLM 1.x default), so tokens are a multiple of it."""

@@ -27,7 +27,7 @@ SAMPLES: Mapping[str, tuple[str, ...]] = {
 }
 """Sample texts for `enginehouse ask`, by kind of model."""
 NO_CHATS = "no chat template"
-"""What a gateway says of an LLM that completes texts and knows no chats."""
+"""A gateway's message about an LLM that completes texts without chats."""
 BEARER = 'header = "Authorization: Bearer %s"'
 """A line of curl's configuration."""
 CURL = ("curl", "-sS", "--connect-timeout", "10", "--max-time", "120")
@@ -59,7 +59,7 @@ class Command:
     argv: tuple[str, ...]
     stdin: str = ""
     key: str = ""
-    """What a shell reads a key of a gateway from, which follows on standard input: "$ENGINEHOUSE_KEY"."""
+    """The expression from which a shell reads a gateway's key, which follows on standard input: "$ENGINEHOUSE_KEY"."""
 
     @property
     def line(self) -> str:

@@ -15,13 +15,13 @@ class Drift:
 
     hosts: tuple[str, ...]
     steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What a deploy would change, by the name of the step, and on which hosts; in the order of the steps."""
+    """Changes that a deploy would make, by the name of the step, with the hosts; in the order of the steps."""
     unasked: tuple[str, ...] = ()
     """Hosts that could not be asked, or not to the end."""
     messages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Messages of hosts about themselves: refusals of preflight, lost connections, other runs at work."""
     stopped: str = ""
-    """Why nothing could be asked at all."""
+    """The reason why no host could be asked at all."""
     refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The first line of each refusal that a deploy would end with on a host."""
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -102,7 +102,7 @@ class Run:
         """Hosts that this run brought to another release, and that did not go back."""
         self.back: set[str] = set()
         self.failed: dict[str, str] = {}
-        """What a gate found, by host."""
+        """A gate's findings, by host."""
         self._pool = {host: pool for pool in pools for host in pool.hosts}
         self._unit: dict[str, Unit] = {host: unit for pool in pools for unit in pool.units for host in unit}
         self._ready: dict[str, bool] = {}

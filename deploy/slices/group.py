@@ -56,7 +56,7 @@ class GroupSlice:
     """Equal on all members of one release of the group, and of no other release."""
     members: tuple[MemberSlice, ...]
     number: int
-    """This host's place among the members; 0 leads."""
+    """This host's number among the members; 0 leads."""
     tensor: int
     pipeline: int
     expert: int

@@ -151,7 +151,7 @@ class ModelSlice:
     path: str
     """pytorch, engine or python."""
     reason: str
-    """Why this path, in one sentence."""
+    """The reason for this path, in one sentence."""
     architecture: str
     weights: WeightsSlice
     memory: MemorySlice
@@ -163,13 +163,13 @@ class ModelSlice:
     decoupled: bool
     settings: dict[str, object]
     precision: str = ""
-    """How the weights are held while serving, in the words of `deploy.spec.Precision`."""
+    """Form of the weights while serving, in the words of `deploy.spec.Precision`."""
     kv_dtype: str = ""
     kv_reuse: bool = False
     full_context_sequences: int = 0
     """Sequences of `max_seq_len` tokens the key/value cache holds at once."""
     engines: tuple[EngineSlice, ...] = ()
-    """What the engine path loads: the target first, then a draft."""
+    """Engines that the engine path loads: the target first, then a draft."""
     adapters: tuple[WeightsSlice, ...] = ()
     drafts_with: WeightsSlice | None = None
     """Files of the draft model or EAGLE head that this one reads while it is served; an engine holds its own."""

@@ -64,7 +64,7 @@ class MonitorSlice:
     branches: tuple[str, ...]
     """Driver branches of the fleet: their ends are alerts."""
     exporters: ExportersSlice
-    """What this host shows to itself and to other monitors."""
+    """Pages that this host shows to itself and to other monitors."""
     firewall: Firewall | None = None
     readers: tuple[str, ...] = ()
     """Networks that may read both."""

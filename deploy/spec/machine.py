@@ -157,11 +157,11 @@ class Rollout:
     may_be_lost: int = 0
     """Hosts a run may lose and go on. They stay out, so each wave leaves room for them in every pool."""
     bake_seconds: int = 0
-    """How long the gate waits after a wave that changed something, before it asks its hosts."""
+    """Seconds that the gate waits after a wave with changes, before it asks its hosts."""
     slower_percent: int = 0
-    """How much longer than its predecessor a release may take for the same question; 0 compares nothing."""
+    """Percent by which a release may be slower than its predecessor in the same question; 0 compares nothing."""
     on_failure: Literal["stop", "host", "wave", "all"] = "stop"
-    """What goes back to what it served when a gate stops the run: nothing, the hosts that failed there, their wave, or
-    every host this run changed. A swap that fails puts back its own host whatever stands here."""
+    """The hosts that return to their earlier release if a gate stops the run: nothing, the hosts that failed there,
+    their wave, or every host this run changed. A swap that fails puts back its own host whatever stands here."""
     interrupt: bool = False
     """Clients may be answered 503 if every host of a pool is out at once and no balancer holds their requests."""

@@ -88,7 +88,7 @@ class Checkpoint:
     active_experts: int = 0
     """Experts one token goes through, if there are `experts`."""
     quantisation: Literal["", "mxfp4", "fp8", "nvfp4", "gptq"] = ""
-    """How the weights are stored; empty if they are plain 16- or 32-bit numbers."""
+    """Form in which the weights are stored; empty for plain 16- or 32-bit numbers."""
     format: str = ""
     """The row of catalog.FORMATS in which the files were published; a name or a directory is examined for it."""
     dense_intermediate: int = 0

@@ -79,4 +79,4 @@ class Surroundings:
     missing: tuple[str, ...] = ()
     """A sentence for each file the inventory names that is not on the control machine."""
     certificates: Mapping[str, CertificateFile] = field(default_factory=dict)
-    """Those of balancers that are on the control machine, by the inventory's word."""
+    """Certificates on the control machine, by their path in the inventory."""

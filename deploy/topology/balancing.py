@@ -229,7 +229,8 @@ def is_reachable(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return not (parsed.is_unspecified or parsed.is_loopback or parsed.is_multicast or address == BROADCAST)
+    is_of_nobody = parsed.is_unspecified or parsed.is_multicast or address == BROADCAST
+    return not (is_of_nobody or parsed.is_loopback or "%" in address)
 
 
 def is_loopback(address: str) -> bool:

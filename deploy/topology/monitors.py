@@ -19,7 +19,7 @@ from deploy.spec import Gateway, Host, MonitorHost, Server
 from deploy.topology.balancing import LOOPBACK, address_of
 
 METRICS_PORT = 8005
-"""Where a host shows its pages to monitors."""
+"""Port on which a host shows its pages to monitors."""
 NODE_PORT, DCGM_PORT, BLACKBOX_PORT = 8006, 8007, 8008
 """Ports on loopback; the exporters' usual ones, also on loopback, stay free for an operator's own."""
 OURS = {METRICS_PORT: "a host's pages for monitors", NODE_PORT: "node-exporter", DCGM_PORT: "dcgm-exporter"}

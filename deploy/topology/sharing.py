@@ -16,7 +16,7 @@ from deploy.spec import LLM, Host, Lookahead, Weights
 from deploy.topology.balancing import address_of
 
 Files = tuple[str, str, tuple[str, ...], str]
-"""What two hosts have in common, whoever fetches it for them: name, revision, patterns, and where they come from."""
+"""A set of files that hosts have in common, however it is fetched: name, revision, patterns, and source."""
 
 
 def with_sharing(slices: Sequence[Slice], hosts: Iterable[Host]) -> tuple[Slice, ...]:

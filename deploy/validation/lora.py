@@ -34,7 +34,7 @@ HUB_NAMES = {
     "down_proj": "mlp_4h_to_h",
     "up_proj": "mlp_gate",
 }
-"""What adapters call their modules, and what TensorRT-LLM does (lora_helper.py)."""
+"""Names of modules in adapters, and TensorRT-LLM's names for them (lora_helper.py)."""
 
 
 def lora_problems(placed: Placed) -> Iterator[Refusal]:

@@ -147,8 +147,8 @@ def _card_meant(name: str) -> str:
     """The card, and how many, of what somebody typed; else the nearest name of the catalog."""
     count = re.fullmatch(r"([0-9]{1,2})\s*[x*]?\s*(?=[A-Za-z])(.+)", name)
     called = card_called(name) or (card_called(count[2]) if count else None)
-    if not called and count and count[2].lower() in GPUS:
-        called = GPUS[count[2].lower()]
+    if not called and count and (near := nearest(count[2], X86)):
+        called = GPUS[near]
     number = f", gpus={count[1]}" if count and called and not card_called(name) else ""
     return f'gpu="{called.name}"{number}' if called else offer(name, X86)
 

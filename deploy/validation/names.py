@@ -157,7 +157,8 @@ def hub_name_meant(source: str) -> str:
     """The hub name in a pasted address or a text with strange dashes, or of a row of the catalog; else a pattern."""
     if row := CHECKPOINTS.get(source.strip().lower()):
         return row.repository
-    path = PAGE.fullmatch(DASHES.sub("-", source.strip()).rstrip("/"))
+    bare = re.sub(r"^(?!https?://)[a-z]+:/*|(?<=[\w.-]):[\w.-]+$", "", DASHES.sub("-", source.strip()).rstrip("/"))
+    path = PAGE.fullmatch(bare)
     name = f"{path[1]}@{path[2]}" if path and path[2] else path[1] if path else ""
     return name if HUB_NAME.fullmatch(name) else "OWNER/NAME"
 

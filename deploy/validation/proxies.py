@@ -101,9 +101,11 @@ def _is_place(text: str) -> bool:
 def _url_meant(text: str) -> str:
     """The proxy in what somebody typed: another scheme, a path, or no port; an example if there is no host in it."""
     bare = re.sub(r"^\w+:/*|[/?#].*$", "", re.sub(r"^(\w+)://", "", text.strip()))
-    bare = bare if re.search(r":[0-9]{1,5}$", bare) else f"{bare}:3128"
-    url = f"http://{bare}"
-    return url if FORM.fullmatch(url) and has_place(url) else "http://proxy.example:3128"
+    name = re.sub(r":[0-9]*$", "", bare)
+    for place in (bare, f"{name}:3128"):
+        if FORM.fullmatch(f"http://{place}") and has_place(f"http://{place}"):
+            return f"http://{place}"
+    return "http://proxy.example:3128"
 
 
 def _place_meant(text: str) -> str:

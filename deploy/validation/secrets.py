@@ -52,6 +52,8 @@ def _place_meant(secret: Secret, variable: str) -> str:
     if secret.kind == "vault":
         path = secret.source[0] if secret.source and secret.source[0] else "secrets.yml"
         return f'Secret.vault("{path}", "{variable.lower()}")'
+    if secret.kind == "env" and secret.source and re.fullmatch(r"[\w./~-]*[/.][\w./-]+", secret.source[0]):
+        return f'Secret.command("cat", "{secret.source[0]}")'
     bare = secret.source[0].strip().strip("${}%") if secret.kind == "env" and secret.source else ""
     return f'Secret.env("{bare if VARIABLE.fullmatch(bare) else variable}")'
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
@@ -139,9 +140,18 @@ def _address(server: Server) -> Iterator[Refusal]:
             where=place,
             seen=repr(server.address),
             wanted="an address of the host; 127.0.0.1 is reachable from the host only",
-            attempt='address="127.0.0.1"',
+            attempt=f'address="{_address_meant(server.address)}"',
         )
         return
+    if address.is_multicast or server.address == "255.255.255.255":
+        yield refuse(
+            "bad-address",
+            f"server {server.name}: {server.address} is the address of a group, and no host listens at one",
+            where=place,
+            seen=repr(server.address),
+            wanted="an address of the host; 127.0.0.1 is reachable from the host only",
+            attempt='address="127.0.0.1"',
+        )
     if not address.is_loopback and not server.protection:
         yield refuse(
             "public-address",
@@ -152,6 +162,15 @@ def _address(server: Server) -> Iterator[Refusal]:
             'or protection="balancer" behind a Balancer',
             attempt='address="127.0.0.1"; or protection="firewall" and "firewall": Firewall(allow=("10.0.0.0/8",))',
         )
+
+
+def _address_meant(text: str) -> str:
+    """The address in a text with a port or a prefix behind it; loopback if there is none."""
+    bare = re.sub(r"^\w+://|/.*$|(?<=[0-9\]]):[0-9]{1,5}$", "", text.strip()).strip("[]")
+    try:
+        return str(ipaddress.ip_address(bare))
+    except ValueError:
+        return "127.0.0.1"
 
 
 def _times(server: Server) -> Iterator[Refusal]:
@@ -194,7 +213,8 @@ def _same_ports(host: Host) -> Iterator[Refusal]:
     offered = set(owners)
     for port, places in owners.items():
         if len(places) > 1:
-            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in offered)
+            above = chain(range(port + 1, 65536), range(8000, 65536))
+            free = next(candidate for candidate in above if candidate not in offered)
             offered.add(free)
             yield refuse(
                 "port-twice",

@@ -40,7 +40,7 @@ KEYS_SINCE = "0.19"
 """The backend before had none of the keys `lookahead_…` and `lora_prefetch_dir` (sources of v0.18.2 and v0.19.0)."""
 
 NAMED_TREE = "mc_sim_7b_63"
-"""What the backend takes if no tree is given (tensorrtllm_backend, docs/model_config.md); it reads no names."""
+"""The backend's default without a tree (tensorrtllm_backend, docs/model_config.md); it reads no names."""
 
 
 def speculation_problems(placed: Placed) -> Iterator[Refusal]:

@@ -49,7 +49,10 @@ def _source(model: Model, weights: Weights, place: str, surroundings: Surroundin
             where=f"{place}.directory",
             seen="nothing that ends in .safetensors",
             wanted="the files of the checkpoint, relative to where the command is typed",
-            attempt=f'put them there, or Weights.hub("{_repository(model)}", REVISION)',
+            attempt=(
+                "download it, and name the directory; or " if "://" in weights.directory else "put them there, or "
+            )
+            + f'Weights.hub("{_repository(model)}", REVISION)',
         )
     elif weights.repository:
         yield from _hub(model, weights, place)

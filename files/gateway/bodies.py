@@ -32,7 +32,7 @@ SHORT_BYTES = 2**18
 """Bodies up to here do not wait for larger ones: 0.2 s for the dearest."""
 MOST_SECONDS = 5.0
 MOST_MORE_BYTES = 512 * 2**20
-"""Beside what Python itself takes. 16 MiB of ordinary documents take 100."""
+"""Bytes beside those of Python itself. 16 MiB of ordinary documents take 100."""
 TOO_MUCH = "it takes too long, or too much memory, to read"
 PROGRAM = Program("gateway.bodies", {}, MOST_SECONDS, TOO_MUCH, most_more_bytes=MOST_MORE_BYTES)
 

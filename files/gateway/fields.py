@@ -16,7 +16,7 @@ MOST_UNKNOWN = 64
 MOST_SHOWN = 64
 """Number of ignored fields that an answer names."""
 TYPO = 0.85
-"""So much alike (difflib's ratio) an unknown name is taken for a known one that is misspelt, and refused."""
+"""Similarity (difflib's ratio) from which an unknown name counts as a misspelt known one, and is refused."""
 PLACE = re.compile(r"\[\d+\]")
 """An item's number in its list."""
 

@@ -42,7 +42,7 @@ class Server:
         """Tokens of the requests under way: of prompts, and of answers as long as they may become."""
         self.turn = 0
         self._back = -math.inf
-        """When it was ready again, by the loop's clock."""
+        """Moment at which it became ready again, by the loop's clock."""
 
     async def look(self) -> bool:
         """True if the known state changed."""

@@ -44,7 +44,7 @@ from gateway.tools import Tools
 
 VOCABULARY = "o200k_base.tiktoken"
 SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-"""Of the vocabulary; `expected_hash` of openai-harmony 0.0.8, src/tiktoken_ext/public_encodings.rs."""
+"""Digest of the vocabulary; `expected_hash` of openai-harmony 0.0.8, src/tiktoken_ext/public_encodings.rs."""
 ORDINARY = 199_998
 """Tokens of the vocabulary: the ids below this; those above are control tokens."""
 PLACE = "TIKTOKEN_ENCODINGS_BASE"

@@ -20,7 +20,8 @@ REASONS = (
     "internal_error",
     "other",
 )
-"""Why a stream broke: its client left, took nothing, or lost its key; the rest is the gateway's or model's doing."""
+"""Reasons for a broken stream: its client left, took nothing, or lost its key; the rest is the gateway's or model's
+doing."""
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 GAPS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5, 5.0)
 """Edges of seconds between two tokens: people read at 0.1 s a token and faster; a hanging model is above the last

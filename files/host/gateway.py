@@ -2,6 +2,7 @@
 
     host gateway differs     prints what `follow` would do, a line each; nothing if every process is as the files say
     host gateway follow      does it: starts, restarts, waits for answers, ends what is spare
+    host gateway restore     takes settings back that belong to the releases that serve again, and follows
     host gateway usage DAY   prints the usage since that day that the processes of this host counted, as JSON
 
 A process that runs says by its environment which mark of the unit it began with, so a run that was cut off leaves
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from host import offered as kept_settings
 from host import places
 from host.systemd import active_states, show, systemctl
 
@@ -54,7 +56,7 @@ def main(arguments: list[str]) -> int:
     """0 on success; 1 if a process did not follow; 64 for unknown arguments."""
     if len(arguments) == 2 and arguments[0] == "usage":
         return usage(arguments[1])
-    verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow}
+    verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow, "restore": restore}
     if len(arguments) != 1 or arguments[0] not in verbs:
         print(f"host gateway {' | '.join(verbs)} | usage DAY", file=sys.stderr)
         return 64
@@ -124,6 +126,12 @@ def follow() -> Iterator[str]:
     for path in spare_folders(files):
         shutil.rmtree(path)
         yield f"gone: {path}"
+
+
+def restore() -> Iterator[str]:
+    """A sentence for each thing that is again as it was with the releases that serve now."""
+    yield from kept_settings.restore()
+    yield from follow()
 
 
 def hear(name: str, files: Wanted, port: int) -> None:

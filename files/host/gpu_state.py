@@ -49,7 +49,7 @@ ATTEMPTS = {
 }
 
 Row = dict[str, str]
-"""What nvidia-smi says of one GPU, by its own names of the fields."""
+"""nvidia-smi's answer about one GPU, by its own names of the fields."""
 Problem = tuple[int, str, str]
 
 

@@ -33,7 +33,7 @@ ANSWERS = 3
 LATE_SECONDS = 50
 """Seconds for an answer after start_seconds: an engine gives two, and TimeoutStartSec is 120 s longer."""
 FULL = "Exceeds maximum queue size"
-"""So Triton refuses for a full queue, and the LLM slot (files/llm/llmapi.py) in the same words."""
+"""Triton's refusal for a full queue; the LLM slot (files/llm/llmapi.py) uses the same words."""
 PROMPT = "The boiler of a steam engine"
 
 

@@ -35,7 +35,7 @@ MANIFEST = "manifest.sha256"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 MOST_FOLDERS = 16
-"""How deep directories may lie in one another; no model has more than three."""
+"""Deepest nesting of directories; no model has more than three."""
 ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 
 

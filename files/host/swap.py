@@ -30,13 +30,14 @@ import sys
 import time
 from typing import Any
 
-from host import disk, history, recording
+from host import disk, history, offered, recording
 from host.promotion import FILE as REPLAY
 from host.server import DoesNotServe, Server
 from host.systemd import say
 
 OF_RUN = ("run", "wave", "back")
-"""What the asking run says of itself beside who and plan: its name, the wave, the run that it takes back."""
+"""Fields by which the asking run describes itself besides who and plan: its name, the wave, the run that it takes
+back."""
 PUT_BACK = "put-back.json"
 """The release that was last put back, and the run that had asked for it: the other hosts of a group are told."""
 TRY_AGAIN = 255
@@ -81,6 +82,10 @@ def swap(server: Server) -> int:
     entry = {"when": history.now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     entry |= (of_run := {key: wanted[key] for key in OF_RUN if key in wanted})
+    try:
+        offered.keep()
+    except OSError as problem:  # a rollback then leaves the gateway's settings as they are
+        print(f"the gateway's settings were not kept: {problem}", file=sys.stderr)
     try:
         if "replay" in wanted and (reason := recording.record(server, before, target, wanted["replay"])):
             entry["not_compared"] = reason

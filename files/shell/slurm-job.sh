@@ -23,14 +23,14 @@ done
 
 say() { echo "$(date -u +%FT%TZ) $*"; }
 
-host() { python3 -B "$folder/programs/host" "$@"; }
+host=(python3 -B "$folder/programs/host")
 
 problems=0
 # refuse PROBLEM SEEN WANTED TRY
 refuse() {
   problems=$((problems + 1))
   printf '%s\n  where   node %s, job %s\n  seen    %s\n  wanted  %s\n  try     %s\n  state   nothing was started on this node\n' \
-    "$1" "$SLURMD_NODENAME" "$SLURM_JOB_ID" "$2" "$3" "$4" >&2
+    "$1" "$SLURMD_NODENAME" "$SLURM_JOB_ID" "$(tr -s '[:space:]' ' ' <<<"$2" | sed 's/^ //; s/ $//')" "$3" "$4" >&2
 }
 
 # Sets name, addresses and ports: the host that this node is in the plan.
@@ -81,6 +81,10 @@ check_docker() {
     docker image inspect "$image" >/dev/null 2>&1 || seen=$(docker pull --quiet "$image" 2>&1) ||
       refuse "the image is not on this node and could not be pulled" "$seen" "$image" "docker login, then sbatch again"
   done
+  # Some virtual machines let nobody raise limits; Docker's own apply there.
+  limits="--ulimit memlock=-1 --ulimit nofile=1048576"
+  # shellcheck disable=SC2086
+  docker run --rm --network none $limits --entrypoint true "${images[0]}" >/dev/null 2>&1 || limits=
   # A container outlives a job whose node was lost. The node is this job's alone, so nobody else's is running.
   for container in $(docker ps --all --quiet --filter label=enginehouse.job); do
     job=$(docker inspect --format '{{index .Config.Labels "enginehouse.job"}}' "$container")
@@ -118,13 +122,14 @@ check_listening() {
 prepare() {
   local server seen
   export ENGINEHOUSE_ROOT=$work ENGINEHOUSE_RUNTIME=$work/run ENGINEHOUSE_SETTINGS=$folder/hosts/$name
+  export LIMITS=${limits:-}
   export INVOCATION_ID=$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}
   rm -rf "$work"
   mkdir -m 0700 "$work"
   mkdir "$work"/{run,servers,releases,tmp}
   ln -s "$root/weights" "$work/weights"
   for server in "${servers[@]}"; do
-    seen=$(ENGINEHOUSE_SETTINGS=$folder/hosts/$name/$server host pod prepare "$server" 2>&1) ||
+    seen=$(ENGINEHOUSE_SETTINGS=$folder/hosts/$name/$server "${host[@]}" pod prepare "$server" 2>&1) ||
       { refuse "$server is not staged" "$seen" "its weights below $root/weights" "sbatch stage.sbatch" && continue; }
     mkdir -m 0700 "$work/cache-$server"
     # The container's user is the job's, and needs a name.
@@ -146,16 +151,6 @@ start() {
   done
 }
 
-prove() {
-  local server status=0 proofs=()
-  for server in "${servers[@]}"; do
-    host prove "$server" &
-    proofs+=($!)
-  done
-  for proof in "${proofs[@]}"; do wait "$proof" || status=1; done
-  return "$status"
-}
-
 # any PID…: until one of them has ended, or a signal came.
 any() {
   local pid
@@ -166,27 +161,31 @@ any() {
 }
 
 serve() {
-  local agent=() proof began server
+  local agent=() proofs=() proof began server
   leaving='' watchers=()
   trap 'leaving=again' USR1
   trap 'leaving=end' USR2 TERM
   trap clean EXIT
   start
   if [ -e "$folder/hosts/$name/traffic.json" ]; then
-    host job serve &
+    "${host[@]}" job serve &
     agent=($!)
   fi
-  prove &
-  proof=$!
-  any "$proof" "${containers[@]}" "${agent[@]}"
-  if [ -z "$leaving" ] && { kill -0 "$proof" 2>/dev/null || ! wait "$proof"; }; then
-    say "$name did not come to serve; the reason is above" >&2
-    exit 1
-  fi
+  for server in "${servers[@]}"; do
+    "${host[@]}" prove "$server" &
+    proofs+=($!)
+  done
+  for proof in "${proofs[@]}"; do
+    any "$proof" "${containers[@]}" "${agent[@]}"
+    if [ -z "$leaving" ] && { kill -0 "$proof" 2>/dev/null || ! wait "$proof"; }; then
+      say "$name did not come to serve; the reason is above" >&2
+      exit 1
+    fi
+  done
   began=$SECONDS
   [ -n "$leaving" ] || say "$name serves ${servers[*]}"
   for server in "${servers[@]}"; do
-    host job watch "$server" &
+    "${host[@]}" job watch "$server" &
     watchers+=($!)
   done
   any "${containers[@]}" "${agent[@]}" "${watchers[@]}"
@@ -211,7 +210,7 @@ leave() {
   say "$name leaves: no new request comes, and those under way end"
   kill "${watchers[@]}" 2>/dev/null || true
   for server in "${servers[@]}"; do
-    host traffic drained "$server" &
+    "${host[@]}" traffic drained "$server" &
     drains+=($!)
   done
   wait "${drains[@]}" || true

@@ -40,7 +40,7 @@ FAULTS: dict[str, type[Fault]] = {
 
 
 def fault(name: str) -> Fault:
-    """A new fault of that name; refuses a name nobody knows, with the nearest that is known."""
+    """A new fault of that name; refuses an unknown name, and offers the nearest one."""
     if name in FAULTS:
         return FAULTS[name]()
     near = difflib.get_close_matches(name, FAULTS, 1)

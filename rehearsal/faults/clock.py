@@ -7,7 +7,7 @@ from rehearsal.machine import Machine
 
 
 class ClockWrong(Fault):
-    """An hour ahead, with nobody there to correct it."""
+    """The clock is an hour ahead, and no time service corrects it."""
 
     name = "clock-wrong"
     summary = "the host's clock is an hour ahead"

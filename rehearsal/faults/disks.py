@@ -1,4 +1,4 @@
-"""The disk is full, takes no writes any more, or is slow."""
+"""A disk that is full, read-only, or slow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rehearsal.machine import Machine
 
 DATA = "/var/lib/enginehouse"
 UNDER = "/run/rehearsal-under"
-"""Where the directory that a small file system hides can still be reached."""
+"""Path below which a directory hidden by a small file system can still be reached."""
 WRITTEN = "/etc /usr/local /var/lib"
 BALLAST = f"{DATA}/.rehearsal-ballast"
 
@@ -53,7 +53,7 @@ class FullDisk(Fault):
 
 
 class ReadOnly(Fault):
-    """As after an error of the file system: everything is there, and nothing can be written."""
+    """Like after an error of the file system: all files exist, and none can be written."""
 
     name = "read-only"
     summary = "the root file system takes no writes any more"
@@ -80,8 +80,10 @@ class ReadOnly(Fault):
 
 
 class SlowDisk(Fault):
-    """As with a neighbour that takes what a shared disk gives. QEMU slows the machine's own disk; without one, what the
-    machine's processes read and wait for is slowed on the outer computer's."""
+    """Like on a shared disk with a busy neighbour.
+
+    QEMU slows the machine's own disk; on nspawn the outer disk is slowed for the machine's processes.
+    """
 
     name = "slow-disk"
     summary = "the disk reads and writes a few MB a second"

@@ -29,7 +29,7 @@ class KillControl(Fault):
 
 
 class PowerCut(Fault):
-    """On nspawn the outer page cache survives; on QEMU what was not synced is lost."""
+    """Cuts the power. nspawn keeps the outer page cache; QEMU loses unsynced data."""
 
     name = "power-cut"
     summary = "the host loses its power in the middle of a swap"
@@ -42,7 +42,7 @@ class PowerCut(Fault):
 
 
 class ContainerKilled(Fault):
-    """By whoever typed `docker kill`."""
+    """Kills the container, as `docker kill` does."""
 
     name = "container-killed"
     summary = "the container of a server is killed"
@@ -56,7 +56,7 @@ class ContainerKilled(Fault):
 
 
 class OomKill(Fault):
-    """The signal the kernel's OOM killer sends; rehearsal machines without a kernel of their own have no limit."""
+    """Sends the signal of the kernel's OOM killer; rehearsal machines without their own kernel have no limit."""
 
     name = "oom-kill"
     summary = "the kernel kills Triton for want of memory"

@@ -22,15 +22,15 @@ class Fault(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    """What goes wrong, in one line."""
+    """The fault, in one line."""
     happens: ClassVar[str]
-    """What a deploy does about it."""
+    """A deploy's reaction to it."""
     says: ClassVar[str] = ""
-    """Words of the run's output that tell of it; empty if the run has nothing to tell."""
+    """Words of the run's output about it; empty without any."""
     finds: ClassVar[tuple[str, ...]] = ()
     """Ids of what the doctor finds while it is so, or after it happened; `unasked` if it gets no answer."""
     then: ClassVar[str] = "run again"
-    """What the operator does next."""
+    """The operator's next step."""
     moment: ClassVar[str] = BEFORE
     """BEFORE, SERVING, or how the label of the operation begins at whose start it strikes."""
     kinds: ClassVar[tuple[str, ...]] = ("nspawn", "qemu")
@@ -38,7 +38,7 @@ class Fault(ABC):
 
     @abstractmethod
     def apply(self, machine: Machine) -> None:
-        """It is so from now on, or has happened."""
+        """Lets the fault strike, or start."""
 
     def undo(self, machine: Machine) -> None:  # noqa: B027
         """Makes the repair that a person would make; does nothing after a mere event."""
@@ -55,7 +55,7 @@ class Fault(ABC):
 
     @contextlib.contextmanager
     def on(self, machine: Machine) -> Iterator[None]:
-        """It is so inside the `with`, and put right after it."""
+        """Keeps the fault active inside the `with`, and repairs it afterwards."""
         try:
             self.strike(machine)
             yield

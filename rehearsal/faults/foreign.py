@@ -31,7 +31,7 @@ class ForeignDocker(Fault):
 
 
 class ForeignDriver(Fault):
-    """NVIDIA's runfile leaves its own uninstaller behind, and nothing a package manager knows."""
+    """A driver from NVIDIA's runfile, which leaves its own uninstaller and nothing that a package manager knows."""
 
     name = "foreign-driver"
     summary = "the driver was installed from NVIDIA's runfile"
@@ -69,7 +69,7 @@ class EditedDaemon(Fault):
 
 
 class PortTaken(Fault):
-    """Our server is stopped and somebody else's program has taken its port."""
+    """Stops our server and occupies its port with another program."""
 
     name = "port-taken"
     summary = "another program listens on the server's port"

@@ -1,4 +1,4 @@
-"""Between the control machine and the host, and between the host and names: cut, changed keys, no DNS."""
+"""Faults between the control machine and the host, and of name resolution: cut, changed keys, no DNS."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SshCut(Fault):
 
 
 class HostKeyChanged(Fault):
-    """As after a reinstallation, or with somebody in between."""
+    """Changes the host key, as a reinstallation or an attacker would."""
 
     name = "host-key-changed"
     summary = "the host shows another SSH key than the one that is known"
@@ -109,7 +109,7 @@ def sent_bytes(machine: Machine) -> int:
 
 
 def cut_sessions(machine: Machine) -> None:
-    """Every SSH session of the machine is dead; sshd itself goes on."""
+    """Ends every SSH session of the machine; sshd itself keeps running."""
     machine.run(SESSIONS)
 
 

@@ -33,7 +33,7 @@ dpkg-deb --build /tmp/{SLOW} /tmp/{SLOW}.deb >/dev/null
 
 
 class AptLock(Fault):
-    """As unattended-upgrades does for minutes after a cloud image's first boot."""
+    """Holds the lock, as unattended-upgrades does for minutes after a cloud image's first boot."""
 
     name = "apt-lock"
     summary = "another program holds the locks of apt and dpkg"
@@ -59,7 +59,7 @@ class AptLock(Fault):
 
 
 class HalfConfigured(Fault):
-    """Unpacked, and its configuration never ran: what `apt-get` leaves when it is killed between the two."""
+    """A package that is unpacked but not configured, as a killed `apt-get` leaves it."""
 
     name = "half-configured"
     summary = "a package is unpacked and not configured"

@@ -13,7 +13,7 @@ OFTEN = 1_000_000
 
 
 class _Switched(Fault):
-    """A switch of the registry's front: a file it looks at with every request. `makes` is what the file holds."""
+    """A switch of the registry's front: a file that it reads at every request. `makes` is the file's content."""
 
     switch = ""
     makes = ""
@@ -42,7 +42,7 @@ class RegistryDown(Fault):
 
 
 class RegistrySlow(_Switched):
-    """Every layer arrives at so many bytes a second."""
+    """Limits the speed at which layers arrive, in bytes a second."""
 
     name = "registry-slow"
     summary = "the registry sends slowly"

@@ -36,7 +36,7 @@ class Hardware:
     nouveau: bool = True
     secure_boot: bool = False
     gpu: str = ""
-    """What an inventory calls the card."""
+    """The card's name in an inventory."""
     driver: str = ""
     """Folder of the outer machine's own driver (bin, lib64, modules); empty if the card is stood in for."""
     nodes: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Hardware:
         return [*(f"--bind={node}" for node in self.nodes), *([f"--bind-ro={self.driver}"] if self.driver else [])]
 
     def to_json(self) -> str:
-        """For people and for programs with a JSON parser."""
+        """The hardware for people and for programs with a JSON parser."""
         label = "the outer machine's own GPU" if self.is_real else "rehearsal stand-in"
         return json.dumps(dataclasses.asdict(self) | {"label": label}, indent=2) + "\n"
 

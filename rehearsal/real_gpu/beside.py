@@ -238,7 +238,7 @@ def opened() -> gateway.Gateway:
 
 
 def completion(tokens: int) -> Body:
-    """A completion of exactly so many tokens."""
+    """A completion of exactly this many tokens."""
     return {"model": llm()[0].name, "prompt": "The boiler of an engine", "max_tokens": tokens, "ignore_eos": True}
 
 

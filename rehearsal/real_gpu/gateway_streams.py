@@ -56,7 +56,7 @@ class Answer:
                     made[part] += words or ""
 
     def to_json(self) -> Body:
-        """For a step's file; of a long text its beginning."""
+        """The fields of a step's file; a long text is cut."""
         return asdict(self) | {"text": self.text[:200], "is_whole": self.is_whole}
 
 

@@ -106,9 +106,9 @@ class Generation:
 
     running: list[Running]
     answers: int = 0
-    """Whole ones, to their last token."""
+    """Complete answers, to their last token."""
     stopped: int = 0
-    """Those that were under way when the clients ended."""
+    """Answers that were under way when the clients ended."""
     tokens: int = 0
     """Parts of answers, of which the LLM sends one for each token."""
     errors: list[str] = field(default_factory=list)

@@ -98,7 +98,7 @@ def _swapped(results: StepResults, verb: str, name: str) -> None:
 
 
 def kills(results: StepResults) -> None:
-    """A killed container, and a killed unit, are served again without anybody's help."""
+    """Kills a container, then a unit: both serve again without help."""
     container = machine().run("docker ps --quiet --filter label=enginehouse.server=main").stdout.strip()
     commands = {"container": f"docker kill {container}", "unit": "systemctl kill --signal=KILL triton@main.service"}
     for name, command in commands.items():
@@ -226,7 +226,7 @@ def _unit_seconds() -> dict[str, float]:
 
 
 def _loads(server: str = "main") -> dict[str, float]:
-    """Seconds of each model's load at the last start, as the server's unit told them."""
+    """Seconds of each model's load at the last start, from the journal of the server's unit."""
     query = f"journalctl -u triton@{server} --no-pager -o cat | grep '^serving ' | tail -n 1"
     ran = machine().run(query, check=False)
     return {name: float(seconds) for name, seconds in re.findall(r"(\S+) \(([0-9.]+) s\)", ran.stdout)}

@@ -22,7 +22,7 @@ from rehearsal import triton_image
 from rehearsal.places import RehearsalRefused
 
 DISTRIBUTIONS = ("torch", "triton", "transformers", "tokenizers", "safetensors", "pyyaml")
-"""What is imported in the container; what they require comes along, but for numpy."""
+"""Packages that the container imports; their requirements come along, except numpy."""
 SYSTEM = ("python3", "gcc", "g++", "libc6-dev", "ca-certificates", "curl", "bash", "zlib1g", "libstdc++6", "libgomp1")
 """Debian's and Ubuntu's names; the compiler is for kernels that are compiled at a model's load."""
 MERGED = ("bin", "sbin", "lib", "lib64")
@@ -54,7 +54,7 @@ print(json.dumps({"python": "%d.%d" % sys.version_info[:2], "site": site, "files
 
 VLLM_HOME = "/opt/vllm"
 PROGRAMS = "usr/local/sbin"
-"""Before the folder of the stand-ins in the image's PATH."""
+"""Directory before that of the stand-ins in the image's PATH."""
 VLLM = f"""#!/bin/sh
 # vLLM's own program, with its packages before the image's; the sampler of FlashInfer wants a compiler for CUDA.
 export PYTHONPATH={VLLM_HOME} VLLM_USE_FLASHINFER_SAMPLER=0
@@ -126,7 +126,7 @@ def make_image(
 
 
 def ask_python(outer: Path, torch_python: str, ask: str = ASK, *words: str) -> dict[str, Any]:
-    """Version, folder, files and versions of the Python packages that serving imports, told by that Python itself."""
+    """Version, folder, files and versions of the Python packages that serving imports, as that Python reports them."""
     command = ["chroot", str(outer), torch_python, "-I", "-c", ask, *(words or DISTRIBUTIONS)]
     ran = subprocess.run(command, text=True, capture_output=True)
     answer: dict[str, Any] = json.loads(ran.stdout) if ran.returncode == 0 else {"versions": {}}
@@ -143,7 +143,7 @@ def ask_python(outer: Path, torch_python: str, ask: str = ASK, *words: str) -> d
 
 
 def system_layer(outer: Path, python: str, work: Path) -> list[str]:
-    """Words of tar for the machine's own programs: those of SYSTEM, this Python, and all they depend on."""
+    """tar's arguments for the machine's own programs: those of SYSTEM, this Python, and all they depend on."""
     known = _packages(outer)
     ours = [
         name for name in known if re.fullmatch(rf"(lib)?python{re.escape(python)}(t64|-dev|-minimal|-stdlib)?", name)
@@ -212,7 +212,7 @@ def _files(outer: Path, package: str) -> Iterator[str]:
 
 
 def python_layer(outer: Path, python_facts: Mapping[str, Any], site: str, work: Path, prefix: str = "") -> list[str]:
-    """Words of tar for the Python packages: those whose path begins with `prefix`, or all the others."""
+    """tar's arguments for the Python packages: those whose path begins with `prefix`, or all the others."""
     source = outer / str(python_facts["site"]).lstrip("/")
     chosen = {path for path in python_facts["files"] if path.startswith("nvidia/") == (prefix == "nvidia/")}
     listed = work / f"python-{prefix.strip('/') or 'others'}.files"
@@ -221,7 +221,7 @@ def python_layer(outer: Path, python_facts: Mapping[str, Any], site: str, work: 
 
 
 def triton_layer(outer: Path, triton: Path, python: str, site: str, work: Path) -> list[str]:
-    """Words of tar for Triton at the paths of NVIDIA's image, and the numpy of its Python stub."""
+    """tar's arguments for Triton at the paths of NVIDIA's image, and the numpy of its Python stub."""
     home, tree = triton / f"triton-stub-{python}", work / "triton-tree"
     if not home.is_dir():
         raise RehearsalRefused(
@@ -242,7 +242,8 @@ def triton_layer(outer: Path, triton: Path, python: str, site: str, work: Path) 
 def vllm_layers(
     outer: Path, torch_python: str, packages: Path, seen_as: str, work: Path, present: Iterable[str]
 ) -> dict[str, list[str]]:
-    """Words of tar for vLLM's packages with its program, and for those of the machine that they want besides `present`.
+    """tar's arguments for vLLM's packages with its program, and for the machine's packages that they need besides
+    `present`.
 
     Triton's stub has a numpy of its own, so vLLM's folder comes before the image's packages for its program alone.
     """

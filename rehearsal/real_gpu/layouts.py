@@ -25,7 +25,7 @@ WARM_SECONDS = 1.0
 BEGIN_SECONDS = 120
 POLL_SECONDS = 0.1
 PLACED_PERCENT = 50
-"""Of what the plan has for a GPU: with less in use there, a model lies elsewhere."""
+"""Percent of the plan's memory on a GPU below which a model must be elsewhere."""
 RATES = ("reranker_documents_per_second", "embedder_documents_per_second", "llm_tokens_per_second")
 Record = dict[str, Any]
 
@@ -38,7 +38,7 @@ class Load:
     shape: Shape
     seconds: float
     tokenizers: Mapping[str, Path]
-    """By kind of encoder."""
+    """Tokenizers by kind of encoder."""
     small: bool = False
 
 
@@ -87,7 +87,7 @@ def throughput(servers: Sequence[Deployed], shares: Sequence[Passes], load: Load
 
 
 def wait_for_tokens(seen: Sequence[Generation], count: int) -> None:
-    """So many tokens have come in all. Raises: AssertionError if that takes too long, or a prompt failed."""
+    """Waits for a number of tokens in all. Raises: AssertionError if that takes too long, or a prompt failed."""
     end = time.monotonic() + BEGIN_SECONDS
     while _tokens(seen) < count:
         errors = [error for clients in seen for error in clients.errors]

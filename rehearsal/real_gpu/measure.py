@@ -55,7 +55,7 @@ class Setting:
     weights: Path
     """A directory for each planned model, named as its repository, as this computer sees them."""
     python: tuple[str, ...] = (sys.executable,)
-    """What starts the Python of the machine with the GPU in this checkout, before `-m`."""
+    """The words that start the Python of the machine with the GPU in this checkout, before `-m`."""
     weights_there: str = ""
     """`weights` as that Python sees it; the same unless told."""
     device: str = "cuda:0"

@@ -87,7 +87,7 @@ def compared(model: ModelSlice, loaded_mib: int, most_mib: int) -> Record:
 
 
 def judged(planned: int, measured: int) -> Record:
-    """By how many percent of the plan the measurement is above it (below: negative), and if that is near enough."""
+    """Percentage by which the measurement exceeds the plan (negative: below), and if that is near enough."""
     off = 100 * (measured - planned) / planned if planned else 0.0
     return {"off_percent": round(off, 1), "within": abs(off) <= WITHIN_PERCENT}
 

@@ -46,7 +46,7 @@ MACHINE_PACKAGES = (
     *("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rsync", "systemd-timesyncd"),
     *("libseccomp2", "init-system-helpers", "libsystemd0", "nftables", "python3-venv"),
 )
-"""What the roles ask Debian for, and what Docker's and the toolkit's packages depend on."""
+"""Packages that the roles need from Debian, and dependencies of Docker's and the toolkit's."""
 # Of the locked packages: bindings for cards, a load generator, a downloader. Nothing here imports them.
 LEFT_OUT = {"cuda-bindings", "cuda-core", "cuda-pathfinder", "cuda-python", "perf-analyzer", "hf-xet"}
 FOR_SMOKE_TESTS = {"tokenizers", "safetensors"}
@@ -68,11 +68,11 @@ class Part:
 
     @property
     def file(self) -> str:
-        """Its name as it travels."""
+        """The file's name in transport."""
         return f"{self.archive}-{self.number:02}-{self.sha256[:12]}"
 
     def row(self) -> str:
-        """Its line in parts.tsv, which `drive` reads."""
+        """The part's line in parts.tsv, which `drive` reads."""
         return f"{self.archive}\t{self.number}\t{self.file}\t{self.sha256}\t{self.size}\n"
 
 

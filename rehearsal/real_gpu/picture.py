@@ -22,7 +22,7 @@ OWN, WORKSPACE = "#8a8f98", "#c9a227"
 MODELS = ("#b5651d", "#7b4fd0", "#2f6fde", "#2a9d5c")
 Record = dict[str, Any]
 Segment = tuple[str, int, int, str, str]
-"""What it is, MiB planned, MiB measured, colour, and a remark."""
+"""Name, MiB planned, MiB measured, colour, and a remark."""
 
 
 def svg(step: Record) -> str:

@@ -124,7 +124,7 @@ def merged(sittings: Iterable[Sequence[Record]], wanted: Sequence[str] = STEPS) 
 
 
 def _age(record: Record) -> tuple[str, str]:
-    """Begin of a record; two of one moment are told apart by what they say."""
+    """Start of a record; records of one moment are distinguished by their content."""
     return str(record["began"]), json.dumps(record, sort_keys=True)
 
 

@@ -61,7 +61,7 @@ def settings() -> dict[str, Any]:
 
 
 def tell(**changes: Any) -> None:
-    """The inventory is told these from now on."""
+    """Sets these fields of the inventory."""
     places().root.mkdir(parents=True, exist_ok=True)
     (places().root / "real-gpu.json").write_text(json.dumps(settings() | changes, indent=2) + "\n")
 

@@ -24,9 +24,9 @@ ANSWER_SECONDS = 60
 POLL_SECONDS = 0.2
 OUT_OF_MEMORY = "out of memory|OutOfMemory|CUDA error"
 STARTED = re.compile(r"(?P<model>[\w.-]+): \w+ on \S+ in \S+, up to .* MiB held; (?P<kernels>.+)$")
-"""What an encoder logs when it is loaded, its choice of kernels last (files/encoders/serving.py)."""
+"""An encoder's log lines at its load, with its choice of kernels last (files/encoders/serving.py)."""
 OWN = ("steps", "attention", "products", "experts")
-"""What the encoders have kernels of their own for."""
+"""Choices for which the encoders have their own kernels."""
 
 
 def kernels(log: str) -> dict[str, list[str]]:
@@ -36,7 +36,7 @@ def kernels(log: str) -> dict[str, list[str]]:
 
 
 def plain(chosen: list[str]) -> list[str]:
-    """An encoder's choices that are plain torch if it has a kernel of its own."""
+    """An encoder's choices that are plain torch although it has its own kernel."""
     return [choice for choice in chosen if choice.startswith(("plain steps", *(f"{step} plain" for step in OWN)))]
 
 
@@ -73,11 +73,11 @@ class Deployed:
         return next(model for model in self.server.models if model.kind == kind)
 
     def stop(self) -> None:
-        """Its unit has ended."""
+        """Waits until its unit has ended."""
         self.machine.run(f"systemctl stop {self.unit}")
 
     def start(self) -> None:
-        """Its unit is active: every model has answered."""
+        """Starts its unit, until every model has answered."""
         self.machine.run(f"systemctl start {self.unit}", timeout=self.server.start_seconds + 180)
 
     def revive(self) -> bool:

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 STOP_SECONDS = 120
 WITHIN_PERCENT = 5
 LLM_SECONDS = 3.0
-"""How long the LLM's rate is read while no encoder is asked."""
+"""Seconds during which the LLM's rate is read while no encoder is asked."""
 FILL_SECONDS = 120
 FIGURES = {True: "p50_ms", False: "documents_per_second"}
 Record = dict[str, Any]

@@ -47,7 +47,7 @@ from rehearsal.real_gpu.scene import (
 )
 
 GRACE_SECONDS = 20
-"""For a step whose time is up: it puts back what it changed for its measuring."""
+"""Seconds for a step after its time is up, to restore what it changed."""
 
 
 def artefacts(results: StepResults) -> None:
@@ -81,7 +81,7 @@ def _make_image() -> dict[str, Any]:
 
 
 def _make_checkpoints() -> None:
-    """By the machine's own Python, which has torch for its GPU."""
+    """Makes the checkpoints with the machine's own Python, which has torch for its GPU."""
     if (CHECKPOINTS / "made").exists():
         return
     shutil.rmtree(CHECKPOINTS, ignore_errors=True)  # of a step that was cut off
@@ -128,7 +128,7 @@ class Step:
 
     @property
     def limit_seconds(self) -> float:
-        """It is ended after so long."""
+        """Seconds after which the step is ended."""
         return 60 + 2 * self.seconds
 
 
@@ -235,7 +235,7 @@ def is_done(name: str) -> bool:
 
 
 def process_of(name: str) -> list[str]:
-    """The command that runs one step in a process of its own."""
+    """The command that runs one step in a separate process."""
     return [sys.executable, "-m", "rehearsal.real_gpu.steps", "--alone", name]
 
 

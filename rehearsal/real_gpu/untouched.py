@@ -63,7 +63,7 @@ SAID = re.compile(
     r"|Reset (?:GPU|memory|applications) clocks|Persistence mode is deprecated",
     re.IGNORECASE,
 )
-"""What nvidia-smi prints, and the driver's log says, once something was changed."""
+"""Messages of nvidia-smi and the driver's log after a change."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ADVICE = re.compile(r"^(?:\W*\[[^]]*\])?\W*try\s{2,}")
 

@@ -97,7 +97,7 @@ def planned(kind: str, budget: int) -> Record:
 
 
 def _in_a_process(weights: Path, what: str, device: str, *more: str) -> Record:
-    """The record that a process of its own prints last."""
+    """The record that a separate process prints last."""
     command = [sys.executable, "-m", "rehearsal.real_gpu.workspaces", str(weights), "--measure", what]
     ended = subprocess.run(
         [*command, "--device", device, *more],

@@ -64,7 +64,7 @@ After a silence (`read` ends with more than 128) the file stays: it says to a ru
 """
 NO_LINE = (OSError, EOFError, SSHException)
 TAKEN_BY_CONNECTORS = ("_timeout", "_stdin", "_get_pty", "_success_exit_codes")
-"""What pyinfra's connectors take from a command's arguments for themselves."""
+"""Arguments of a command that pyinfra's connectors take for themselves."""
 _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_arguments)
 
 

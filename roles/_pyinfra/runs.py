@@ -21,7 +21,7 @@ class Run:
     since: str
     """Universal time, to the second."""
     who: str
-    """Who typed it, and on which machine."""
+    """The user who typed it, and the machine."""
 
 
 def this_run(state: State) -> Run:

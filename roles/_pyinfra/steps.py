@@ -31,7 +31,7 @@ T = TypeVar("T")
 Answer = TypeVar("Answer", covariant=True)
 Command: TypeAlias = str | PyinfraCommand
 ANSWER_SECONDS = 300
-"""How long a host may take to answer one question. All of ours end in seconds: what takes long is a unit (units.py)."""
+"""Seconds for a host's answer to one question. All questions end in seconds: long work is a unit (units.py)."""
 
 
 before_acting: WeakKeyDictionary[Host, PyinfraCommand] = WeakKeyDictionary()

@@ -34,18 +34,18 @@ UNIT = "enginehouse-undo.service"
 DOCKER_BACK = (
     f"bash {program('docker-back.sh')} $(ip -4 -brief address show docker0 2>/dev/null | tr -s ' ' | cut -d' ' -f3)"
 )
-"""Said while the old files are kept: which address docker0 has then."""
+"""Command that restores Docker; its argument, docker0's address, is read while the old files are saved."""
 KEPT = f"{SETTINGS}/undo"
 UNITS_SECONDS = 20
 """Seconds after the last changed unit within which the change has to be confirmed."""
 MADE_WITHIN_SECONDS = 300
-"""How long a few small files may take to be written, slowly too; a silent connection ends sooner (connections.py)."""
+"""Seconds for writing a few small files, even slowly; a silent connection ends sooner (connections.py)."""
 RETRY_SECONDS = 2
 CONNECTIONS = 5
 NEVER_CONNECTED = ["no new connection could be made to change it"]
 NO_LINE = (ConnectError, OSError, EOFError, SSHException)
 GRACE_SECONDS = 150
-"""How long after its time the host may take to put everything back, its commands included."""
+"""Seconds after its time in which the host may put everything back, its commands included."""
 
 
 def installed() -> OperationMeta:

@@ -32,7 +32,7 @@ FEW = 8
 SHOWN = 8
 """Hosts that a line names."""
 SILENT_SECONDS = 60
-"""How long nothing is shown of what many hosts say while they work."""
+"""Seconds without output before many hosts' work is reported."""
 BEGINS = re.compile(r"--> Starting .*?operation: (.*\S)")
 OF_HOST = re.compile(r"\[([^\]]+)\] +(.*)", re.DOTALL)
 COLOUR = re.compile(r"\x1b\[(?:0|1|2|4|[39][0-7]|39)m")
@@ -41,7 +41,7 @@ RESULT = re.compile(r"(Success|No changes|Skipped|Error \(ignored|Error: execute
 MEANS = {"Success": "changed", "No changes": "unchanged", "Skipped": "skipped", "Error (ignored": "ignored"}
 BEFORE_WAVES, WAVE = re.compile(r"Gate \| Every host"), re.compile(r"Gate \| Wave (\d+) of (\d+)")
 TABLES = {"--> Results:": slice(2, 4), "--> Detected changes:": slice(1, 3)}
-"""Which columns of pyinfra's tables say that an operation did something, or would."""
+"""Columns of pyinfra's tables that say that an operation did something, or would."""
 THROUGH = ("passed", "put back", "kept", "not ready", "slower", "question failed")
 
 
@@ -214,7 +214,7 @@ class View(logging.Filter):
             self._say(f"[{host}] {stage}, {span(time.monotonic() - since)} after it was drained")
 
     def _begin_wave(self, number: int) -> None:
-        """Said as its first host is drained: a wave that has nothing to do does not say that it begins."""
+        """Prints the wave's beginning as its first host is drained: a wave without changes prints none."""
         if not number or number in self._begun:
             return
         self._begun.add(number)

@@ -33,7 +33,8 @@ class Repository:
     key_url: str
     key_fingerprint: str
     key_file: str = ""
-    """On the control machine; replaces the upstream key. A mirror's operator vouches for it, so no fingerprint."""
+    """File on the control machine that replaces the upstream key. A mirror's operator vouches for it, so it has no
+    fingerprint."""
 
     def mirrored(self, mirror: AptMirror | None) -> Repository:
         """The repository with the same packages at `mirror`; this repository if there is no mirror."""

@@ -36,7 +36,7 @@ from roles._shipping.places import RUNTIME
 
 MOST_GIVERS, AT_ONCE = 8, 32
 NOT_DELIVERED = "3"
-"""What host.peers.main exits with if the direct way is next."""
+"""Exit status of host.peers.main if the files are to be fetched directly."""
 UNITS_OF_BYTES = {"": 1 << 10, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 """Factors of the suffixes that rsync reads in --bwlimit."""
 LOOK_SECONDS = 1.0

@@ -12,9 +12,9 @@ DIRECTORY = f"{SETTINGS}/proxy"
 WANTED = f"{DIRECTORY}/wanted.json"
 """The proxy as the inventory has it, without its password: a run without the password compares this."""
 ENVIRONMENT = f"{DIRECTORY}/environment"
-"""For units that fetch weights, an image's blobs and certificates."""
+"""Environment file for units that fetch weights, an image's blobs and certificates."""
 DOCKER_ENVIRONMENT = f"{DIRECTORY}/docker"
-"""For dockerd, without the hosts of the fleet: a host that joins restarts no Docker."""
+"""Environment of dockerd, without the hosts of the fleet: a new host restarts no Docker."""
 APT = "/etc/apt/apt.conf.d/52enginehouse-proxy"
 FETCHING = ("enginehouse-weights@", "enginehouse-pull@", "enginehouse-certificate")
 DROP_INS = tuple(f"{UNITS}/{unit}.service.d/52-enginehouse-proxy.conf" for unit in FETCHING)

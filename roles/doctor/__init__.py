@@ -36,9 +36,9 @@ from roles.doctor.questions import About, names_of
 NO_ANSWER = "it did not answer; pyinfra said why above"
 NO_CONNECTION = "no connection"
 _answers: WeakKeyDictionary[State, dict[str, tuple[Finding, ...] | None]] = WeakKeyDictionary()
-"""What was found on each host that was asked; None of one that did not answer."""
+"""Readings of each host; None for one that did not answer."""
 _read: WeakKeyDictionary[State, dict[str, tuple[Readings, Wanted]]] = WeakKeyDictionary()
-"""What each host answered and what its plan wants, for `--data report=FILE`."""
+"""Answers of each host with the wants of its plan, for `--data report=FILE`."""
 
 
 def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, str]) -> None:

@@ -29,6 +29,14 @@ def apply(mine: Slice) -> None:
         step(CachedFact(GatewayLeft), operations.retired, name="Gateway | Take it off: the inventory declares none")
 
 
+def back(mine: Slice, returned: list[OperationMeta]) -> None:
+    """After a rollback the gateway offers what it offered with the releases that serve again."""
+    if mine.gateway:
+        step(
+            CachedFact(GatewayLeft), operations.restored, only_after=returned, name="Gateway | Offer what serves again"
+        )
+
+
 def _apply(mine: Slice, gateway: GatewaySlice) -> None:
     chosen = settings(host)
     fact = CachedFact(GatewayHost, {"environment": environment_path(gateway), "version": version_path()})

@@ -24,7 +24,7 @@ kept elsewhere. Tenants of two gateways that send to one server find less cached
 CERTIFICATE, AUTHORITY = f"{FOLDER}/mutual.pem", f"{FOLDER}/authority.pem"
 """Private key and certificate of the gateway, and the fleet's authority, if it sends to servers of other hosts."""
 SHARED = "/run/enginehouse-gateway"
-"""What processes share of keys' limits: RuntimeDirectory of the unit."""
+"""Directory of the keys' usage that processes share: the unit's RuntimeDirectory."""
 HOME = f"{PROGRAMS}/gateway"
 ENVIRONMENTS = f"{HOME}/environments"
 VERSIONS = f"{HOME}/versions"
@@ -35,9 +35,9 @@ class Defaults:
     """Limits of the transfer of packages."""
 
     fetch_seconds: Annotated[int, SECONDS] = 1800
-    """How long the control machine's pip may fetch the wheels of one Python, some 60 MB."""
+    """Seconds for the control machine's pip to fetch the wheels of one Python, some 60 MB."""
     rsync_seconds: Annotated[int, SECONDS] = 3600
-    """How long one attempt to send them may take."""
+    """Seconds for one attempt to send them."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5
     """Attempts; sent bytes are kept between them."""
 

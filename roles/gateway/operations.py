@@ -38,7 +38,7 @@ from roles.gateway.settings import rendered
 from roles.gateway.wheels import SendWheels
 
 KEYS_HERE = Path(FILE)
-"""Where `enginehouse key` keeps hashes of keys on the control machine."""
+"""The control machine's file of `enginehouse key` with hashes of keys."""
 NO_KEYS = '{"keys": []}\n'
 FOLDER_SEEN = f"2750 root {USER}"
 SALT_SEEN = f"640 root {USER}"
@@ -141,6 +141,12 @@ def in_force(differs: list[str]) -> Iterator[Command]:
     """The command that restarts the processes, each after the one before it answers."""
     if differs:
         yield f"{command('gateway')} follow"
+
+
+def restored(is_there: bool) -> Iterator[Command]:
+    """The command that gives the gateway the settings of the releases that serve now, where the host kept them."""
+    if is_there:
+        yield f"{command('gateway')} restore"
 
 
 def retired(is_left: bool) -> Iterator[Command]:

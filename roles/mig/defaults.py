@@ -23,7 +23,7 @@ class Defaults:
     """Seconds that a reboot may take, if a pending mode needs one."""
 
     reboot_seconds: Annotated[int, SECONDS] = 900
-    """How long a run waits for a host to come back, if a pending mode needs a reboot."""
+    """Seconds that a run waits for a host to return, if a pending mode needs a reboot."""
 
 
 def settings(host: Host) -> Defaults:

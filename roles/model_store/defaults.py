@@ -17,9 +17,9 @@ class Defaults:
     """
 
     fetch_seconds: Annotated[int, SECONDS] = 12 * 3600
-    """How long a run waits for one fetch. The unit goes on after it, and a second run attaches."""
+    """Seconds that a run waits for one fetch. The unit continues after it, and a second run attaches."""
     rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
-    """How long one attempt to send a model may take."""
+    """Seconds for one attempt to send a model."""
     fetch_attempts: Annotated[int, ATTEMPTS] = 4
     """Attempts of the control machine's own fetch; fetched bytes are kept between them."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5

@@ -46,7 +46,7 @@ class Accounts(FactBase[HostFacts]):
 
 
 class Published(FactBase[dict[str, StoreState]]):
-    """Asked for all models at once."""
+    """Fact: the published directories of all models."""
 
     def command(self, wanted: tuple[tuple[str, str, str], ...]) -> str:
         return "; ".join(self._model(*planned) for planned in wanted) or "true"

@@ -10,7 +10,7 @@ ALL = (PROMETHEUS, ALERTMANAGER, BLACKBOX)
 PACKAGES = {
     name: f"{name}.service" for name in ("prometheus", "prometheus-alertmanager", "prometheus-blackbox-exporter")
 }
-"""Each with its own unit, which would listen on every address."""
+"""Packages, each with its own unit, which would listen on every address."""
 FOLDER = f"{SETTINGS}/monitor"
 CONFIG, RULES = f"{FOLDER}/prometheus.yml", f"{FOLDER}/rules.yml"
 ALERTS, PROBES = f"{FOLDER}/alertmanager.yml", f"{FOLDER}/blackbox.yml"

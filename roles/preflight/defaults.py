@@ -20,7 +20,7 @@ class Defaults:
     memory_percent: Annotated[int, Range(1, 100)] = 94
     """Least percent of the declared memory; firmware and kernel keep some of it."""
     connect_seconds: Annotated[int, Range(1, 600)] = 5
-    """How long the host tries to reach registry, hub and repositories."""
+    """Seconds for the host's attempts to reach registry, hub and repositories."""
     check_network: bool = True
     """False if a proxy that this role does not know is the only way out."""
 

@@ -172,8 +172,9 @@ def _ask_service(mine: Slice) -> list[str]:
 def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
     """Tries each address in the background, except those of parts that the host has already."""
     tries = []
-    for what, place, have in addresses(mine):
-        attempt = f"timeout {timeout_seconds} {_connection(mine.proxy, place)}"
+    for what, url, have in _sources(mine):
+        place = _place(url)
+        attempt = f"timeout {timeout_seconds} {_connection(mine.proxy, place, is_plain=url.startswith('http://'))}"
         tries.append(f"{{ {have} || {attempt} || echo {quote(f'{what} {place}')}; }} &")
     return [
         ask_value("proxy", "apt-config dump Acquire::http::Proxy | grep -o '\"..*\"'"),
@@ -183,12 +184,12 @@ def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
 
 _OPEN, _ANSWER = 'exec 3<>"/dev/tcp/$2/$3" && printf', ">&3 && read -r line <&3 && [[ $line =~ ^HTTP/1.[01]\\ "
 TUNNEL = f'{_OPEN} "CONNECT %s:%s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" "$0" "$1" "$0" {_ANSWER}(200|407) ]]'
-PLAIN = f'{_OPEN} "HEAD http://%s/ HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n" "$0" "$0" {_ANSWER}(2|3|404|405|407) ]]'
+PLAIN = f'{_OPEN} "HEAD http://%s:%s/ HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n" "$0" "$1" "$0" {_ANSWER}(2|3|404|405|407) ]]'
 """Programs of bash that ask a proxy ($2, $3) for an address ($0, $1). Proxies fetch plain HTTP themselves, and connect
 to ports of TLS alone."""
 
 
-def _connection(proxy: ProxySlice | None, place: str) -> str:
+def _connection(proxy: ProxySlice | None, place: str, is_plain: bool = False) -> str:
     """Shell that succeeds if a connection to HOST:PORT comes about, through the proxy unless the host needs none.
 
     A proxy that asks for a login (407) lets through whom it knows: the login is sent by programs, and never here.
@@ -196,12 +197,17 @@ def _connection(proxy: ProxySlice | None, place: str) -> str:
     where = join(place.rsplit(":", 1))  # arguments: the shell that is started would expand what stands in its text
     if proxy is None or reached_directly(place.rsplit(":", 1)[0], (*proxy.direct, *proxy.fleet)):
         return f"bash -c '<\"/dev/tcp/$0/$1\"' {where}"
-    ask = PLAIN if place.endswith(":80") else TUNNEL
+    ask = PLAIN if is_plain else TUNNEL
     return f"bash -c '{ask}' {where} {join(proxy.place)}"
 
 
 def addresses(mine: Slice) -> list[tuple[str, str, str]]:
-    """Each thing that is fetched: purpose, host:port, and shell that succeeds if the host has it already.
+    """Each thing that is fetched: purpose, host:port, and shell that succeeds if the host has it already."""
+    return [(what, _place(url), have) for what, url, have in _sources(mine)]
+
+
+def _sources(mine: Slice) -> list[tuple[str, str, str]]:
+    """Each thing that is fetched: purpose, URL, and shell that succeeds if the host has it already.
 
     What other hosts of the plan may give is not among them: one that has it is enough, and which has is not known yet.
     """
@@ -225,7 +231,7 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
     for weights in mine.weights:
         if weights.fetch_on == "host" and not _has_peers(mine, weights.model, weights.revision):
             sources.append((f"weights-of-{weights.model}", mine.hub.endpoint, f"[ -d {quote(weights_path(weights))} ]"))
-    return [(what, _place(url), have) for what, url, have in sources]
+    return sources
 
 
 def _has_peers(mine: Slice, name: str, revision: str) -> bool:

@@ -13,7 +13,7 @@ class Defaults:
     """Limits of a run's waiting."""
 
     pull_seconds: Annotated[int, SECONDS] = 3 * 3600
-    """How long a run waits. The unit goes on after it; 14 GB at 100 Mbit/s are 20 minutes."""
+    """Seconds that a run waits. The unit continues after it; 14 GB at 100 Mbit/s are 20 minutes."""
     give_seconds: Annotated[int, SECONDS] = 3600
     """Seconds after which a host stops sharing an image with others that never complete it."""
     patience_seconds: Annotated[int, Range(1, 3600)] = 60
@@ -21,7 +21,7 @@ class Defaults:
     offer_seconds: Annotated[int, SECONDS] = 3600
     """Seconds that a host may read an image's blobs before it shares them for the first time."""
     bandwidth_limit: Annotated[str, Text(r"(\d+(\.\d+)?[kKmMgG]?)?", "a number with k, m or g, or nothing")] = ""
-    """What a host gives others of the image and gets there ("80m"); what the registry sends has no limit."""
+    """Limit of the image's transfer between hosts ("80m"); a download from the registry has no limit."""
 
     @property
     def fetch_seconds(self) -> int:

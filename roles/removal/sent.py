@@ -24,7 +24,7 @@ sys.exit(module.main(sys.argv[1:]))
 
 
 def program() -> str:
-    """For `python3 - list` or `python3 - remove`. It writes nothing on the host to run: the disk may be full."""
+    """The program for `python3 - list` or `python3 - remove`. It writes no file on the host: the disk may be full."""
     sources = [(name, (HERE / "files" / _path(name)).read_text()) for name in MODULES]
     return TEXT.format(sources=sources)
 

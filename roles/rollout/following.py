@@ -35,7 +35,7 @@ class Following:
         self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
         tell(waves=plan.waves)
         self.before: dict[str, dict[str, ServerFacts]] = {}
-        """How each host's servers stood when the run had staged everything."""
+        """State of each host's servers when the run had staged everything."""
         self.now: dict[str, dict[str, ServerFacts]] = {}
         self.why: dict[str, str] = {}
 

@@ -8,4 +8,4 @@ WANTED = f"{SETTINGS}/traffic.json"
 NOTICES_UNIT = "enginehouse-notices.service"
 NOTICES = f"{SETTINGS}/notices.json"
 MARGIN_SECONDS = 5
-"""Before the end of a host that its cloud takes back: its servers stop, and answers that are not done are cut."""
+"""Seconds before the end of a reclaimed host at which its servers stop and unfinished answers are cut."""

@@ -17,6 +17,6 @@ class Loaded:
     files: dict[str, bytes]
     """Files by path inside `models/`."""
     engines: tuple[str, ...] = ()
-    """Those of the names that are behind the C++ backend."""
+    """The names that are behind the C++ backend."""
     conversions: tuple[Conversion, ...] = ()
-    """What the image makes from other files before the server starts."""
+    """Files that the image converts from others before the server starts."""

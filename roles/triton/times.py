@@ -7,7 +7,7 @@ from deploy.slices.host import ServerSlice
 EXIT_MARGIN_SECONDS = 10
 """Triton's exit timeout < docker stop < TimeoutStopSec: each waits for the one before it, this much longer."""
 START_MARGIN_SECONDS = 120
-"""What the unit's start takes beside loading: preparing, and making the container."""
+"""Seconds that the unit's start takes besides loading: preparing, and making the container."""
 
 
 def docker_stop_seconds(server: ServerSlice) -> int:

@@ -138,7 +138,7 @@ class Target:
 
 
 def measured(target: Target, line: Line, slower: float) -> Any:
-    """A result of the gateway while its Triton's answers are so much later, in seconds."""
+    """A result of the gateway while its Triton answers later by this many seconds."""
     line.slower = slower
     mine = plan(**main(replace(RERANKER, name="bge"), replace(EMBEDDER, name="nomic"), replace(LLAMA, name="llama")))
     settings_of_run = {"url": target.url, "key": KEY, "tokenizer": str(target.weights), "runs": target.runs}

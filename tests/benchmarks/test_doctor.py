@@ -24,7 +24,7 @@ def test_names_are_those_of_the_machines_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_question_costs_what_the_one_host_used_for_all_of_them() -> None:
-    """By the smallest run; the ratio is that of the largest."""
+    """The cost comes from the smallest run, the ratio from the largest."""
     runs: list[dict[str, Any]] = [
         {"names": 32, "seconds": 12.0, "ssh_true_seconds": 3.0, "host_cpu_milliseconds": 900},
         {"names": 1, "seconds": 3.0, "ssh_true_seconds": 0.3, "host_cpu_milliseconds": 310},

@@ -19,7 +19,7 @@ from benchmarks.gateway.wheels import chosen, packed
 
 
 def test_each_process_has_a_core_of_its_own_where_there_are_enough() -> None:
-    """And none is told to share one if there are not: all of them have them all."""
+    """Without enough cores, every process may use all of them."""
     cores_of = shares(range(16))
     taken = [core for cores in cores_of.values() for core in cores]
     assert {kind: len(cores) for kind, cores in cores_of.items()} == WANTED
@@ -37,7 +37,7 @@ def test_second_threads_of_a_core_are_taken_last(tmp_path: Path, monkeypatch: py
 
 
 def test_a_load_split_over_processes_has_all_its_streams() -> None:
-    """And no process has none."""
+    """No process is left without a stream."""
     assert [part.streams for part in Load("chat", ("1",), 256, 5.0).split(3)] == [86, 85, 85]
     assert [part.streams for part in Load("chat", ("1",), 1, 5.0).split(3)] == [1]
 
@@ -86,7 +86,7 @@ def event(text: str) -> bytes:
     ],
 )
 def test_a_held_stream_is_reported_with_its_end(sent: list[bytes], end: str, code: str, in_order: bool) -> None:
-    """By its end mark, by an event with an error, or by its connection alone."""
+    """A stream ends by its end mark, by an event with an error, or by its connection alone."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -118,6 +118,6 @@ def test_wheels_are_packed_into_parts_that_can_travel(tmp_path: Path) -> None:
 
 
 def test_chosen_requirements_keep_their_hashes() -> None:
-    """Else pip would refuse the whole list."""
+    """Without the hashes pip would refuse the whole list."""
     listed = "a==1 \\\n    --hash=sha256:aa\nb[c]==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n"
     assert chosen(listed, lambda name: name == "b") == "b[c]==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n"

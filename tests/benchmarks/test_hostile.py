@@ -34,7 +34,7 @@ def test_pieces_fill_a_body_and_leave_it_json() -> None:
 
 
 def test_a_gap_that_has_not_ended_counts_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a stream that stands still to the end of the measurement would look even."""
+    """Otherwise a stream that hangs until the end of the measurement would look even."""
     times = iter([10.0, 10.5, 11.0])
     monkeypatch.setattr(hostile_tenant.time, "monotonic", lambda: next(times))
     pace = hostile_tenant.Pace()
@@ -47,7 +47,7 @@ def test_a_gap_that_has_not_ended_counts_as_long_as_it_is(monkeypatch: pytest.Mo
 
 
 def test_memory_is_that_of_a_process_with_its_children() -> None:
-    """A gateway's work on strangers' bytes is done by processes of its own."""
+    """A gateway parses and renders foreign input in child processes."""
     make = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
     with subprocess.Popen([sys.executable, "-c", make], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdin
@@ -93,7 +93,7 @@ def test_a_short_run_tells_of_each_load_and_of_none(capfd: pytest.CaptureFixture
 
 
 def test_its_gateway_is_the_code_of_the_folder_that_was_named(tmp_path: Path) -> None:
-    """Else a commit would be measured beside itself."""
+    """Otherwise a commit would be measured against itself."""
     (tmp_path / "gateway").mkdir()
     (tmp_path / "gateway" / "__main__.py").write_text("import sys; print('mine', sys.argv[2]); sys.exit(3)")
     settings = tmp_path / "settings.json"

@@ -18,7 +18,7 @@ FIRST_QUESTIONS = {EMBEDDER: len(TEXTS), LLM: 2}
 
 
 def outcomes_of(server: StandIn, requests: int, way: str = "", **more: float) -> list[Outcome]:
-    """Outcomes of so many requests at a thousand a second, by one client; in one way, or in all of them."""
+    """Outcomes of a number of requests at a thousand a second, by one client; in one way, or in all of them."""
     load = Load(server.place, 1000, EMBEDDER, LLM, clients=1, **({"shares": ONLY[way]} if way else {}), **more)
     left = iter([False] * requests)
 

@@ -29,7 +29,7 @@ def test_a_rival_is_warm_once_it_gets_no_faster(readings: list[float], wanted: i
 
 
 def test_every_answer_of_a_run_shares_in_its_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those before and after the window: the time is read around the whole run."""
+    """Answers before and after the window count too: the time is read around the whole run."""
     count, lock = [0], threading.Lock()
 
     def call(*_: Any) -> dict[str, np.ndarray]:

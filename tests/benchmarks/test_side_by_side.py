@@ -42,7 +42,7 @@ def test_both_ways_put_the_same_file_at_the_same_path(name: str) -> None:
 
 
 def test_both_tools_have_the_same_tasks_apart_from_copied_files() -> None:
-    """The path, unit, line, user or package that a task names, in what is looked at here."""
+    """Each task's path, unit, line, user or package occurs in the project's check of it."""
     others = {name: task for name, task in TASKS.items() if name not in COPIED}
     for name, task in others.items():
         (arguments,) = (value for key, value in task.items() if key.startswith("ansible.builtin."))
@@ -59,7 +59,7 @@ def test_both_tools_have_the_same_tasks_apart_from_copied_files() -> None:
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link", "line", "absent"])
 def test_the_fix_of_each_task_makes_its_check_pass(kind: str, tmp_path: Path) -> None:
-    """In a real shell; a second look finds nothing to do."""
+    """The shell is real; a second check finds nothing to do."""
     path, me = tmp_path / "made", pwd.getpwuid(os.getuid()).pw_name
     owner = f"{me}:{subprocess.run(['id', '-gn'], capture_output=True, text=True, check=True).stdout.strip()}"
     made = {

@@ -26,7 +26,7 @@ def approval_of(scene: Scene, log: str) -> str:
 
 
 def test_an_unknown_cell_a_missing_server_and_an_unserved_cell_are_refused(scene: Scene) -> None:
-    """Before anything begins, with exit 1. From here on both cells are served."""
+    """The refusal comes before any work, with exit 1. From here on both cells are served."""
     words = [sys.executable, str(ROOT / "cells.py"), "roll", "fleet.py", "east"]
     nowhere = {key: value for key, value in scene.environment.items() if key != "PREFECT_API_URL"}
     for more, environment, message in (
@@ -54,7 +54,7 @@ def test_a_first_cell_that_fails_leaves_the_second_untouched(scene: Scene) -> No
 
 
 def test_a_driver_killed_while_a_cell_is_brought_over_resumes_and_brings_it_over_once(scene: Scene) -> None:
-    """The cell's own worker goes on; the driver that is typed again follows it, and waits before the second cell."""
+    """The cell's own worker continues; the restarted driver follows it, and waits before the second cell."""
     (scene.folder / "gate").touch()
     driver = scene.roll("killed.log")
     scene.until(lambda: "at the gate" in scene.read("east.log"), "east is being brought over")
@@ -85,7 +85,7 @@ def test_a_second_cell_waits_for_approval_also_after_its_driver_was_killed(scene
 
 
 def test_a_cell_whose_worker_was_killed_fails_when_a_new_worker_starts(scene: Scene) -> None:
-    """And not before: what the worker began may still be under way on its hosts."""
+    """It does not fail earlier, because the worker's run may still be active on its hosts."""
     (scene.folder / "gate").touch()
     at_gate, driver = scene.read("east.log").count("at the gate"), scene.roll("worker.log")
     scene.until(lambda: scene.read("east.log").count("at the gate") > at_gate, "east is being brought over")

@@ -33,7 +33,7 @@ CONTEXT = 60_000
 
 
 class SpeakingTriton(Triton):
-    """The tests' Triton with answers of its own."""
+    """The tests' Triton with additional answers."""
 
     weights: Path
 

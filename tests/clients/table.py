@@ -139,7 +139,7 @@ def is_right(call: str, answer: Any, vectors: Any) -> bool:
 
 
 Lines = dict[tuple[str, str], dict[str, dict[str, Any]]]
-"""Of a program in its environment: the line that each call printed."""
+"""The lines of a program in its environment, one for each call."""
 
 
 def calls_of(client: Client, lines: Lines) -> dict[str, dict[str, Any]]:

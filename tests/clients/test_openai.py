@@ -141,7 +141,7 @@ def directly(house: House, text: str, **options: Any) -> list[float]:
 
 @pytest.mark.parametrize("form", [None, "float", "base64"])
 def test_vectors_match_the_model_itself(house: House, client: openai.OpenAI, form: Any) -> None:
-    """Without a format the client asks for base64 and decodes it itself."""
+    """Without a format the client requests base64 and decodes it itself."""
     more = {"encoding_format": form} if form else {}
     answer = client.embeddings.create(model="nomic", input=TEXTS, **more)
     wanted = [directly(house, text) for text in TEXTS]

@@ -29,7 +29,7 @@ REFUSALS = [400, 401, 404, 405, 413, 415]
 
 
 def test_no_answer_is_a_server_error_or_outside_of_its_schema(house: House, tmp_path: Path) -> None:
-    """And what does not keep the schema is refused; without a key, everything is."""
+    """A body outside the schema is refused; without a key, every body is."""
     fuzzed(house.url, house.key, tmp_path)
 
 

@@ -91,7 +91,7 @@ def test_a_recorded_request_of_anthropics_sdk_gets_an_answer_like_the_recorded_o
 
 
 def test_every_recorded_stream_is_replayed_or_has_a_reason() -> None:
-    """So that a recording of a newer SDK is looked at."""
+    """A recording of a newer SDK is then noticed."""
     assert set(NOT_REPLAYED) < set(STREAMS)
 
 

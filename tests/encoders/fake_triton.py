@@ -20,7 +20,7 @@ class Tensor:
     array: np.ndarray
 
     def name(self) -> str:
-        """Its name."""
+        """The model's name."""
         return self.label
 
     def as_numpy(self) -> np.ndarray:

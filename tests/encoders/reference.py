@@ -40,7 +40,7 @@ class Sent:
     experts: Array
     """[layers with experts, tokens, chosen]"""
     lead: float
-    """By how much of the spread of a token's logits an expert passed over may be ahead of one taken."""
+    """Largest lead, in shares of the spread of a token's logits, of a skipped expert over a chosen one."""
 
 
 def nomic_layers(

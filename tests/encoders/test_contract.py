@@ -254,7 +254,7 @@ def test_a_request_too_large_for_memory_is_refused_and_others_are_served(
 
 
 def squeeze(victim: Service, most: int) -> list[int]:
-    """From now on passes over `most` tokens run out of memory; the list tells every attempt's tokens."""
+    """Makes later passes over `most` tokens run out of memory; the list records every attempt's tokens."""
     network, tokens = victim._model.runner._network, []
 
     def forward(batch: Packed) -> torch.Tensor:

@@ -51,7 +51,7 @@ def test_every_function_outside_kernels_has_type_annotations() -> None:
 
 
 def test_every_public_function_that_returns_a_tensor_says_its_shape() -> None:
-    """In brackets, or by saying that any shape comes back as the same."""
+    """The docstring has the shape in brackets, or says that any shape is returned unchanged."""
     silent = []
     for name, function in functions():
         words = ast.get_docstring(function) or ""

@@ -37,7 +37,7 @@ def batch_of(family: families.Family, sequences: list[list[int]], multiple: int 
 
 
 def layer_outputs(directory: Path, sequences: list[list[int]], multiple: int = 1) -> list[list[np.ndarray]]:
-    """For each layer the hidden states of each sequence, computed in one packed batch."""
+    """The hidden states of each sequence after each layer, computed in one packed batch."""
     family = families.choose(directory, families.EMBEDDERS)
     trunk = families.load(family, directory, Kernels()).trunk
     batch, seen = batch_of(family, sequences, multiple), []
@@ -146,7 +146,7 @@ def test_a_reranker_mistake_is_off_by_the_spread_of_scores(
 def test_16_bit_vectors_stay_within_their_gate(
     tmp_path: Path, sequences: list[list[int]], dtype: str, gate: float
 ) -> None:
-    """With weights as narrow as trained ones (std 0.03), for which these gates were measured."""
+    """Weights are as narrow as trained ones (std 0.03), for which these gates were measured."""
     weights = checkpoints.weights_for(checkpoints.NOMIC, deviation=0.03)
     mild = checkpoints.write(tmp_path, checkpoints.NOMIC, weights)
     family = families.choose(mild, families.EMBEDDERS)

@@ -104,7 +104,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 def test_vectors_stay_within_their_gate_also_without_the_corpus_mean(
     nomic_full: tuple[Path, Following], sequences: list[np.ndarray], dtype: str, gate: float
 ) -> None:
-    """Without graphs, in which nobody can watch where tokens go; a test below holds the two to each other."""
+    """The test runs without graphs, in which tokens cannot be traced; another test below compares the two."""
     embedder = Embedder(Settings(model_path=str(nomic_full[0]), dtype=dtype))
     runner = embedder.runner
     runner.lanes[0].offered = []

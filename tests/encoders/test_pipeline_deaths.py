@@ -44,7 +44,7 @@ def die(*_: Any) -> Any:
 
 
 class Quiet:
-    """A meter that keeps what it is told, in the place of one that speaks to Triton."""
+    """A meter that records its calls, in place of one that reports to Triton."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -68,7 +68,7 @@ def lengths(sequences: Any, beside: bool) -> Wait:
 
 
 def rig(launch: Any = lengths, reply: Any = None, meter: Any = None) -> tuple[Pipeline, list[Job]]:
-    """A pipeline whose sequences are the texts' own, and whom it replied to in the end."""
+    """A pipeline with given sequences, and the list of its replies."""
     replied: list[Job] = []
 
     def keep(job: Job) -> None:
@@ -97,7 +97,7 @@ def answered(pipeline: Pipeline, replied: list[Job], count: int = 40) -> list[st
 
 
 def test_closing_again_and_from_several_threads_returns_when_all_is_answered() -> None:
-    """The second close used to put a last word where nobody listens any more, and waited for ever."""
+    """The second close used to wait for ever for an ended thread."""
     pipeline, replied = rig(reply=lambda job: threading.Event().wait(0.02))
     jobs = [Job() for _ in range(20)]
     pipeline.submit(jobs)

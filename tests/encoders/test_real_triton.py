@@ -107,7 +107,7 @@ def test_vectors_are_those_computed_without_a_server(infer: Infer, embedder: Emb
 
 
 def test_texts_that_share_a_prefix_are_told_apart(infer: Infer, embedder: Embedder) -> None:
-    """Under the wrong numpy the stub hands over bytes that all equal the first."""
+    """With a wrong numpy the stub returns bytes that all equal the first."""
     texts = ["the cat sat on the " + end for end in ("mat", "sea", "map", "")]
     got = infer("embed", texts=[texts])["embeddings"][0]
     np.testing.assert_allclose(got, wanted_vectors(embedder, texts), atol=1e-5)

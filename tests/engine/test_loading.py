@@ -132,10 +132,10 @@ def test_two_ranks_serve_one_engine_and_the_end_of_one_is_the_end_of_both(tmp_pa
 
 
 def children(parent: int) -> list[int]:
-    """Its processes."""
+    """The process's children."""
     return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
 def words(pid: int) -> list[str]:
-    """Its command line."""
+    """The process's command line."""
     return Path(f"/proc/{pid}/cmdline").read_text().split("\0")

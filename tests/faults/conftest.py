@@ -63,7 +63,7 @@ def scene(first_deploy: str) -> Scene:
 
 @pytest.fixture(scope="module")
 def serving(first_deploy: str) -> Scene:
-    """The same, for what a module's tests look at together."""
+    """The machine after a deploy, for the read-only tests of a module."""
     return _serving(first_deploy)
 
 

@@ -36,7 +36,7 @@ for each in {DATA}/weights/minilm/.{REVISION}.partial {DATA}/releases/.main-0000
   mkdir -p $each && head -c 4096 /dev/zero >$each/half && touch -d 2026-01-02 $each/half $each
 done
 """
-"""Broken off long ago, of what nobody names any more."""
+"""Names of interrupted transfers that no plan names."""
 
 OTHER_SERVER = f"""
 mkdir -p {DATA}/servers/gone && ln -sfn ../../releases/gone-0000000000000000 {DATA}/servers/gone/current

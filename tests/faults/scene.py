@@ -23,7 +23,7 @@ from rehearsal.pyinfra_run import Run, pyinfra
 from tests.faults.question import found_on
 
 NUMBER = int(os.environ.get("ENGINEHOUSE_FAULTS_NUMBER", "7"))
-"""Another one for whoever works on a test while all of them run."""
+"""Rehearsal number; another one for development while all tests run."""
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 NAME, SERVED = "fault", "faults-served"
 INVENTORY = "tests/faults/inventories/plain.py"
@@ -101,7 +101,7 @@ class Scene:
             client.join()
 
     def mark(self) -> None:
-        """From here on `written` counts."""
+        """Starts a new period for `written`."""
         self.machine.run(MARK)
 
     def written(self) -> list[str]:
@@ -142,7 +142,7 @@ class Scene:
             log.write(f"$ {typed}\n{output}exit {code}\n\n")
 
     def ends_well(self) -> list[object]:
-        """After a plain run and another: exit codes, whether the second was silent, whether it serves."""
+        """Exit codes of a plain run and another one, if the second was silent, and if the host serves."""
         mended = self.deploy()
         if mended.code:
             return [mended.code, mended.output[-3000:]]
@@ -152,7 +152,7 @@ class Scene:
 
 
 WELL = [0, "silent", True]
-"""What `ends_well` says if everything is right again."""
+"""Result of `ends_well` on a host in order."""
 
 
 def answers(machine: Machine) -> bool:

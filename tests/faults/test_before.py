@@ -35,7 +35,7 @@ class Brought:
     old_weights: str
     run: Run
     swaps: list[dict[str, str]]
-    """What the host's history has since."""
+    """The host's history since then."""
 
 
 def unpacked(commit: str, directory: Path) -> Path:

@@ -31,7 +31,7 @@ def test_a_killed_control_process_leaves_a_host_that_converges(scene: Scene, mon
 
 
 def test_a_second_run_is_refused_and_the_first_continues(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Afterwards the host is as the first one's inventory says, and nobody holds it."""
+    """Afterwards the host is as the first run's inventory says, and no run holds it."""
     monkeypatch.setenv("FAULTS_BATCH", "24")
     seconds: list[Run] = []
     findings = set[str]()

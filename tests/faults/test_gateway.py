@@ -83,7 +83,7 @@ def test_usage_outlives_a_host_whose_power_is_cut_under_load(behind_gateway: Sce
 
 
 def test_a_gateway_set_to_none_is_removed(behind_gateway: Scene) -> None:
-    """With its programs, settings and keys."""
+    """Its programs, settings and keys are removed too."""
     run = behind_gateway.deploy()
     assert run.code == 0, run.output[-4000:]
     assert behind_gateway.says(LEFT) == ""

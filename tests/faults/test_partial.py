@@ -34,10 +34,10 @@ class Killed:
 
     on_host: Run
     findings: set[str]
-    """By the doctor, after the first of them."""
+    """The doctor's findings after the first of them."""
     host_bytes: int
     in_memory: str
-    """What was left of the killed fetch where its token had been."""
+    """Remains of the killed fetch where its token had been."""
     on_control: Run
     begun: int
     after: Run

@@ -38,7 +38,7 @@ class Struck:
 
     @property
     def harmless(self) -> bool:
-        """It ended badly, and what serves was neither touched nor missed."""
+        """True if the run failed, and the running server was neither touched nor missing."""
         return self.run.code == 1 and not (self.swapped or self.touched or self.polls.missed)
 
 

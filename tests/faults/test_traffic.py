@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 LIVES = "docker inspect -f '{{.State.Running}}' triton-main"
 LEFT = "systemctl show -P InactiveEnterTimestampMonotonic triton@main docker | grep ."
-"""When each of them was last down; in this order, microseconds."""
+"""Moments at which each of them was last down, in this order, in microseconds."""
 JOURNAL = "journalctl -q -b -o cat -u triton@main --since '-30s' | grep -c 'without a drain'"
 
 FAILED = "journalctl -q -b -o cat -u triton@main --since @{since} | grep -c 'Failed with result'"
@@ -77,7 +77,7 @@ def test_a_docker_that_is_stopped_takes_its_server_along_and_brings_it_back(read
 
 
 def test_a_docker_that_starts_late_brings_its_server_back(ready: Scene) -> None:
-    """Until then the server used up its starts."""
+    """Meanwhile the server has used up its starts."""
     ready.says("systemctl stop docker.socket docker.service; systemctl mask --runtime docker.service docker.socket")
     try:
         ready.says("for n in 1 2 3 4 5 6; do systemctl restart triton@main; done")

@@ -189,7 +189,7 @@ async def test_a_body_of_a_gibibyte_is_refused_before_it_is_received(tmp_path: P
 
 
 async def taken(running: Process, chunked: bool) -> int:
-    """So many bytes of a body left this side before the connection ended; a client may miss the 413 meanwhile."""
+    """Bytes of a body that were sent before the connection ended; a client may miss the 413 meanwhile."""
     framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {GIB}"
     part = b"100000\r\n" + b" " * 2**20 + b"\r\n" if chunked else b" " * 2**20
     reader, writer = await running.connected()
@@ -251,7 +251,7 @@ async def test_a_key_revoked_in_mid_stream_ends_the_stream(tmp_path: Path) -> No
 
 
 def test_keys_are_compared_only_by_their_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the time of a comparison says nothing: nobody can choose a text whose digest begins like that of a key."""
+    """The time of a comparison reveals nothing: no client can choose a text whose digest begins like a key's."""
     file = tmp_path / "keys.json"
     file.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
     keys, heard = Keys(str(file)), []

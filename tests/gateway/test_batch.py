@@ -173,7 +173,7 @@ async def test_an_echo_stands_once_before_each_choice(tmp_path: Path, streams: b
 
 @in_loop
 async def test_log_probabilities_are_lists_side_by_side(tmp_path: Path) -> None:
-    """`ö` is two tokens of this vocabulary; neither is a text, so each is told by its byte, and one letter is there."""
+    """`ö` is two tokens of this vocabulary, neither of which is text: each is reported by its byte."""
     own = tokenizer()
     first, second = own.encode("ö", add_special_tokens=False).ids
     (last,) = own.encode("a", add_special_tokens=False).ids

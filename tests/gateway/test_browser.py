@@ -34,7 +34,7 @@ PRICES = {
 ANSWER = Script((Event("The cat sat on the mat."), Event("", finish="stop", tokens=7, cached=0)))
 PICTURES = REPOSITORY / "rehearsal"
 COUNTED = 'data-label="requests">3<'
-"""In the page of usage: its three requests, which are counted within a second or two."""
+"""Numbers on the usage page: its three requests, which are counted within a second or two."""
 MOST_LOOKS = 60
 
 

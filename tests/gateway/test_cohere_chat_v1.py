@@ -95,7 +95,7 @@ async def test_parameters_become_a_schema_of_their_types(tmp_path: Path) -> None
 @pytest.mark.parametrize("is_long", [True, False])
 @in_loop
 async def test_results_of_tools_answer_the_calls_that_they_repeat(tmp_path: Path, is_long: bool) -> None:
-    """In several steps the history ends with the calls; in a single one the results alone have them."""
+    """A history of several steps ends with the calls; in a single step only the results have them."""
     results = [{"call": CALL, "outputs": [{"sum": 2}]}]
     user = {"role": "USER", "message": "1?"}
     history = [user, {"role": "CHATBOT", "message": "So.", "tool_calls": [CALL]}]

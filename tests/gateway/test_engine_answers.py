@@ -163,7 +163,7 @@ async def test_connections_are_used_again(tmp_path: Path) -> None:
 
 @in_loop
 async def test_the_benchmark_of_vllm_is_answered(tmp_path: Path) -> None:
-    """Its random load sets `ignore_eos`, which a Triton's slot cannot do (vLLM 0.26.0, 2026-11-27)."""
+    """Its random load sets `ignore_eos`, which Triton's LLM slot does not support (vLLM 0.26.0, 2026-11-27)."""
     content = [{"type": "text", "text": "the cat"}]
     sent = {"model": "llama", "messages": [{"role": "user", "content": content}], "max_completion_tokens": 8}
     sent |= {"stream": True, "stream_options": {"include_usage": True}, "ignore_eos": True}
@@ -203,7 +203,7 @@ async def test_trtllm_serve_gets_its_own_fields_alone(tmp_path: Path) -> None:
 
 @in_loop
 async def test_another_program_after_a_swap_gets_its_own_fields_before_the_settings_name_it(tmp_path: Path) -> None:
-    """And so does the earlier one that a rollback brings back: the release says which program serves."""
+    """The same holds for the earlier program after a rollback: the release names the running program."""
     (tmp_path / "salt").write_text("s" * 64)
     more: dict[str, Any] = {"salt_file": str(tmp_path / "salt")}
     async with running_gateway(tmp_path, runtime="vllm", llm={"salts": True, **MODEL}, **more) as front:

@@ -27,7 +27,7 @@ from tests.gateway.asking import (
 from tests.gateway.triton import Script
 
 PROSE = "the cat sat on the mat, and said hello; " * 4000
-"""160 KB, so that it is parsed and tokenised in processes of their own."""
+"""160 KB of text, so that it is parsed and tokenised in separate processes."""
 
 
 @in_loop

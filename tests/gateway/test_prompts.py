@@ -190,7 +190,7 @@ def test_the_longest_word_of_a_shared_prefix_is_matched() -> None:
 
 
 def test_finding_words_is_linear_in_the_text() -> None:
-    """As many reserved tokens as Llama 3 has, before a text made to be slow."""
+    """The text is slow by design, and the tokenizer has as many reserved tokens as Llama 3."""
     words = Words([f"<|reserved_special_token_{number}|>" for number in range(250)])
     text = "<|reserved_special_token_" * 20_000
     assert words.pattern.search(text) is None

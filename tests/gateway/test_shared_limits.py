@@ -54,7 +54,7 @@ class World:
         return budgets
 
     def asks(self, number: int, tokens: int) -> ApiError | None:
-        """A request of so many tokens at a process; the refusal."""
+        """The refusal of a request of this many tokens at a process."""
         lease = self.running[number % len(self.running)].lease(self.key)
         try:
             lease.begin()
@@ -105,7 +105,7 @@ STEPS = st.lists(
 
 @contextmanager
 def world(hosts: int = 1, processes: int = 1, limits: KeyLimits = LIMITS) -> Iterator[World]:
-    """A world in a folder of its own."""
+    """A world in its own folder."""
     root = Path(tempfile.mkdtemp())
     made = World(root, hosts, processes, Key("k", "k", "t", frozenset(), 0, limits))
     try:

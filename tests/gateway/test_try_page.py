@@ -238,7 +238,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r
 @given(TEXTS, TEXTS)
 @settings(max_examples=200, deadline=None)
 def test_a_form_is_decoded_to_the_typed_text(name: str, text: str) -> None:
-    """With the line ends that browsers send."""
+    """Browsers send other line ends, which are converted."""
     raw = urlencode({"name": name, "text": text.replace("\n", "\r\n")}).encode()
     assert fields_of(raw) == {"name": name, "text": text}
 

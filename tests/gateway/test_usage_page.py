@@ -126,7 +126,7 @@ ROWS = st.lists(
 
 @given(ROWS, st.sampled_from(GROUPS))
 def test_the_lines_of_a_table_sum_to_the_totals_of_its_rows(rows: list[dict[str, Any]], group: str) -> None:
-    """Every row is in a line, and in no more than that."""
+    """Every row belongs to exactly one line."""
     lines = [figures(part) for _, part in parts(rows, group)]
     for place, name in enumerate(COUNTS):
         numbers = [int(line[place].replace(",", "")) for line in lines]

@@ -18,7 +18,7 @@ from tests.kills.remains import differences, remains
 
 NAME = "kill"
 GOOD = ["silent", "serves", []]
-"""What `ends` says of a host on which everything is as if nothing had happened."""
+"""Result of `ends` for a host that shows no trace of the kill."""
 
 
 @dataclass

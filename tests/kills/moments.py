@@ -30,7 +30,7 @@ def drawn(seed: int, count: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Moment:
-    """So many seconds into the operation of that number (0: before the first), or as the next one begins."""
+    """A moment this many seconds into the operation of that number (0: before the first), or as the next one begins."""
 
     number: int
     label: str

@@ -41,8 +41,8 @@ VARIES = re.compile(
     r"|run/enginehouse/triton-main/key"
     r"|var/lib/enginehouse/(history\.jsonl|probes/.*|servers/main/.*\.json|metrics/.*|cache/.*))$"
 )
-"""What two uninterrupted runs do not leave alike: keys, clocks, how long something took, what timers bring later,
-and in /etc/shadow the day on which a package made its user."""
+"""Differences between two uninterrupted runs: keys, clocks, how long something took, what timers bring later, and in
+/etc/shadow the day on which a package made its user."""
 PRIVATE = re.compile(r"systemd-private-[0-9a-f]{32}-(\S+?\.service)-\w{6}")
 
 

@@ -79,7 +79,7 @@ def discovery(path: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def api_server() -> Iterator[str]:
-    """Its address."""
+    """The API server's address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Discovery) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

@@ -51,7 +51,7 @@ def test_every_object_is_of_its_schema(exports: dict[str, Path], inventory: str,
 def test_kubectl_builds_and_creates_every_folder(
     exports: dict[str, Path], api_server: str, inventory: str, folder: str
 ) -> None:
-    """By its own kustomize and `--dry-run=client`; the API server knows the kinds, and no object exists."""
+    """kubectl uses its own kustomize and `--dry-run=client`; the API server knows the kinds, and no object exists."""
     path = str(exports[inventory] / folder)
     built = kubectl("kustomize", path)
     assert built.returncode == 0, built.stderr

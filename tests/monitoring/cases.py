@@ -70,7 +70,7 @@ def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, v
 
 
 def fleet_end(kind: str, file: str, firing_days: int, silent_days: int) -> Case:
-    """A certificate that ends so many days after the first sample; one whose end has passed fires as well."""
+    """A certificate that ends this many days after the first sample; an expired one fires as well."""
     labels = f'file="{file}",kind="{kind}"'
     series = f"enginehouse_certificate_end_timestamp_seconds{{{HOST},{labels}}}"
     fires = {"instance": "h100-01", "job": "host", "file": file, "kind": kind}
@@ -122,7 +122,7 @@ def throttled(event: str, other_event: str) -> Case:
 
 
 def unit(name: str, kind: str = "oneshot") -> Case:
-    """A unit that has failed; one of somebody else; and a swap, which has an alert of its own."""
+    """A failed unit, a foreign unit, and a swap, which has its own alert."""
     mine, foreign, swap = (
         f'{UNIT}"failed",name="{unit_name}",type="{kind}"}}'
         for unit_name in (name, "cron.service", "enginehouse-swap@a.service")
@@ -133,7 +133,7 @@ def unit(name: str, kind: str = "oneshot") -> Case:
 
 
 def share(metric: str, of: str, firing: str, silent: str, labels: str = "", **fires: str) -> Case:
-    """Two numbers of the host; of the first so much is left, of 100."""
+    """Two numbers of the host: the first is this percentage of the second."""
     more = f",{labels}" if labels else ""
     series, whole = f"{metric}{{{HOST}{more}}}", f"{of}{{{HOST}{more}}}"
     return Case(

@@ -77,7 +77,7 @@ def test_variables_are_read_from_a_label_that_exists_and_are_used(dashboard: Das
 
 @for_each_dashboard
 def test_the_page_is_as_grafana_wants_it(dashboard: Dashboard) -> None:
-    """A uid of its own, the data source a variable everywhere, a unit in each panel, nothing to edit, no overlap."""
+    """The page has a uid, a variable data source, a unit in each panel, nothing to edit, and no overlap."""
     made = page(dashboard)
     assert re.fullmatch(r"[a-z-]{5,40}", made["uid"]) and made["editable"] is False
     assert made["templating"]["list"][0]["type"] == "datasource"

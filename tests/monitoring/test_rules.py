@@ -194,7 +194,7 @@ def test_a_driver_branch_alerts_ninety_days_before_its_end() -> None:
 
 
 def test_no_rule_reads_the_number_of_the_last_xid() -> None:
-    """It never goes back to 0: such a rule fires for ever."""
+    """The number never returns to 0, so that such a rule would fire for ever."""
     assert not any("DCGM_FI_DEV_XID_ERRORS" in rule["expr"] for rule in RULES)
 
 

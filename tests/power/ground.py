@@ -71,10 +71,10 @@ class Look:
     reads: list[str] = field(default_factory=list)
     revisions: list[str] = field(default_factory=list)
     journal: str = ""
-    """Of a server that is not active."""
+    """The journal of a server that is not active."""
 
     def serves(self, release: str) -> bool:
-        """As the role's fact judges it."""
+        """True if the server serves, by the role's own fact."""
         return (self.current, self.active, self.cut) == (release, "active", "")
 
 
@@ -97,7 +97,7 @@ class Cut:
     after: Words
     end: Words
     journal: str = ""
-    """What the machine said after the boot, if its server was not active then."""
+    """The machine's output after the boot, if its server was not active then."""
 
 
 @dataclass
@@ -109,11 +109,11 @@ class Ground:
     sums: dict[str, str]
     seconds: dict[str, float] = field(default_factory=dict)
     lengths: dict[str, float] = field(default_factory=dict)
-    """Of an undisturbed publish and swap beside each other: what the moments of the cuts are drawn from."""
+    """Durations of an undisturbed publish and swap beside each other, from which the moments of the cuts are drawn."""
     next: int = FIRST
     """Number of the release and the revision that the next cut brings: one more than what is there."""
     lost: str = ""
-    """Why no further cut is tried."""
+    """The reason why no further cut is tried."""
 
     def release(self, number: int) -> Release:
         """The server's release of that number."""
@@ -132,7 +132,7 @@ class Ground:
         return work.swap(self.release(number))
 
     def begin(self, *works: tuple[Work, float]) -> None:
-        """Each is begun on the machine after so many seconds, by the machine itself."""
+        """Starts each job on the machine after its delay, by the machine's own timer."""
         files = {name: content for task, _ in works for name, content in task.files.items()}
         for task, delay in works:
             timed = f"date +%s.%N >{task.name}.began\n{{\n{task.script}}}\ndate +%s.%N >{task.name}.ended\n"

@@ -32,7 +32,7 @@ from roles.triton.swapping import Asking, ask_for
 from tests.roles.slices import SERVER
 
 HERE = "/run/power"
-"""In memory: what is to be done is told anew after every cut."""
+"""A path in memory: the work is sent again after every cut."""
 COPIES = "/root/copies"
 SMALL_FILES, LARGE_FILES = 160, 3
 

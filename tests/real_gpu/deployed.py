@@ -64,7 +64,7 @@ TINY = Checkpoint(
 
 
 def own(name: str) -> Weights:
-    """A repository of that name, which nobody has."""
+    """A repository of that name, which no hub has."""
     return Weights.hub(f"example/{name}", "b" * 40)
 
 

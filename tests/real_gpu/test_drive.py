@@ -102,7 +102,7 @@ def test_a_compressed_archive_is_unpacked_too(drive: Drive, made: dict[str, list
 def test_an_archive_that_was_unpacked_lacks_nothing_and_is_left_alone(
     drive: Drive, made: dict[str, list[Part]], tmp_path: Path
 ) -> None:
-    """Its parts may go: they take as much room as it."""
+    """Its parts may be deleted, because they take as much room again."""
     drive("receive", *paths(made, "packages.tar"))
     for part in made["packages.tar"]:
         (tmp_path / "place/parts" / part.file).unlink()
@@ -134,7 +134,7 @@ def test_a_file_that_is_no_part_is_refused(drive: Drive, made: dict[str, list[Pa
 
 
 def test_nothing_is_run_until_everything_is_unpacked(drive: Drive, made: dict[str, list[Part]], tmp_path: Path) -> None:
-    """With the names of the parts that are still wanted."""
+    """The message names the missing parts."""
     drive("receive", *paths(made, "packages.tar"))
     done = drive("run", "deploy")
     assert (done.returncode, (tmp_path / "place/control").exists()) == (1, False)

@@ -88,7 +88,7 @@ def outer(tmp_path: Path) -> Path:
 
 
 def closed(outer: Path, *names: str) -> set[str]:
-    """These packages, and what they depend on."""
+    """These packages with their dependencies."""
     return image._closed(list(names), image._packages(outer))
 
 
@@ -102,7 +102,7 @@ def test_a_package_is_found_by_a_name_that_it_provides(outer: Path) -> None:
 
 
 def test_what_is_not_installed_is_no_package(outer: Path) -> None:
-    """Its configuration is left behind; a name that nobody has is passed over."""
+    """Only its configuration is left; an unknown name is ignored."""
     assert "libcrypt1" not in image._packages(outer)
     assert closed(outer, "libcrypt1", "never", "nothing-of-this") == set()
 
@@ -139,7 +139,7 @@ def test_the_system_layer_lists_what_is_there_once_and_nothing_that_nobody_asks_
 
 
 def test_tar_takes_the_system_layer_as_it_is_listed(outer: Path, tmp_path: Path) -> None:
-    """In its words and without a path twice, which Docker would refuse."""
+    """tar reads the list, in which no path repeats: Docker would refuse that."""
     words = image.system_layer(outer, "3.12", tmp_path)
     packed = subprocess.run(["tar", *words], check=True, capture_output=True).stdout
     names = subprocess.run(["tar", "-t"], input=packed, check=True, capture_output=True).stdout.decode().splitlines()
@@ -151,7 +151,7 @@ FILES = ["torch/__init__.py", "nvidia/cublas/lib/libcublas.so", "nvidia_smi/__in
 
 
 def test_python_packages_are_split_into_nvidias_libraries_and_the_others(tmp_path: Path) -> None:
-    """Between them every file that is there, each in one layer, at the image's own place."""
+    """Together the layers have every file once, at the image's own place."""
     source, work = tmp_path / "outer/opt/site", tmp_path / "work"
     work.mkdir()
     for name in FILES[:3]:
@@ -217,7 +217,7 @@ def test_requirements_are_followed_by_any_spelling_and_an_extra_is_no_requiremen
 
 
 def test_a_python_that_cannot_serve_is_refused_with_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the Triton language it serves: a torch for CPUs has none."""
+    """A torch for CPUs lacks the Triton language."""
     versions = {"torch": "2.11.0", "tokenizers": "1", "safetensors": "1", "pyyaml": "6"}
     monkeypatch.setattr(image.subprocess, "run", lambda *_, **__: ended(0, json.dumps({"versions": versions})))
     with pytest.raises(RehearsalRefused, match=r"missing transformers\n"):
@@ -246,7 +246,7 @@ def test_a_triton_without_a_stub_for_the_machines_python_is_refused(tmp_path: Pa
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("gcc"), reason="wants root, for chroot, and gcc")
 def test_a_container_of_the_image_finds_libcuda_in_its_library_cache(tmp_path: Path) -> None:
-    """As the Triton language asks: by `ldconfig -p` in the container's own root; what it names is mounted at start."""
+    """The Triton language runs `ldconfig -p` in the container's own root; the named file is mounted at start."""
     image._remember_driver(Path("/"), tmp_path)
     (tmp_path / "sbin").mkdir()
     shutil.copy("/sbin/ldconfig", tmp_path / "sbin")  # linked statically

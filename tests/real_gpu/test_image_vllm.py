@@ -11,7 +11,7 @@ from rehearsal.real_gpu import image
 
 
 def test_vllm_lies_in_a_folder_of_its_own_with_what_it_wants_of_the_machines_python(tmp_path: Path) -> None:
-    """Its numpy is not Triton's; what the image has already is not there twice; an extra brings its packages."""
+    """Its numpy differs from Triton's; packages of the image are not repeated; an extra brings its packages."""
     travelled, work = tmp_path / "travelled", tmp_path / "work"
     _write_distribution(travelled, "vllm", ["Transformers", "numpy", "extras-of[standard]; python_version > '3'"])
     (travelled / "vllm.py").write_text("")
@@ -42,7 +42,7 @@ def test_vllm_lies_in_a_folder_of_its_own_with_what_it_wants_of_the_machines_pyt
 
 
 def _write_distribution(site: Path, name: str, required: list[str]) -> None:
-    """A Python package of one module, as pip leaves it."""
+    """A Python package of one module, in the form that pip installs."""
     about = site / f"{name}-1.0.dist-info"
     about.mkdir(parents=True, exist_ok=True)
     (about / "METADATA").write_text(

@@ -66,7 +66,7 @@ def planned(real: bool, layout: str = "one", gpus: int = 1, changed: bool = Fals
 @KINDS
 @LAYOUTS
 def test_every_server_fits_each_of_its_gpus(real: bool, layout: str, gpus: int) -> None:
-    """In MiB that CUDA has of an H100."""
+    """The sum is in MiB that CUDA has of an H100."""
     host = planned(real, layout, gpus)
     left = {
         (server.name, gpu): memory_parts(server, gpu, host)["free"] for server in host.servers for gpu in server.gpus
@@ -79,7 +79,7 @@ def test_every_server_fits_each_of_its_gpus(real: bool, layout: str, gpus: int) 
 
 @KINDS
 def test_a_driver_of_the_machines_provider_is_never_touched(real: bool) -> None:
-    """With a stand-in for the card, the driver is installed like any other."""
+    """With a stand-in card, the driver is installed like any other."""
     host = planned(real)
     assert (host.driver.manage, host.mig, host.machine.gpu) == (not real, (), "h100-80")
 
@@ -122,7 +122,7 @@ def _llm(server: ServerSlice) -> dict[str, Any]:
 
 @KINDS
 def test_the_changed_release_of_the_llm_beside_triton_holds_its_weights_in_fp8(real: bool) -> None:
-    """In the same image, which has the programs of both containers, and behind a gateway."""
+    """The image is the same, with the programs of both containers, behind a gateway."""
     before, after = (planned(real, "beside", changed=changed) for changed in (False, True))
     assert before.gateway and [image.digest for image in before.runtime_images] == [before.image.digest]
     lines = [host.servers[0].models[-1].runtime for host in (before, after)]

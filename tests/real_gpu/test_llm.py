@@ -102,7 +102,7 @@ def stream(llm: Any, prompt: str, stopped: Callable[[], bool] = lambda: False, *
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:
-    """Results of `act` for each number, in threads of their own."""
+    """Results of `act` for each number, in parallel threads."""
     answers: list[Any] = [None] * count
 
     def run(number: int) -> None:

@@ -120,7 +120,7 @@ def test_an_encoder_that_cannot_be_measured_does_not_keep_the_others_from_it(
 def test_a_server_that_serves_is_left_as_it_is_and_one_with_an_unloaded_model_is_not(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here the start loads the model again, as the unit does on a host."""
+    """The start loads the model again, as the unit does on a host."""
     deployed_, (first, *_) = setting.deployed, setting.deployed.server.models
     assert not deployed_.revive()
     deployed_.unload(first)

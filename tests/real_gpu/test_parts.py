@@ -48,7 +48,7 @@ def test_parts_are_small_and_rejoin_to_the_archive(content: bytes, size: int) ->
 
 
 def test_a_part_that_is_there_is_not_written_again(tmp_path: Path, small: int) -> None:
-    """It is one that travelled already, or is on its way."""
+    """The part was sent before, or is being sent."""
     archive, into = tmp_path / "archive", tmp_path / "parts"
     archive.write_bytes(bytes(range(250)))
     into.mkdir()
@@ -63,7 +63,7 @@ def test_a_part_that_is_there_is_not_written_again(tmp_path: Path, small: int) -
 def test_a_part_that_was_cut_off_while_it_was_written_does_not_count(
     tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name would say that it is whole, in every later preparation."""
+    """Its name would mark it as complete in every later preparation."""
     archive, into = tmp_path / "archive", tmp_path / "parts"
     archive.write_bytes(b"whole" * 10)
     into.mkdir()
@@ -139,7 +139,7 @@ def test_the_control_side_gets_every_pin_once_and_with_its_hashes() -> None:
 
 
 def test_what_is_left_out_is_in_the_lock_file_and_does_not_travel() -> None:
-    """A name of a package that is locked no more would leave nothing out."""
+    """An obsolete package name would leave nothing out."""
     assert set(pinned_names((REPOSITORY / LOCKS[0]).read_text())) >= parts.LEFT_OUT
     assert set(pinned_names((REPOSITORY / LOCKS[1]).read_text())) >= parts.FOR_SMOKE_TESTS
     assert not set(pinned_names(_locked())) & parts.LEFT_OUT
@@ -159,10 +159,10 @@ def pinned_names(text: str) -> list[str]:
 
 
 def test_packages_that_the_roles_ask_debian_for_travel() -> None:
-    """There is no other archive where the machine is deployed to; the firewall wants nftables."""
+    """The target machine has no other archive; the firewall needs nftables."""
     assert {*Defaults().packages, "nftables", "python3-venv", "libseccomp2"} <= set(parts.MACHINE_PACKAGES)
 
 
 def test_the_gateway_of_the_machine_finds_its_wheels_fetched() -> None:
-    """They are for the Python of its Debian."""
+    """The wheels are for the Python of its Debian."""
     assert SYSTEMS[f"debian-{parts.MACHINE}"].python == parts.MACHINE_PYTHON

@@ -44,7 +44,7 @@ def test_used_memory_that_is_further_off_is_wrong(used_mib: float) -> None:
 
 @pytest.mark.parametrize("total_mib", [81_557, 81_561, 81_559 - 480])
 def test_total_memory_has_to_be_the_cards(total_mib: float) -> None:
-    """To the MiB, as nvidia-smi rounds it."""
+    """The sizes agree to the MiB, in nvidia-smi's rounding."""
     (wrong,) = wrong_metrics(metrics(total_mib=total_mib), CARD)
     assert wrong == f"nv_gpu_memory_total_bytes {float(total_mib * MIB)} for {81_559.0 * MIB}"
 
@@ -77,7 +77,7 @@ def test_an_untold_inventory_has_one_card_and_the_unchanged_release(state: Path)
 
 
 def test_settings_of_the_inventory_stay_until_they_are_set_again(state: Path) -> None:
-    """In the file that the inventory reads."""
+    """The file is the one that the inventory reads."""
     scene.tell(image_mib=7000)
     scene.tell(changed=True)
     scene.tell(changed=False, gpus=2)
@@ -137,7 +137,7 @@ def test_without_words_it_is_the_first_sitting(tmp_path: Path, monkeypatch: pyte
 def test_a_step_that_failed_stops_those_that_need_it_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its file says so; what never began leaves none."""
+    """Its file reports the failure; a step that never began leaves no file."""
     code, ran = run(monkeypatch, tmp_path, "second", fails="deploy")
     assert (code, ran) == (1, ["artefacts", "machine", "workspaces", "deploy", "untouched"])
     printed = capsys.readouterr()

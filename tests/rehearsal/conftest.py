@@ -7,7 +7,6 @@ name, then from top to bottom): bare, deployed, asked, failing and going back, s
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -46,7 +45,7 @@ class Pair:
 
     @property
     def names(self) -> list[str]:
-        """As results name them."""
+        """Machine names in results."""
         return [machine.name for machine in self.both]
 
 
@@ -62,11 +61,7 @@ class Before:
 @pytest.fixture(scope="package")
 def operator() -> Operator:
     """The person who types the commands of this story; the log stays in the state directory until the next story."""
-    log, home = PLACES.root / "operator.log", PLACES.root / "home"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    log.unlink(missing_ok=True)
-    return Operator(PLACES.number, log, home)
+    return Operator.fresh(PLACES)
 
 
 @pytest.fixture(scope="package")

@@ -49,7 +49,7 @@ class Fleet:
 
     @property
     def all(self) -> tuple[Machine, Machine, Machine]:
-        """By name."""
+        """Machines by name."""
         return self.e1, self.e2, self.e3
 
     def deploy(self, *words: str, **changes: str) -> Run:
@@ -96,7 +96,7 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def fleet() -> Iterator[Fleet]:
     """The machines, serving an embedder and no LLM; nothing of them before, and nothing after."""
-    operator = _operator()
+    operator = Operator.fresh(PLACES)
     _throw_away(operator)
     try:
         (e1,) = machines.up(["e1"], "13", h100(), PLACES)
@@ -114,14 +114,6 @@ def fleet() -> Iterator[Fleet]:
         _throw_away(operator)
 
 
-def _operator() -> Operator:
-    log, home = PLACES.root / "operator.log", PLACES.root / "home"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    log.unlink(missing_ok=True)
-    return Operator(PLACES.number, log, home)
-
-
 def _throw_away(operator: Operator) -> None:
     machines.down(PLACES)
     operator.python("-m", "rehearsal.services", "down")
@@ -130,7 +122,7 @@ def _throw_away(operator: Operator) -> None:
 
 
 def until(is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    """Returns when it is so, or after `seconds`; the caller looks at what is there then."""
+    """Waits until the condition holds, at most `seconds`."""
     end = time.monotonic() + seconds
     while not is_so() and time.monotonic() < end:
         time.sleep(0.2)

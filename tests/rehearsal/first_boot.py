@@ -33,7 +33,7 @@ INSTALL = "apt-get -q update && apt-get -q -y install --no-install-recommends cl
 LOCK = REPOSITORY / "locks/requirements.lock"
 REPAIRS = "".join(f"{w.name}=={w.version} --hash=sha256:{w.digest}\n" for w in repairs.wheels(repairs.REPAIRS))
 PYTHONS = {"12": "3.11", "13": "3.13"}
-"""By Debian release."""
+"""Python version by Debian release."""
 CARRIED = ("config.py", "deploy.py", "doctor.py", "deploy", "files", "inventories", "locks", "roles", "templates")
 STATE = "/var/lib/enginehouse-first-boot/state.json"
 INVENTORY = '''"""Rehearsal machines that deploy themselves, with the addresses and pins of this rehearsal."""
@@ -188,7 +188,7 @@ class Cloud:
         return ended
 
     def boot(self, machine: Machine, user_data: str) -> None:
-        """The machine's power is on for the first time, with this seed on its disk; nobody waits for it."""
+        """Powers the machine on for the first time, with this seed on its disk, without waiting."""
         seed = machine.directory / "upper/var/lib/cloud/seed/nocloud"
         seed.mkdir(parents=True)
         (seed / "user-data").write_text(user_data)

@@ -37,7 +37,7 @@ SECRETS = (
     "find /etc/shadow /etc/ssh/ssh_host_*_key /etc/enginehouse /run/enginehouse /var/lib/enginehouse/weights"
     " /var/lib/enginehouse/sharing -type f -not -path '/run/enginehouse/share/*' 2>/dev/null; true"
 )
-"""Every file of the host that is somebody's alone, and all of this project's settings and weights."""
+"""Every private file of the host, and all of this project's settings and weights."""
 SOCKETS = ("/run/docker.sock", "/run/containerd/containerd.sock")
 FOLDERS = (
     *("/", "/etc", "/etc/systemd/system", "/etc/enginehouse", "/usr/local/lib/enginehouse", "/run", "/run/enginehouse"),

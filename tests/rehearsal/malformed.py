@@ -25,7 +25,7 @@ OURS = ("not text", "parameter")
 
 
 def over_http(endpoint: str, model: str, seed: int, count: int) -> Iterator[Answer]:
-    """Sends `count` requests, each over a connection of its own, and says what came back."""
+    """Sends `count` requests, each over a new connection, and returns the answers' statuses."""
     chance = random.Random(seed)
     for number in range(count):
         kind = list(HTTP)[number % len(HTTP)]

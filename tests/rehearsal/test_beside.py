@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import runpy
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,11 +17,11 @@ from unittest import mock
 
 import pytest
 
-from rehearsal import gateway, machines, requirements
+from rehearsal import gateway
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.faults.scene import until
-from tests.rehearsal.operator import Operator, Run
+from tests.rehearsal.operator import Operator, Run, fresh_machines
 
 # Minutes on a machine: `make faults` runs it.
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-1")]
@@ -77,6 +76,11 @@ class Story:
         curl = f"curl -sS -m 120 -H 'Authorization: Bearer {self.key}' {sent} http://127.0.0.1:8080{path}"
         return json.loads(self.machine.run(curl).stdout)
 
+    @property
+    def version(self) -> str:
+        """The version that the gateway's answers name as `system_fingerprint`."""
+        return self.says(f"curl -sS -m 20 -H 'Authorization: Bearer {self.key}' http://127.0.0.1:8080/version")
+
     def tokens(self, **more: Any) -> int:
         """Tokens of a completion through the gateway."""
         answer = self.ask("/v1/completions", model="llama-tiny", prompt="hello", max_tokens=4, **more)
@@ -91,23 +95,10 @@ class Story:
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
     """A machine after its first deploy; nothing of it before, and nothing after."""
-    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
-        pytest.skip(requirements.explain(lacking))
-    home = PLACES.root / "home"
-    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
-    machines.down(PLACES)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    operator.log.unlink(missing_ok=True)
-    try:
-        (machine,) = machines.up(["d13b"], "13", places=PLACES)
-        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+    with fresh_machines(PLACES, ["d13b"], "13") as (operator, (machine,)):
         first = operator.pyinfra(inventory=INVENTORY)
         assert first.code == 0, first.output[-4000:]
         yield Story(machine, operator, gateway.opened(machine).key, first)
-    finally:
-        machines.down(PLACES)
-        operator.python("-m", "rehearsal.services", "down")
 
 
 def test_both_units_serve_and_a_token_comes_through_the_gateway(story: Story) -> None:
@@ -167,14 +158,23 @@ def test_a_killed_llm_comes_back_alone(story: Story) -> None:
 
 
 def test_a_swap_replaces_both_and_a_rollback_brings_both_back(story: Story) -> None:
-    before, first = story.says(RELEASE), story.starts()
+    before, first, version = story.says(RELEASE), story.starts(), story.version
     story.deploy(BATCH="4")
+    assert story.version != version
     assert "--max-num-seqs 4" in story.says(f"cat /var/lib/enginehouse/releases/$({RELEASE})/llm/run")
     assert all(new != old for new, old in zip(story.starts(), first, strict=True))
     assert until(story.serves, 60)
     story.deploy(verb="rollback.py", BATCH="4")
-    assert story.says(RELEASE) == before
+    assert (story.says(RELEASE), story.version) == (before, version)
     assert until(story.serves, 60)
+
+
+def test_after_a_rollback_the_gateway_has_the_settings_of_before_and_the_earlier_plan_changes_nothing(
+    story: Story,
+) -> None:
+    settings = "sha256sum < /etc/enginehouse/gateway/settings.json"
+    restored = story.says(settings)
+    assert (story.deploy().changed, story.says(settings)) == ({}, restored)
 
 
 def test_a_promotion_below_its_threshold_changes_nothing(story: Story) -> None:

@@ -99,7 +99,7 @@ def test_cloud_init_itself_reports_no_error(story: Story, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "padded"])
 def test_no_secret_stays_in_what_cloud_init_and_the_first_boot_write(story: Story, name: str) -> None:
-    """Nor in the journal: no file is named, and no line counted."""
+    """The journal has none either; files and line numbers are not named."""
     machine: Machine = getattr(story, name)
     assert machine.run(SECRETS).stdout.split() == ["0"]
 
@@ -125,7 +125,7 @@ def test_another_boot_does_not_deploy_again(story: Story) -> None:
 
 
 def test_an_archive_that_is_not_there_ends_in_a_step_that_the_doctor_names(story: Story) -> None:
-    """Only tools were installed by then."""
+    """Only tools are installed by then."""
     ended = wait_until_ended(story.broken, MINUTES * 60)
     assert (ended["state"], ended["step"], ended["exit"]) == ("failed", "fetch the archive", 22)
     findings = story.doctor(story.broken)

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from rehearsal.machine import Machine
+from roles._pyinfra import hold
 from tests.rehearsal.conftest import Before, Pair
 from tests.rehearsal.operator import Operator, Run
 
@@ -66,7 +67,7 @@ def test_each_machine_rebooted_exactly_once_and_the_run_went_on(deployed: Pair, 
 
 
 def test_image_and_weights_were_both_under_way_before_either_was_waited_for(deployed: Pair, first: Run) -> None:
-    """By the order of the operations: how long a small image takes beside small weights is nobody's promise."""
+    """The order of operations is compared, because times of small images and weights prove nothing."""
     order = [op["name"].split(" | ")[1] for op in first.operations if re.match("(Registry|Model store) ", op["name"])]
     started = [place for place, name in enumerate(order) if name.startswith("Start ")]
     awaited = [place for place, name in enumerate(order) if name.startswith(("Wait for", "Send"))]
@@ -77,7 +78,7 @@ def test_image_and_weights_were_both_under_way_before_either_was_waited_for(depl
 
 
 def test_image_and_weights_are_recorded_by_the_units_that_brought_them(deployed: Pair) -> None:
-    """Also if the driver's reboot cut a pull whose image Docker already had."""
+    """This includes an image that Docker already had when the driver's reboot interrupted its pull."""
     for machine in deployed.both:
         ended = machine.run(ENDED).stdout.split()
         assert {path.split("/")[0] for path in ended} == {"images", "weights"}
@@ -95,6 +96,12 @@ def test_a_second_run_changes_nothing_and_is_gates_alone(operator: Operator, dep
     assert (again.code, again.changed, totals["error"]) == (0, {}, 0)
     assert totals["no_change"] == totals["hosts"] == 2 * len(again.operations) <= 2 * 20
     assert {op["name"].split(" | ")[0] for op in again.operations} == {"Preflight", "Lock", "Host", "Gate"}
+
+
+def test_a_run_that_ended_leaves_its_time_for_the_next_one(deployed: Pair) -> None:
+    """So the next run knows that no other one came between its questions and its lock, and asks once."""
+    for machine in deployed.both:
+        assert re.fullmatch(r"ended [0-9.]+", machine.run(f"cat {hold.FILE}").stdout.strip())
 
 
 def test_a_dry_run_afterwards_announces_nothing(operator: Operator, deployed: Pair) -> None:

@@ -162,7 +162,7 @@ def ready(machine: Machine) -> bool:
 
 
 def until(is_so: Callable[[], bool], seconds: float) -> None:
-    """Returns when it is so, or after `seconds`; the caller looks at what is there then."""
+    """Waits until the condition holds, at most `seconds`."""
     end = time.monotonic() + seconds
     while not is_so() and time.monotonic() < end:
         time.sleep(1)

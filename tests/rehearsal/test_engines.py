@@ -46,7 +46,7 @@ class Cut:
     before: dict[str, str]
     after: dict[str, str]
     when: str
-    """As engine.json writes times."""
+    """A time in the form of engine.json."""
 
 
 @pytest.fixture(scope="module")

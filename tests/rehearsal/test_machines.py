@@ -72,7 +72,7 @@ def d12(rehearsal: None) -> Machine:
 
 
 def ssh(machine: Machine, command: str, user: str = "operator") -> subprocess.CompletedProcess[str]:
-    """As an operator's ssh would, host key checked."""
+    """Runs ssh like an operator, with the host key checked."""
     words = ["ssh", "-F", str(PLACES.ssh_config), "-o", "ControlPath=none", "-l", user, machine.name, command]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
 

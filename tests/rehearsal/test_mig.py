@@ -77,12 +77,12 @@ def test_the_gpu_is_cut_as_planned(cut: Cut) -> None:
 
 
 def test_dry_foresaw_the_cut(cut: Cut) -> None:
-    """On the bare machine."""
+    """The dry run on the bare machine announces the cut."""
     assert "MIG | Cut the GPUs" in cut.dry.announced.values()
 
 
 def test_cdi_offers_instances_and_no_whole_gpu(cut: Cut) -> None:
-    """By the names the plan gives its servers."""
+    """The names are those that the plan gives its servers."""
     assert cut.says(NAMES) == ["nvidia.com/gpu=0:0", "nvidia.com/gpu=0:1"]
 
 
@@ -94,7 +94,7 @@ def test_a_container_with_an_instance_sees_that_one_alone(cut: Cut) -> None:
 
 
 def test_a_second_run_changes_nothing(cut: Cut) -> None:
-    """Nor does the dry one announce anything."""
+    """A dry run announces nothing either."""
     announced = cut.run(CUT, "--dry").announced
     assert (announced, cut.run(CUT).changed) == ({}, {})
 

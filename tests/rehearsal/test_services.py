@@ -199,7 +199,7 @@ def test_huggingface_hub_fetches_the_gated_model_with_the_token(served: Services
 
 
 def test_the_hub_serves_the_same_over_tls(served: Services, tmp_path: Path) -> None:
-    """As inventories name it: a token in plain text is refused. Large files come over TLS too."""
+    """Inventories name it by TLS: a token in plain text is refused. Large files also come over TLS."""
     wanted = ["*.json", "model-*.safetensors"]
     url, token = served.hub_tls_url, served.hub_token
     folder = Path(download(served, tmp_path, "rehearsal/gpt-oss-tiny", token, url, allow_patterns=wanted))

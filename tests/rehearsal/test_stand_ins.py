@@ -168,7 +168,7 @@ def _quoted(text: str) -> str:
 
 
 def generate(made: Journey, **inputs: object) -> tuple[int, dict[str, object]]:
-    """Asked from the outer machine, as a client would."""
+    """Asks from the outer machine, like a client."""
     url = f"http://{made.machine.address}:8000/v2/models/llm/generate"
     request = urllib.request.Request(url, json.dumps(inputs).encode())
     try:

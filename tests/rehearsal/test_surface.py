@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group
 
 SERVED = [8000, 8001, 8002]
 TRAFFIC = [8003, 8004]
-"""Who sends requests asks there whether to send more."""
+"""Port on which senders of requests ask for readiness."""
 FOUNDATION, FIREWALL = "tests/rehearsal/verbs/foundation.py", "tests/rehearsal/verbs/firewall.py"
 CANARY = "xylophone-canary-prompt"
 SEED = 20261121
@@ -90,7 +90,7 @@ def test_the_surface_over_ipv6_is_the_same(served: Surface) -> None:
 
 
 def test_the_containers_own_address_is_no_way_around(served: Surface) -> None:
-    """For a neighbour who routes to it through the machine; without the table he gets in."""
+    """A neighbour could route to it through the machine; without the table he gets in."""
     address = served.container_address()
     with routed(address, served.machine.address):
         with_table = connects(address, 8000, INSIDE)
@@ -117,7 +117,7 @@ def test_requests_that_load_or_reveal_are_refused_over_http(served: Surface) -> 
 
 @pytest.mark.parametrize("call", FORBIDDEN_CALLS)
 def test_requests_that_load_or_reveal_are_refused_over_grpc(served: Surface, call: str) -> None:
-    """With Triton's own words."""
+    """Triton's own words are in the answer."""
     with (
         tritonclient.grpc.InferenceServerClient(served.endpoint(8001)) as client,
         pytest.raises(InferenceServerException, match="restricted"),
@@ -126,7 +126,7 @@ def test_requests_that_load_or_reveal_are_refused_over_grpc(served: Surface, cal
 
 
 def test_the_container_is_held_to_what_it_needs(served: Surface) -> None:
-    """As Docker itself tells it."""
+    """Docker itself reports these limits."""
     (container,) = json.loads("".join(served.says("docker inspect triton-main")))
     host = container["HostConfig"]
     seen = {name: host.get(name, container["Config"].get(name)) for name in INSPECTED}
@@ -135,7 +135,7 @@ def test_the_container_is_held_to_what_it_needs(served: Surface) -> None:
 
 
 def test_no_process_in_it_has_a_capability_or_is_root(served: Surface) -> None:
-    """As the kernel tells it, of every process."""
+    """The kernel reports this of every process."""
     lines = "s/^\\(Uid\\|Cap...\\|NoNewPrivs\\):\\t//p"
     command = f"docker top triton-main -eo pid | tail -n +2 | xargs -I {{}} sed -n '{lines}' /proc/{{}}/status"
     assert set(served.says(command)) == {"61140\t61140\t61140\t61140", "0000000000000000", "1"}
@@ -164,7 +164,7 @@ def test_no_datagram_leaves_the_container_and_no_name_is_told_to_it(served: Surf
 
 
 def test_units_may_no_more_than_they_need(served: Surface) -> None:
-    """By systemd's own scale, 0 to 10; without a line about it a unit has more than 9."""
+    """systemd's scale goes from 0 to 10; a unit without such settings has more than 9."""
     command = "systemd-analyze security --no-pager {} | sed -n 's/.*: \\([0-9.]*\\) .*/\\1/p' | tail -n 1"
     exposures = {unit: float(served.says(command.format(unit))[0]) for unit in EXPOSURE}
     assert {unit: value for unit, value in exposures.items() if value > EXPOSURE[unit]} == {}
@@ -179,7 +179,7 @@ def test_files_belong_to_whom_they_should(served: Surface) -> None:
 
 @pytest.mark.parametrize(("user", "may"), [("0", True), (METRICS_UID, True), (STRANGER, False), ("61140", False)])
 def test_of_the_machines_own_users_only_root_and_services_reach_triton(served: Surface, user: str, may: bool) -> None:
-    """On the published ports and at the container's own address, which its bridge leads to."""
+    """The published ports and the container's own address, behind its bridge, are tried."""
     places = [f"{served.machine.address}/{port}" for port in SERVED] + [f"{served.container_address()}/8000"]
     dial = "timeout 5 bash -c '</dev/tcp/{0}' 2>/dev/null && echo {0}"
     dialled = [f"setpriv --reuid {user} --regid {user} --clear-groups {dial.format(place)}" for place in places]
@@ -244,7 +244,7 @@ def test_rules_that_shut_us_out_are_taken_back_by_the_machine(served: Surface) -
 
 
 def test_the_mended_inventory_converges(served: Surface) -> None:
-    """With the right source; nothing had to be cleaned up by hand."""
+    """With the right source nothing has to be cleaned up by hand."""
     changed = served.run(verb=FIREWALL, SURFACE_SSH=f"{INSIDE}/32").changed.values()
     again = served.run(verb=FIREWALL, SURFACE_SSH=f"{INSIDE}/32").changed
     assert (sorted(changed), again) == (["Firewall | Load the rules, confirmed"], {})
@@ -269,7 +269,7 @@ def test_unconfirmed_unit_changes_are_reverted(served: Surface) -> None:
 
 
 def test_rules_outlive_a_reboot_and_docker_comes_after_them(served: Surface) -> None:
-    """In force before anything is published."""
+    """The rules are in force before Docker publishes a port."""
     before = served.says(TABLE)
     served.machine.reboot()
     assert served.says(TABLE) == before

@@ -33,7 +33,7 @@ from roles._shipping import units
 
 ENDED_WELL = "ActiveState=inactive\nResult=success"
 SIZE = re.compile(r"\) = \d+ ")
-"""What a file has to weigh on its arrival, in the command that writes it: another with every edit of a program."""
+"""Size of a file in the command that writes it, which changes with every edit of a program."""
 Answer = Any
 """A string of output, a list of lines, {"stdout", "stderr", "success"}, a function of the command, or `Then`."""
 
@@ -65,12 +65,12 @@ class Ran:
 
     steps: tuple[Step, ...]
     stopped: str = ""
-    """Why the whole run stopped ("No hosts remaining!"), empty when it went to its end."""
+    """The reason why the whole run stopped ("No hosts remaining!"), empty if it went to its end."""
     failed_hosts: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     """Lines pyinfra and the roles logged."""
     shell: dict[str, list[Heard]] = field(default_factory=dict)
-    """Everything each host was asked or told, facts and commands of callbacks included."""
+    """Every command and query of each host, including facts and commands of callbacks."""
 
     @property
     def operations(self) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ class Heard:
     sudo: bool = False
     executing: bool = False
     seconds: int | None = None
-    """How long it may take; None is for ever."""
+    """Time limit in seconds; None for none."""
 
 
 class ScriptedConnector(FakeConnector):

@@ -71,7 +71,7 @@ class Hosts:
 
 
 def _close(stream: Any) -> None:
-    """A stream that somebody reads cannot be closed, and he has not read its end yet: he is given two seconds."""
+    """Closes the stream after its reader has had two seconds to reach the end."""
     for _ in range(200):
         try:
             return stream.close()

@@ -42,7 +42,7 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def act(_: list[str]) -> Iterator[str]:
-    """On a default, which is what pyinfra goes on with, it would act."""
+    """It would act on a default, with which pyinfra continues."""
     yield "systemctl stop triton@main"
 
 

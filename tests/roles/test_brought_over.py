@@ -72,7 +72,7 @@ def test_the_programs_are_published_before_any_unit_names_them() -> None:
 
 
 def test_what_takes_changes_back_is_there_before_the_first_change_it_may_have_to_take_back() -> None:
-    """Asked once: a dry run that announced it twice would promise a change that no run makes."""
+    """A dry run that announced it twice would promise a change that no run makes."""
     ran = brought_over()
     watched = [step.name for step in ran.steps if any(" undo save " in text for text in step.commands)]
     assert watched and ran.operations.index(SWITCH) < min(ran.operations.index(name) for name in watched)
@@ -88,7 +88,7 @@ def test_its_server_is_swapped_once() -> None:
 
 
 def test_its_server_starts_with_docker_from_then_on() -> None:
-    """It was enabled for the boot alone."""
+    """Earlier it was enabled for the boot alone."""
     assert "systemctl enable triton@main.service" in brought_over().commands
 
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def connector(is_active: bool) -> Any:
-    """With a client whose line still is, or has ended."""
+    """A connector whose client has an open connection, or an ended one."""
     transport = SimpleNamespace(is_active=lambda: is_active)
     return SimpleNamespace(client=SimpleNamespace(get_transport=lambda: transport))
 

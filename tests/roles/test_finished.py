@@ -64,7 +64,7 @@ def test_a_finished_host_logs_that_no_server_is_drained(command_counts: dict[str
 
 
 def test_a_fleet_of_200_keeps_within_twenty_operations_a_host() -> None:
-    """By the rollout that nobody chose, with pools and without."""
+    """The default rollout is used, with pools and without."""
     for pool in ("", "chat"):
         pools = pools_of(((f"h{number:03}", pool) for number in range(200)), Rollout())
         assert OPERATIONS - 2 * len(HOSTS) + 2 * len(waves(pools, Rollout())) <= 20

@@ -32,7 +32,7 @@ class BootId(FactBase[str]):
     default = str
 
     def command(self) -> str:
-        """As `boots` asks it."""
+        """The command of `boots`."""
         return boots.BOOT_ID
 
     def process(self, output: list[str]) -> str:

@@ -31,7 +31,7 @@ class Lines(FactBase[list[str]]):
 
 
 class Early(Lines):
-    """Asked before any step has a name."""
+    """A fact that is asked before any step has a name."""
 
 
 def story() -> None:
@@ -53,7 +53,7 @@ def refusal() -> Refusal:
 
 
 def played(here: Any, above: Any, **how: Any) -> Ran:
-    """As with `-y`."""
+    """Runs as with `-y`."""
     return run(story, answers={"is here": here, "is above": above}, detect_changes=False, **how)
 
 

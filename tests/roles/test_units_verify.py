@@ -16,7 +16,7 @@ HOLD_A_SECRET = ("enginehouse-pull@", "enginehouse-weights@", "triton@")
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_systemd_knows_every_key(unit: Path) -> None:
-    """It exits 0 on keys it does not know, so its words count."""
+    """systemd-analyze exits 0 on unknown keys, so its output counts."""
     checked = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
     assert [line for line in checked.stderr.splitlines() if "Unknown" in line or "Invalid" in line] == []
 

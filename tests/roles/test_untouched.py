@@ -72,7 +72,7 @@ def deployed(
 
 
 def heard(ran: Ran) -> str:
-    """All that the host was asked and told, with what it was sent on standard input."""
+    """Everything the host was asked and told, including standard input."""
     return "\n".join(f"{call.command}\n{call.stdin}" for call in ran.shell["host"])
 
 

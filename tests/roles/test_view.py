@@ -127,7 +127,7 @@ def test_verbose_output_shows_everything() -> None:
 
 
 def test_a_warning_of_one_host_among_many_is_shown() -> None:
-    """And what it does meanwhile is not."""
+    """Its other output stays hidden."""
     run = seen()
     run.say("[a] fetched 3 of 9 layers")
     run.say("[a] held by somebody", logging.WARNING)

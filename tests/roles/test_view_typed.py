@@ -113,7 +113,7 @@ def test_a_failed_wave_is_printed_completely_and_once(typed: Typed) -> None:
 
 
 def test_every_operation_of_every_host_is_in_the_file(typed: Typed) -> None:
-    """With what came of it; those that had no part in it are counted."""
+    """The file has the result of each; hosts without a part in an operation are counted."""
     results: dict[str, list[tuple[str, int, str]]] = {}
     for event in typed.events:
         if event["event"] == "result":

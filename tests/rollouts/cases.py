@@ -15,7 +15,7 @@ AGAIN = "run again: what is done is not done twice"
 STAYS = "finished waves are done and stay so; on all other hosts nothing further happens"
 UNIT = "enginehouse-balancer.service"
 LONG = 30.0
-"""So that somebody streams whenever a server is to stop."""
+"""A number of tokens so large that a stream runs whenever a server is to stop."""
 
 
 def says(label: str) -> Moment:
@@ -55,7 +55,7 @@ def on_balancer(command: str) -> Act:
 
 
 def unload(scene: Scene) -> None:
-    """The canary's Triton goes on, without its embedder: as after a crash that it does not mend itself."""
+    """The canary's Triton keeps running without its embedder, as after a crash that it does not repair."""
     key = "$(cat /run/enginehouse/triton-main/key)"
     address = "http://127.0.0.1:8000/v2/repository/models/minilm/unload"
     scene.host("h1").run(f'curl -fsS -X POST -H "{HEADER}: {key}" {address}')

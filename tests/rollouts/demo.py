@@ -40,7 +40,7 @@ WORDS = {
 }
 WIDTH = 112
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-"""Without fonts from another site: the reader's own monospace does."""
+"""A picture without fonts from other sites; the reader's own monospace font is used."""
 
 
 def main(words: Sequence[str]) -> int:

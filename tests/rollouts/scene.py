@@ -39,10 +39,10 @@ class Scene:
     edge: Machine
     release: str = ""
     lines: list[str] = field(default_factory=list)
-    """Of the run under way."""
+    """Lines of the current run."""
     timeline: Timeline | None = None
     second: Run | None = None
-    """Of another operator."""
+    """A second operator."""
 
     def host(self, name: str) -> Machine:
         """The serving host of this name."""
@@ -87,7 +87,7 @@ class Case:
 
     name: str
     says: tuple[str, ...]
-    """Of the run's output."""
+    """Lines of the run's output."""
     untouched: tuple[str, ...]
     """Hosts whose servers run on, with the release they had."""
     code: int = 1
@@ -101,7 +101,7 @@ class Case:
     may_lose: bool = False
     """The fault itself strikes who holds requests."""
     long_percent: float = 0
-    """Of the streams, how many last longer than a drain: then a drain takes all of its time."""
+    """Percentage of streams that last longer than a drain, which then takes all of its time."""
 
 
 def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda event: None) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _striking(scene: Scene, case: Case) -> Iterator[None]:
 
 
 def written(result: dict[str, Any], events: Sequence[Event]) -> None:
-    """The result is a line of its own in the rehearsal's state, and its time line a file."""
+    """Writes the result as a line of the rehearsal's state, and its time line as a file."""
     with (fleet.PLACES.root / "rollouts.jsonl").open("a") as file:
         file.write(json.dumps(result) + "\n")
     lines = "".join(f"{json.dumps(event)}\n" for event in events)

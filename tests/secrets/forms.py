@@ -58,5 +58,5 @@ def _shapes(secret: str) -> Iterable[tuple[str, list[str]]]:
 
 
 def _lower_escapes(secret: str) -> str:
-    """With %2b where others write %2B."""
+    """The same with %2b in place of %2B."""
     return "".join(quote(letter, safe="").lower() if letter in SPECIAL else letter for letter in secret)

@@ -30,7 +30,7 @@ KERNELS = {
 ENGINES = ("/var/lib/docker/", "/var/lib/containerd/")
 UNPACK: dict[bytes, Callable[[str], Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}
 ZSTD = b"\x28\xb5\x2f\xfd"
-"""Nothing in the standard library reads it: such a file is told as unread."""
+"""zstd's magic number; the standard library cannot read it, so such a file is reported as unread."""
 AT_ONCE, CHUNK = 500, 1 << 22
 
 

@@ -117,7 +117,7 @@ def largest_core(pid: str) -> str:
 
 
 def main() -> int:
-    """Looks until nobody listens any more, or the time is over."""
+    """Samples until its reader is gone, or the time is over."""
     # Everything else on this machine may be busy: what is not looked at in time was not seen.
     os.nice(-10)
     request = json.loads(sys.stdin.readline())

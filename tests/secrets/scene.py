@@ -55,19 +55,19 @@ class Keyed(Operator):
 
     @property
     def environment(self) -> dict[str, str]:
-        """With the key, the vault's password file and a directory for temporary files."""
+        """The environment with the key, the vault's password file and a directory for temporary files."""
         vault = {"ANSIBLE_VAULT_PASSWORD_FILE": str(PLACES.root / "secrets/vault-password")}
         return super().environment | vault | {VARIABLE: self.key, "HOME": str(self.home), "TMPDIR": str(self.tmp)}
 
     def deploy(self, *words: str, verb: str = "deploy.py") -> subprocess.CompletedProcess[str]:
-        """As a person sees it, not as JSON; with everything said that can be said."""
+        """Deploys with all output, in the form for a person, not as JSON."""
         options = ["-y", "-vvv", "--debug", "--debug-all", "--diff", "--data", f"events={PLACES.root / 'events.jsonl'}"]
         return self.python("-m", "pyinfra", INVENTORY, verb, *options, *words)
 
 
 @dataclass
 class Scene:
-    """The machine, the operator, and what is looked for."""
+    """The machine, the operator, and the secrets to look for."""
 
     machine: Machine
     operator: Keyed

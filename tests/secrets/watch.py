@@ -37,7 +37,7 @@ class Watch:
         return sorted({tuple(sight[key] for key in keys) for sight in seen})
 
     def marked(self) -> list[tuple[str, str]]:
-        """On which side, and where, the marker was seen."""
+        """The side and the place at which the marker was seen."""
         seen = (sight for sight in self.figures["sights"] if sight["name"].startswith(MARKER))
         return sorted({(sight["side"], sight["where"]) for sight in seen})
 

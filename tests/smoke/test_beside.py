@@ -26,7 +26,7 @@ def test_the_program_answers_with_tokens_under_the_planned_name(machine: Host, s
 
 
 def test_the_program_listens_on_loopback_alone(machine: Host, server: ServerSlice) -> None:
-    """It asks nobody for a key."""
+    """Its port requires no key."""
     assert server.beside
     port = server.beside[1].port
     bindings = machine.docker(f"llm-{server.name}").inspect()["HostConfig"]["PortBindings"]
@@ -36,7 +36,7 @@ def test_the_program_listens_on_loopback_alone(machine: Host, server: ServerSlic
 def test_the_container_runs_as_a_user_without_capabilities_on_a_read_only_root(
     machine: Host, server: ServerSlice
 ) -> None:
-    """As Triton's own does."""
+    """The limits are those of Triton's own container."""
     container = machine.docker(f"llm-{server.name}").inspect()
     settings = container["HostConfig"]
     assert container["Config"]["User"].split(":")[0] not in ("", "0", "root")
@@ -44,7 +44,7 @@ def test_the_container_runs_as_a_user_without_capabilities_on_a_read_only_root(
 
 
 def test_the_running_container_is_the_planned_image(machine: Host, server: ServerSlice) -> None:
-    """By digest once pinned, not by what a tag says today."""
+    """A pinned image is compared by its digest, not by today's meaning of a tag."""
     assert server.beside
     image = server.beside[1].image
     container = machine.docker(f"llm-{server.name}").inspect()

@@ -53,7 +53,7 @@ def test_the_unit_is_active_enabled_and_has_never_restarted(machine: Host, serve
 
 
 def test_balancers_are_told_that_the_server_is_ready(machine: Host, mine: Slice, server: ServerSlice) -> None:
-    """As a balancer of others asks; ours asks the same program in HAProxy's words."""
+    """The test asks like a foreign balancer; ours asks the same program in HAProxy's protocol."""
     traffic = mine.traffic
     assert traffic
     address = f"[{traffic.address}]" if ":" in traffic.address else traffic.address

@@ -73,7 +73,7 @@ def test_any_number_of_texts_comes_back_in_shape(grpc: GRPC, model: ModelSlice, 
 
 @for_kind("embedder")
 def test_both_protocols_return_the_same_vector(http: HTTP, grpc: GRPC, model: ModelSlice) -> None:
-    """To rounding."""
+    """The vectors agree up to rounding."""
     over_http, over_grpc = (embed(client, model.name, [["the same text"]])[0, 0] for client in (http, grpc))
     assert 1 - cosine(over_http, over_grpc) < 1e-4
 
@@ -166,7 +166,7 @@ def test_an_outside_load_request_over_grpc_is_refused(grpc: GRPC) -> None:
 
 
 def test_metrics_count_every_planned_model(endpoint: Endpoint, server: ServerSlice) -> None:
-    """Present and labelled by model."""
+    """Each model is present in its own label."""
     with urllib.request.urlopen(f"http://{endpoint.metrics}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     missing = [row.name for row in server.in_triton if f'nv_inference_request_success{{model="{row.name}"' not in text]

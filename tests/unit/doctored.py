@@ -124,7 +124,7 @@ def examined(changes: Mapping[str, str], wanted: Wanted = WANTED, **ended: str) 
 
 
 def ids(findings: tuple[Finding, ...]) -> list[str]:
-    """Their ids, in the order they are told."""
+    """Ids of the findings, in their order."""
     return [finding.id for finding in findings]
 
 

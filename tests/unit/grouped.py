@@ -122,7 +122,7 @@ GROUPS = {
         4,
     ),
 }
-"""By the name of the golden file."""
+"""Groups by the name of their golden file."""
 
 
 def changed(sources: list[Source], place: int, **data: Any) -> list[Source]:

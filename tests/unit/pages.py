@@ -20,7 +20,7 @@ class Block:
 
     page: Path
     line: int
-    """Of its first line inside, counted from 1."""
+    """Number of its first inner line, counted from 1."""
     language: str
     needs: str
     """The need that the mark above the block names; empty without a mark."""

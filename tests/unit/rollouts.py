@@ -45,9 +45,9 @@ class PretendedFleet:
     hosts: dict[str, PretendedHost]
     has_balancers: bool
     fails: float = 0.0
-    """How likely each step of each host is to go wrong."""
+    """Probability that a step of a host fails."""
     boundaries: int = -1
-    """How many boundaries are left before control is killed; less than none: it is not."""
+    """Number of boundaries left before control is killed; negative: it is not killed."""
     passed: set[str] = field(default_factory=set)
     """Hosts that passed their gate in this run."""
     lost: set[str] = field(default_factory=set)
@@ -84,7 +84,7 @@ class PretendedFleet:
         return self.draw.random() < self.fails
 
     def boundary(self) -> None:
-        """Between two events. Raises: Killed."""
+        """An event boundary. Raises: Killed."""
         self.boundaries -= 1
         if self.boundaries == 0:
             raise Killed

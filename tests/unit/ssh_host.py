@@ -24,7 +24,7 @@ class SshHost:
 
     @property
     def line(self) -> str:
-        """Its line of a known_hosts file."""
+        """The host's line of a known_hosts file."""
         return f"[127.0.0.1]:{self.port} {self.key.get_name()} {self.key.get_base64()}\n"
 
     def data(self, directory: Path, **more: Any) -> dict[str, Any]:

@@ -45,11 +45,11 @@ class Empty:
 
 
 class Text(str):
-    """A text of a class of its own."""
+    """A subclass of str."""
 
 
 class Number(enum.IntEnum):
-    """A number of a class of its own."""
+    """A number of a subclass."""
 
     MANY = 7
 

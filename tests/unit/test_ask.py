@@ -53,7 +53,7 @@ def test_the_written_machine_matches_its_answers(tmp_path: Path) -> None:
 
 
 def test_a_written_inventory_can_be_planned(tmp_path: Path) -> None:
-    """At once, and nothing has to be filled in."""
+    """The plan needs no further edits of the file."""
     assert make_plan(written(tmp_path), AROUND).hosts == ("203.0.113.7",)
 
 
@@ -81,7 +81,7 @@ def test_named_models_are_declared_by_their_names_and_can_be_planned(
 
 @pytest.mark.parametrize("source", ['a/b")\nimport os#', "a/class", "a/3b", "./weights/", "a/é"])
 def test_whatever_a_model_is_called_the_file_holds_literals_alone(source: str) -> None:
-    """Each in a variable of its own."""
+    """Each model gets its own variable."""
     text = inventory_text([Answered.of(TARGET, ANSWERS)], models=[Named("LLM", source), Named("Embedder", source)])
     assigned = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)]
     first, second = (ast.literal_eval(node.value.args[0]) for node in assigned[:2] if isinstance(node.value, ast.Call))
@@ -118,13 +118,13 @@ def test_the_questions_change_nothing() -> None:
     ],
 )
 def test_a_target_has_a_user_a_host_and_a_port(typed: str, target: Target) -> None:
-    """As typed, and as said back in a message."""
+    """The target is printed in messages as it was typed."""
     assert (Target.of(typed), str(target)) == (target, typed)
 
 
 @pytest.mark.parametrize("typed", ["", "ubuntu@", "ubuntu@host:", "host:port", "host:70000", "-oProxyCommand=x"])
 def test_a_text_that_names_no_machine_is_refused(typed: str) -> None:
-    """Before anything is asked."""
+    """The refusal comes before any connection."""
     with pytest.raises(Refusal) as refused:
         Target.of(typed)
     assert str(refused.value) == (

@@ -137,7 +137,7 @@ def test_a_balancer_waits_longer_than_any_gateway_takes() -> None:
 
 
 def test_a_gateway_of_two_servers_stays_in_while_one_of_them_drains() -> None:
-    """Whoever asks its host hears of either; it asks the host itself, and goes on with the other."""
+    """A balancer that asks the host hears of either server; it asks the host itself, and keeps using the other."""
     two = (SERVER, replace(SERVER, name="two", gpus=(1,), http_port=8010, grpc_port=8011, metrics_port=8012))
     plan = behind_gateways(servers=two, machine=Machine(os="debian-12", gpu="h100-80", gpus=2))
     mine, gateway = plan.for_host("a"), plan.balancers[0].routes[0].gateway
@@ -181,7 +181,8 @@ def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
 
 
 def test_the_plan_says_who_passes_a_gateway_that_asks_for_keys() -> None:
-    """Networks that a firewall lets go to Triton itself; not if a balancer alone gets there, or no key is asked."""
+    """The note covers networks that a firewall lets reach Triton itself; there is none without keys, or behind a
+    balancer alone."""
 
     def notes(server: Server, gateway: Gateway) -> list[str]:
         host = serving("10.0.0.11", server) | {"gateway": gateway, "firewall": Firewall(allow=("10.0.0.5/32",))}

@@ -137,7 +137,7 @@ def test_cost_reads_a_bench_result() -> None:
 
 
 def test_loads_that_ran_together_name_each_other() -> None:
-    """And cost then takes none of them."""
+    """The cost report then uses none of them."""
     cases = [result(20)["cases"][0], result(20)["cases"][0] | {"name": "embed"}]
     mixed = beside(cases)
     assert [case["beside"] for case in mixed] == [["embed"], [LOAD.name("chat")]]
@@ -190,7 +190,7 @@ def test_a_bench_asks_each_load_so_often_and_says_of_what(tmp_path: Path) -> Non
 
 
 def test_a_run_that_ends_without_a_report_is_refused_with_its_last_words(tmp_path: Path) -> None:
-    """And its folder is gone."""
+    """Its folder is removed."""
     before = set(os.listdir(os.environ.get("TMPDIR", "/tmp")))
     with pytest.raises(Refusal, match="wrote no report") as refused:
         together(stand_in(tmp_path, "echo 'ConnectionError: nobody listens'; exit 1"), [{}], "", 5)
@@ -200,7 +200,7 @@ def test_a_run_that_ends_without_a_report_is_refused_with_its_last_words(tmp_pat
 
 
 def test_an_inventory_without_a_gateway_or_a_model_is_refused(tmp_path: Path) -> None:
-    """Before anything is installed."""
+    """The refusal comes before any installation."""
     with pytest.raises(Refusal, match="no gateway"):
         bench_of(plan(servers=(MAIN,)), LOAD, ("chat",))
     with pytest.raises(Refusal, match="no model answers chat"):
@@ -217,6 +217,6 @@ def test_an_inventory_without_a_gateway_or_a_model_is_refused(tmp_path: Path) ->
     ],
 )
 def test_words_that_mean_nothing_are_refused(words: list[str]) -> None:
-    """Before a request is sent."""
+    """The refusal comes before any request."""
     done = CliRunner().invoke(enginehouse, words)
     assert done.exit_code in (1, 2) and "Traceback" not in done.output, done.output

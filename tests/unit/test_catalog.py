@@ -117,7 +117,7 @@ def test_every_checkpoint_is_pinned_to_a_commit() -> None:
 
 
 def test_every_checkpoint_has_a_known_architecture() -> None:
-    """Else its kind and its files would be unknown."""
+    """Otherwise its kind and its files would be unknown."""
     assert {row.shape.architecture for row in CHECKPOINTS.values()} <= ARCHITECTURES.keys()
 
 

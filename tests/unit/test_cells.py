@@ -35,13 +35,13 @@ def test_nothing_is_left_after_the_last_cell() -> None:
 
 
 def test_a_driver_that_starts_again_follows_the_run_that_is_under_way() -> None:
-    """Under the key it was begun with, and without a second approval."""
+    """It uses the key that the run was begun with, and needs no second approval."""
     assert turn(("east", "open")) == Turn("east", "plan-1 east 0", wants_approval=False)
     assert turn(("east", "completed"), ("west", "open")) == Turn("west", "plan-1 west 0", wants_approval=False)
 
 
 def test_a_cell_that_failed_is_tried_again_under_another_key() -> None:
-    """And its approval still holds."""
+    """Its approval stays valid."""
     assert turn(("east", "completed"), ("west", "ended")) == Turn("west", "plan-1 west 1", wants_approval=False)
 
 
@@ -130,7 +130,7 @@ def test_an_unknown_cell_is_offered_the_nearest() -> None:
 
 
 def test_a_host_is_in_one_cell() -> None:
-    """In none it would stay as it is, and nobody would say so."""
+    """A host in no cell would silently stay unchanged."""
     assert refused(GROUPS | {"west": GROUPS["west"] - {"west-1"} | {"east-2"}}) == (
         "2 problems\n\n"
         "east-2 is in east and in west\n"
@@ -149,7 +149,7 @@ def test_a_host_is_in_one_cell() -> None:
 
 
 def test_a_host_is_balanced_from_its_own_cell() -> None:
-    """Else a balancer would change while its hosts do not."""
+    """Otherwise a balancer would change while its hosts do not."""
     moved = {"east": GROUPS["east"] - {"east-edge"}, "west": GROUPS["west"] | {"east-edge"}}
     assert refused(moved).startswith(
         "2 problems\n\n"

@@ -30,7 +30,7 @@ def test_plan_prints_digest_and_memory() -> None:
 
 
 def test_an_inventory_may_import_what_lies_where_the_command_is_typed(tmp_path: Path) -> None:
-    """As pyinfra's own command lets it."""
+    """pyinfra's own command allows it too."""
     (tmp_path / "shared_words.py").write_text("NAME = 'gpu1'\n")
     (tmp_path / "inventory.py").write_text("from shared_words import NAME\n\nhosts = [NAME]\n")
     installed = f"import sys; sys.path[0] = {str(ROOT)!r}; from deploy.__main__ import main; main()"
@@ -52,7 +52,7 @@ def test_plan_json_is_json() -> None:
 
 
 def test_a_refused_plan_ends_with_1_and_touches_nothing() -> None:
-    """Said in every message."""
+    """Every message says so."""
     done = enginehouse("plan", INVENTORY, "--data", "release=24.08")
     assert (done.returncode, done.stdout, "planning; no host was changed" in done.stderr) == (1, "", True)
 
@@ -79,7 +79,7 @@ def test_an_unexpected_plan_is_refused() -> None:
 
 
 def test_fit_says_how_many_users_are_left() -> None:
-    """In a table, or as JSON."""
+    """The output is a table, or JSON."""
     answer = json.loads(enginehouse("fit", "h100-80", "gpt-oss-20b", "--json").stdout)
     assert answer["users"]["8192"] == 156
 
@@ -88,13 +88,13 @@ def test_fit_says_how_many_users_are_left() -> None:
     ("words", "kind"), [(["h900", "gpt-oss-20b"], "unknown-gpu"), (["h100-80", "gpt5"], "unknown-checkpoint")]
 )
 def test_fit_refuses_what_it_does_not_know(words: list[str], kind: str) -> None:
-    """With the nearest name."""
+    """The refusal offers the nearest name."""
     done = enginehouse("fit", *words, "--json")
     assert (done.returncode, [refusal["kind"] for refusal in json.loads(done.stdout)["refusals"]]) == (1, [kind])
 
 
 def test_the_verbs_are_listed() -> None:
-    """And nothing that is not there yet."""
+    """The list has no verb that does not exist."""
     text = enginehouse("--help").stdout
     assert [verb for verb in ("fit", "init", "pin", "plan") if f"  {verb} " in text] == ["fit", "init", "pin", "plan"]
 

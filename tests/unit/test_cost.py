@@ -67,7 +67,7 @@ def floor_of(model: str, load: str, **changes: Any) -> Unit | None:
 def test_the_floor_of_encoders_agrees_with_a_hand_calculation(
     model: str, load: str, thousand: float, million: float
 ) -> None:
-    """On the figures of a real H100 (2026-11-22), fp16."""
+    """The figures are of a real H100 (2026-11-22), fp16."""
     floor = floor_of(model, load)
     assert floor is not None and floor.output_million is None
     assert floor.documents_thousand == pytest.approx(thousand, rel=1e-3)
@@ -215,7 +215,7 @@ def test_a_malformed_price_is_refused(word: str) -> None:
 
 
 def test_a_file_of_prices_says_when_they_were_read() -> None:
-    """Without a date it is refused."""
+    """A file without a date is refused."""
     content = {"date": "2026-11-01", "source": "an offer", "per_hour": {"h100-80": 2.5}, "spot_per_hour": {"h100": 1}}
     on_demand, on_spot = prices_of_file(content, "prices.json")
     assert (on_demand.of("h100-80"), on_spot.of("h100-80")) == (2.5, 1)
@@ -234,7 +234,7 @@ def test_money_keeps_three_figures(dollars: float | None, text: str) -> None:
 
 
 def test_an_output_token_costs_its_weight_in_input_tokens() -> None:
-    """And both together are the bill."""
+    """Input and output together make the bill."""
     price = unit(10.0, 1000, 500, 0, 3)
     assert price.input_million is not None and price.output_million is not None
     assert (price.input_million * 1000 + price.output_million * 500) / 1e6 == pytest.approx(10)

@@ -19,7 +19,7 @@ from tests.unit.test_cost import ENCODERS, H100, HOUR, SERVED, plan
 
 
 def test_no_price_is_built_in() -> None:
-    """Without one, nothing costs anything: it is refused."""
+    """Without a price, no cost is computed: the command refuses."""
     done = CliRunner().invoke(enginehouse, ["cost", "inventories/h100.py", "--json"])
     assert [refusal["kind"] for refusal in json.loads(done.output)["refusals"]] == ["no-price"]
 
@@ -83,7 +83,7 @@ def test_cost_asks_a_prometheus_and_says_how_busy_the_fleet_was(tmp_path: Path) 
 
 
 def test_a_prometheus_that_is_not_there_is_refused() -> None:
-    """With a line that asks it."""
+    """The refusal names a command that queries it."""
     with pytest.raises(Refusal, match="did not answer"):
         asker("http://127.0.0.1:1")("up")
 
@@ -107,7 +107,7 @@ def test_wrong_options_of_cost_are_refused_with_a_way_out(words: list[str]) -> N
 
 
 def test_cost_says_floor_of_saturation_and_names_its_source() -> None:
-    """And halves nothing unless told how busy the fleet is."""
+    """It halves nothing unless the fleet's utilisation is given."""
     words = ["cost", "inventories/h100.py", "--per-hour", "2.49", "--bench", ENCODERS]
     output = CliRunner().invoke(enginehouse, words).output
     assert "floor: what a unit costs while the load keeps the card full" in output

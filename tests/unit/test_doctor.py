@@ -260,7 +260,7 @@ def test_a_question_without_an_end_keeps_a_host_from_being_called_healthy() -> N
 
 @pytest.mark.parametrize("name", ["kernel", "pci", "units", "room"])
 def test_a_question_that_ends_badly_though_every_host_has_an_answer_is_told(name: str) -> None:
-    """Else a host whose journal cannot be read would have no Xid."""
+    """Otherwise a host with an unreadable journal would have no Xid."""
     assert ids(examined({name: "no such thing"}, **{name: "1"}))[0] == "unread"
 
 

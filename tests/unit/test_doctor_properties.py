@@ -43,7 +43,7 @@ def test_no_answer_makes_it_raise(texts: dict[str, str], ends: dict[str, str]) -
 @FEW
 @given(st.lists(st.text(max_size=60)))
 def test_no_line_makes_it_raise(lines: list[str]) -> None:
-    """Garbage instead of answers leaves questions without an end, and that is told."""
+    """Garbage instead of answers leaves questions unanswered, which is reported."""
     findings = findings_of(Readings.parse(lines).expecting(NAMES), WANTED)
     assert "unread" in {finding.id for finding in findings}
 

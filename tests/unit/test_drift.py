@@ -122,7 +122,7 @@ tell(host.name, findings=[{"id": id, "evidence": text} for id, text in findings.
 def test_what_the_doctor_finds_of_known_holes_is_a_warning_of_the_drift(
     files: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its other findings are not, and the exit code is that of the differences."""
+    """Its other findings are none, and the exit code counts only the differences."""
     (doctor := tmp_path / "doctor.py").write_text(FINDS)
     monkeypatch.setattr(edge_doctor, "drift_of", partial(drift_of, verb=files[0]))
     drift = edge_doctor.drift_with_holes(files[1], limit=["right"], verb=doctor)

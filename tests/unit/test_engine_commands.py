@@ -48,13 +48,13 @@ def test_a_finished_checkpoint_is_only_built_on_an_image_without_scripts() -> No
 
 
 def test_published_weights_are_refused_on_an_image_without_scripts() -> None:
-    """With the reason, and with what would do."""
+    """The refusal has the reason and an alternative."""
     same_as_golden("engines/llama-fp8.24.12.refusal.txt", refusal(FP8, release="24.12") + "\n")
 
 
 @pytest.mark.parametrize("precision", ["float16", "bfloat16", "int8_wo", "int4_wo", *CALIBRATED])
 def test_every_precision_is_made_by_these_commands(precision: Precision) -> None:
-    """On 26.07; NVFP4 on a B200, everything else on an H100."""
+    """The release is 26.07; NVFP4 on a B200, everything else on an H100."""
     model = replace(PLAIN, precision=precision, calibration=CALIBRATION if precision in CALIBRATED else None)
     gpu = "b200-180" if precision == "nvfp4" else "h100-80"
     same_as_golden(f"engines/precision.{precision}.txt", commands(model, gpu=gpu))

@@ -137,7 +137,7 @@ def test_equal_inventories_give_equal_bytes() -> None:
 
 
 def test_no_path_and_no_host_name_is_in_the_fields() -> None:
-    """So that two hosts may share one engine."""
+    """Two hosts can therefore share one engine."""
     text = json.dumps(FULL)
     assert "/var/lib" not in text and "h100-01" not in text and "/app/" not in text
 
@@ -167,7 +167,7 @@ def test_an_engine_nobody_built_is_new() -> None:
 
 
 def test_an_engine_of_the_ledger_is_known() -> None:
-    """By its fingerprint, whatever the model is called there."""
+    """The fingerprint decides, whatever the model's name in the ledger."""
     assert why_built(ORIGINAL, [record(ORIGINAL, model="other")]) == "known: built 2026-11-20 on h100-02"
 
 

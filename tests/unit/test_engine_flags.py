@@ -140,7 +140,7 @@ def test_the_draft_length_of(speculative: Any, tokens: int) -> None:
     ],
 )
 def test_a_model_without_a_build_command_is_refused(model: LLM, release: str, problem: str) -> None:
-    """Before anything is fetched."""
+    """The refusal comes before any download."""
     assert refusal(replace(model, max_batch_size=8), release=release).splitlines()[0] == problem
 
 

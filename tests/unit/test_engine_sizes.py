@@ -15,7 +15,7 @@ def test_an_fp8_engine_of_an_8b_model_takes_its_weights_and_a_little() -> None:
 
 
 def test_a_checkpoint_as_large_is_written_before_the_engine() -> None:
-    """So that much scratch space is wanted."""
+    """As much scratch space is needed."""
     assert engine(FP8).scratch_mib == engine(FP8).size_mib
 
 
@@ -57,7 +57,7 @@ def test_the_disk_holds_engines_and_the_largest_scratch_space() -> None:
 
 
 def test_everything_a_model_speculates_with_or_adapts_reaches_the_host() -> None:
-    """Each in a directory of its own."""
+    """Each part has its own directory."""
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
     draft = Draft(checkpoint=SMALL, weights=ELSEWHERE)
     model = replace(PLAIN, precision="float16", speculative=draft, lora=lora, max_batch_size=8)
@@ -71,7 +71,7 @@ def test_heads_are_read_by_the_targets_build() -> None:
 
 
 def test_a_draft_is_an_engine_of_its_own() -> None:
-    """Named after its target, of its own checkpoint, with no drafts of its own."""
+    """It is named after its target, has its own checkpoint, and has no draft itself."""
     model = replace(PLAIN, speculative=Draft(checkpoint=SMALL, weights=ELSEWHERE), max_batch_size=8)
     target, draft = engine_plan(model).slices[0].servers[0].models[0].engines
     assert (target.model, draft.model, draft.role) == ("llama", "llama-draft", "draft")
@@ -79,7 +79,7 @@ def test_a_draft_is_an_engine_of_its_own() -> None:
 
 
 def test_two_servers_of_one_model_share_an_engine() -> None:
-    """Built once, though each has a GPU of its own."""
+    """It is built once, although each server has its own GPU."""
     servers = one_per_gpu(Server(name="main", models=(FP8,)), 2)
     machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=2)
     made = given.plan(servers=servers, machine=machine, engine_trust=TRUST, around=AROUND).slices[0]

@@ -237,7 +237,7 @@ def test_an_engine_is_refused() -> None:
 
 
 def test_a_folder_of_others_is_left_alone(tmp_path: Path) -> None:
-    """And one of an earlier export is replaced, without files that are no longer written."""
+    """A folder of an earlier export is replaced, without obsolete files."""
     (tmp_path / "mine.txt").write_text("kept")
     arguments = ["export", "kubernetes", "inventories/h100.py", "-o"]
     done = CliRunner().invoke(main, [*arguments, str(tmp_path)])

@@ -230,7 +230,7 @@ def test_it_is_refused_with_the_reason(promise: str) -> None:
 
 
 def test_named_hosts_alone_are_written(tmp_path: Path) -> None:
-    """And a folder of others is left alone."""
+    """A foreign folder stays unchanged."""
     host = "search-01.example.internal"
     arguments = ["export", "slurm", "inventories/fleet.py", host, "-o"]
     done = CliRunner().invoke(main, [*arguments, str(tmp_path / "jobs")])
@@ -270,7 +270,7 @@ def test_a_node_that_lacks_everything_is_told_all_of_it_at_once(tmp_path: Path) 
 
 
 def test_a_node_of_another_host_is_told_which_it_may_be(tmp_path: Path) -> None:
-    """With the option of sbatch that keeps the job away from it."""
+    """The message has the sbatch option that keeps the job away from it."""
     (tmp_path / "job.sh").write_text(steps())
     environment = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "login", "SLURM_SUBMIT_DIR": str(tmp_path)}
     ran = subprocess.run(
@@ -286,10 +286,10 @@ def test_a_node_of_another_host_is_told_which_it_may_be(tmp_path: Path) -> None:
 
 
 def test_a_program_that_a_job_starts_is_in_the_folder() -> None:
-    """Each `host PROGRAM` of the steps, with all that it imports."""
+    """Each program of the steps, with all that it imports."""
     texts = programs(OF_JOBS)
-    started = set(re.findall(r"(?m)^[^#\n]*\bhost ([a-z-]+) [a-z\"$]", steps()))
-    assert {"pod", "prove", "job", "traffic"} <= started
+    started = set(re.findall(r'"\$\{host\[@\]\}" ([a-z-]+) ', steps()))
+    assert started == {"pod", "prove", "job", "traffic"}
     assert {"host/job.py", "host/prove.py", "host/traffic/stopping.py", "host/watch.py"} <= set(texts)
 
 

@@ -120,7 +120,7 @@ def test_a_first_boot_that_fails_lets_upgrades_go_and_leaves_no_fetched_secret(b
 
 
 def test_nothing_of_another_archive_is_run(boot: Boot) -> None:
-    """It is removed, and its digest said."""
+    """The archive is removed, and its digest printed."""
     seen, boot.sha256 = boot.sha256, "5e" * 32
     done = boot.run()
     assert (done.returncode, boot.state) == (65, ("failed", "verify the archive", 65))

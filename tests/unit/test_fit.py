@@ -95,7 +95,7 @@ def test_a_local_directory_fits(tmp_path: Path) -> None:
     ],
 )
 def test_a_directory_that_is_no_checkpoint_is_refused(tmp_path: Path, files: dict[str, str], seen: str) -> None:
-    """With what is missing."""
+    """The refusal names what is missing."""
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(Refusal) as refused:
@@ -166,12 +166,12 @@ def fitted(*words: str, card: str = "h100-80", **wish: Any) -> Fit:
 
 
 def test_a_longer_context_is_a_row_of_its_own() -> None:
-    """As asked, between the usual ones."""
+    """The row stands between the usual ones."""
     assert list(fitted("qwen3-8b", max_seq_len=16_384).users) == [2048, 8192, 16_384, 32_768]
 
 
 def test_a_model_that_prefills_in_one_piece_gets_an_iteration_as_long() -> None:
-    """And the workspace for it."""
+    """Its workspace grows with it."""
     (model,) = fitted("gpt-oss-20b", max_seq_len=65_536).plan.slices[0].servers[0].models
     assert model.memory.workspace_mib == 15_502
 

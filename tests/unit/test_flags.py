@@ -19,7 +19,7 @@ TABLES = [build_flags(release) for release in SERVED] + [quantize_flags(release)
     "release", [row for row in RELEASES.values() if version(row.trtllm) >= (0, 11)], ids=lambda row: row.name
 )
 def test_every_release_with_tensorrt_llm_since_0_11_has_a_row(release: ReleaseRow) -> None:
-    """From 24.07 to 26.07."""
+    """Releases from 24.07 to 26.07 are checked."""
     assert build_flags(release.trtllm).row
 
 
@@ -28,13 +28,13 @@ def test_every_release_with_tensorrt_llm_since_0_11_has_a_row(release: ReleaseRo
     [("0.11.0", 66, 66), ("0.16.0", 66, 63), ("0.18.2", 66, 63), ("1.0.0", 67, 63), ("1.2.1", 67, 67)],
 )
 def test_a_row_that_is_near_is_sure_of_fewer_flags(trtllm: str, flags: int, certain: int) -> None:
-    """Only what both sides have."""
+    """It has only the flags of both neighbouring rows."""
     table = build_flags(trtllm)
     assert (len(table.flags), len(table.certain)) == (flags, certain)
 
 
 def test_a_row_says_how_exact_it_is_and_where_it_was_read() -> None:
-    """In the data's own words."""
+    """The words are the data's own."""
     table = build_flags("1.1.0")
     assert (table.row, table.confidence, table.is_exact) == ("1.2", "near", False)
     assert "65f1d1536e18aea3380e6e270e00895a709333eb" in table.source
@@ -109,7 +109,7 @@ def test_convert_scripts_moved(trtllm: str, scripts: tuple[str, ...]) -> None:
     ],
 )
 def test_a_wrong_name_gets_the_right_one_offered(word: str, kind: str, instead: str) -> None:
-    """By exact name; a beginning is not a name."""
+    """Names must match exactly; an abbreviation is not accepted."""
     verdict = flag_verdict(build_flags("1.2.1"), word)
     assert (verdict.kind, verdict.instead) == (kind, instead)
 
@@ -143,7 +143,7 @@ def test_a_value_outside_the_choices_gets_the_right_one_offered(flag: str, value
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.program}-{table.trtllm}")
 def test_every_default_is_a_value_the_flag_takes(table: FlagTable) -> None:
-    """Else a row was copied wrongly."""
+    """A wrong default would mean a wrongly copied row."""
     flags = [flag for flag in table.flags.values() if flag.default not in (None, "unset") and not flag.is_switch]
     assert [flag.name for flag in flags if value_verdict(table, flag, str(flag.default))] == []
 
@@ -160,7 +160,7 @@ def test_every_run_time_key_a_misquoted_flag_names_exists() -> None:
 
 
 def test_what_replaces_a_deprecated_flag_exists() -> None:
-    """With the values it is given."""
+    """Its values exist too."""
     table = build_flags("1.2.1")
     assert all(set(values.values()) <= set(table.flags[flag].choices) for flag, values in DEPRECATED.values())
 

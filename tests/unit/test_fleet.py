@@ -62,7 +62,7 @@ def test_keys_of_pyinfra_and_of_own_roles_are_let_through() -> None:
 
 
 def test_a_rollout_is_read() -> None:
-    """It is the fleet's and no host's."""
+    """It belongs to the fleet, not to a host."""
     assert Fleet.of(sources("a", "b", rollout=Rollout(canary_hosts=2))).rollout == Rollout(canary_hosts=2)
 
 
@@ -73,7 +73,7 @@ def test_two_rollouts_are_refused() -> None:
 
 
 def test_forty_hosts_with_one_mistake_make_one_problem() -> None:
-    """Told once, with the number of hosts."""
+    """The message has the number of hosts."""
     inventory = sources(*(f"h100-{number:02}" for number in range(1, 41)), driver=Driver(branch="535"))
     places = [problem.facts["where"] for problem in refusals(*inventory) if problem.kind == "ended-driver-branch"]
     assert places == ["h100-01 and 39 more: driver.branch"]
@@ -107,7 +107,7 @@ def test_one_machine_under_two_names_is_refused() -> None:
 
 @pytest.mark.parametrize("route", [{"ssh_port": 2222}, {"ssh_config_file": "behind-the-other-jump-host"}])
 def test_one_address_may_lead_to_two_machines(route: dict[str, Any]) -> None:
-    """By another port, or by another way."""
+    """The machines differ by port, or by jump host."""
     inventory = [*sources("a", ssh_hostname="10.0.0.7"), *sources("b", ssh_hostname="10.0.0.7", **route)]
     assert refusals(*inventory) == []
 
@@ -169,7 +169,7 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
 
 
 def test_the_shipped_inventory_has_no_problem() -> None:
-    """It is what README tells people to copy."""
+    """README tells people to copy it."""
     from deploy.validation.every import judge
 
     assert judge(Fleet.of(load_inventory(INVENTORY, {})), AROUND) == []

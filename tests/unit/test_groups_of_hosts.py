@@ -178,3 +178,14 @@ def test_a_fleet_without_a_group_has_no_word_of_one_in_its_plan() -> None:
     machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=8)
     text = json.dumps(plan(*changed(alone, 0, firewall=None, machine=machine)).to_json())
     assert not any(f'"{word}":' in text for word in ("fabric", "group", "environment"))
+
+
+def test_a_host_of_a_group_is_not_repaired_by_itself() -> None:
+    """The other hosts of the group would stop serving with it."""
+    sources = [
+        replace(source, data=source.data | {"machine": replace(source.data["machine"], repair="reset")})
+        if "machine" in source.data
+        else source
+        for source in LLAMA
+    ]
+    assert "repair-in-a-group" in kinds(sources)

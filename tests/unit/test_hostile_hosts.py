@@ -164,7 +164,7 @@ def test_a_pasted_text_is_shown_and_does_nothing(there: Path, words: str) -> Non
 
 @pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "\u00b2", "\u0664", "1e999", "999999999", "0x10"])
 def test_an_invalid_number_raises_no_exception(there: Path, number: str) -> None:
-    """Nor in an inventory of a billion servers."""
+    """This includes an inventory of a billion servers."""
     for option in ("-tp", "-dp", "--port", "--max-model-len", "--max-lora-rank", "--max-num-seqs"):
         done = here("migrate", f"vllm serve m {option} {number} -tp 2")
         assert_harmless(done, there)
@@ -182,7 +182,7 @@ def test_another_key_than_the_pinned_one_gets_nothing(host: SshHost, tmp_path: P
 
 
 def test_a_host_without_a_pinned_key_gets_nothing_either(host: SshHost, tmp_path: Path) -> None:
-    """`yes` trusts nobody at first sight."""
+    """`yes` does not trust a host at its first connection."""
     (tmp_path / "known_hosts").write_text(host.line.replace("127.0.0.1", "127.0.0.2"))
     enginehouse(tmp_path, "drift", "hosts.py")
     assert host.heard == []

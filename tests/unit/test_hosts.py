@@ -25,7 +25,7 @@ PLAIN = {
     ],
     "balancers": [("edge-1.example.internal", {"ssh_hostname": "198.51.100.5", "ssh_user": "debian"})],
 }
-"""What both examples record, as Python says it."""
+"""The content of both examples, in Python."""
 
 
 def refused(call: Any, *words: Any) -> str:

@@ -141,7 +141,7 @@ def test_a_header_that_breaks_off_goes_on_where_it_was_cut(hub: Standing) -> Non
 def test_a_repository_without_a_checkpoint_is_named_for_what_it_is(
     hub: Standing, name: str, seen: str, attempt: str
 ) -> None:
-    """Before a header of it is asked for."""
+    """The refusal comes before its headers are requested."""
     refused = refusal(f"rehearsal/{name}", hub.access())
     assert (refused.kind, refused.facts["seen"]) == ("no-checkpoint", seen) and refused.attempt.startswith(attempt)
     assert not [wanted for _path, wanted in hub.heard.requests if wanted]
@@ -206,6 +206,6 @@ def test_a_proxy_of_the_environment_is_the_way_out(hub: Standing, monkeypatch: p
     ],
 )
 def test_a_hub_that_was_declared_wrongly_is_refused_before_it_is_asked(access: Access, seen: str) -> None:
-    """Without a traceback, and without the token."""
+    """The message has no traceback and no token."""
     refused = refusal(NAME, access)
     assert refused.kind == "hub-access" and seen in refused.facts["seen"] and "hf_secret" not in str(refused)

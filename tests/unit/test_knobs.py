@@ -77,7 +77,7 @@ def reasons(file: Path) -> dict[str, str]:
 
 
 def test_the_table_of_knobs_is_what_the_roles_say() -> None:
-    """To the letter."""
+    """The table is compared literally."""
     text = PAGE.read_text("utf-8")
     if os.environ.get("GOLDEN") == "write":
         PAGE.write_text(BLOCK.sub(lambda _: table(), text), "utf-8")

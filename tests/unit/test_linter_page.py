@@ -82,7 +82,7 @@ def table() -> str:
 
 
 def code(text: str) -> str:
-    """As code, in one line; a bar would end the cell."""
+    """The text as code, in one line; a bar would end the cell."""
     line = re.sub(r"\s+", " ", text).replace("`", "").replace("|", "\\|")
     return f"`{line.partition(': ')[2] if re.match('line [0-9]+: ', line) else line}`"
 
@@ -102,6 +102,6 @@ def test_the_page_shows_what_check_says_of_the_guides_commands() -> None:
 
 @pytest.mark.parametrize("kind", SHOWN)
 def test_every_row_is_of_a_command_that_is_wrong(kind: str) -> None:
-    """And offers something else than what was printed."""
+    """It offers something else than what was printed."""
     finding = wrong()[kind]
     assert finding.attempt not in ("", finding.seen)

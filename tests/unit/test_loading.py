@@ -120,7 +120,7 @@ def test_a_syntax_error_beside_the_inventory_names_its_own_file(tmp_path: Path) 
 def test_an_inventory_of_ansible_is_told_from_python(
     tmp_path: Path, name: str, text: str, kind: str, first: str, copy: str
 ) -> None:
-    """By its name or by its first line."""
+    """Its name or its first line decides."""
     assert refused(tmp_path, text, name) == (
         f"{name} is {kind}, and an inventory is Python\n"
         f"  where   {name}\n"
@@ -131,7 +131,7 @@ def test_an_inventory_of_ansible_is_told_from_python(
 
 
 def test_a_directory_is_no_inventory(tmp_path: Path) -> None:
-    """Its first Python file is offered."""
+    """The refusal offers its first Python file."""
     (tmp_path / "b.py").write_text("hosts = []")
     with pytest.raises(Refusal) as refusal:
         load_inventory(str(tmp_path), {})
@@ -170,7 +170,7 @@ def test_an_exception_is_named_by_line(tmp_path: Path) -> None:
 
 
 def test_an_unknown_connector_is_offered_the_nearest(tmp_path: Path) -> None:
-    """With its place in the file."""
+    """The message has its place in the file."""
     assert refused(tmp_path, 'hosts = ["a", "@docket/x"]\n') == (
         "pyinfra has no connector @docket\n"
         "  where   fleet.py:1:15\n"
@@ -226,7 +226,7 @@ def test_a_connector_without_its_program_is_a_refusal(
 
 
 def test_a_limit_that_matches_no_host_is_refused() -> None:
-    """It was an empty plan with a digest, and exit 0."""
+    """Before, the result was an empty plan with a digest, and exit 0."""
     with pytest.raises(Refusal) as refusal:
         load_plan("inventories/h100.py", limit=["h100-02"])
     assert str(refusal.value) == (
@@ -270,7 +270,7 @@ def test_pyinfra_s_own_run_is_refused_before_it_begins(tmp_path: Path, text: str
 
 
 def test_pyinfra_s_own_run_is_refused_where_its_limit_matches_no_host() -> None:
-    """It ended with success."""
+    """Before, the run ended with success."""
     done = pyinfra("inventories/h100.py", "--limit", "h100-02")
     assert (done.returncode, "--limit h100-02 matches no host of this inventory" in done.stderr) == (1, True)
 

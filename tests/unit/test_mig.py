@@ -188,6 +188,6 @@ def test_the_shipped_inventory_prints_like_this() -> None:
 
 
 def test_each_server_attaches_its_own_instance() -> None:
-    """By CDI name: GPU, then instance."""
+    """The CDI name has the GPU, then the instance."""
     devices = {server.name: server.devices for server in shipped().slices[0].servers}
     assert devices == {"llm": ("nvidia.com/gpu=0:0",), "encoders": ("nvidia.com/gpu=0:1",)}

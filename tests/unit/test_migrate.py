@@ -87,7 +87,7 @@ def test_each_way_to_start_the_server_is_read(text: str, tmp_path: Path) -> None
     [("-tp 4", 4, 1), ("--tensor-parallel-size 2 -dp 2", 4, 2), ("--data-parallel-size 3", 3, 3)],
 )
 def test_parallel_words_become_gpus_and_servers(words: str, gpus: int, servers: int, tmp_path: Path) -> None:
-    """A replica is a server of its own."""
+    """Each replica becomes a server."""
     (mine,) = planned(migrate(f"vllm serve openai/gpt-oss-120b {words}"), tmp_path).slices
     assert (mine.machine.gpus, len(mine.servers)) == (gpus, servers)
 
@@ -190,5 +190,5 @@ def test_text_without_a_server_or_a_model_is_refused(text: str) -> None:
 
 
 def test_no_option_is_in_both_tables() -> None:
-    """It has a place, or none."""
+    """Each option either has a place, or has none."""
     assert set(PLACES) & set(NO_PLACE) == set()

@@ -226,7 +226,7 @@ def test_a_model_that_is_named_like_an_embedder_is_none_of_the_llms(model: str) 
 
 
 def test_no_option_has_two_meanings_in_a_server() -> None:
-    """It has a place, or none."""
+    """Each option either has a place, or has none."""
     for engine in ENGINES:
         assert set(engine.renamed) & set(engine.no_place) == set(), engine.title
 

@@ -157,7 +157,7 @@ def test_commands_of_a_page_can_be_typed(block: Block, tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_of_a_page_have_targets(page: Path) -> None:
-    """To a file of the repository, and to a heading of it."""
+    """Targets are files of the repository, and headings of them."""
     lost = []
     for target in links(page):
         name, _, anchor = target.partition("#")
@@ -174,7 +174,7 @@ def test_files_targets_and_verbs_that_a_page_names_exist(page: Path) -> None:
 
 
 EXAMPLES = re.compile(r"dcgm.exporter|calibration/|keys/|replay/|^inventories/engines/$")
-"""Made by the operator or by a deploy, or an example of what one would make."""
+"""Files made by the operator or by a deploy, or examples of them."""
 ROOMS = ("benchmarks/", "deploy/", "files/", "inventories/", "rehearsal/", "roles/", "templates/", "tests/")
 
 
@@ -205,7 +205,7 @@ def test_every_test_that_a_page_names_is_there() -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_sentences_of_a_page_are_short(page: Path) -> None:
-    """At most 25 words: one thought each."""
+    """A sentence has at most 25 words."""
     assert [sentence for sentence in sentences(page) if len(sentence.split()) > LONGEST_SENTENCE] == []
 
 
@@ -223,14 +223,14 @@ def test_the_first_page_is_short() -> None:
 
 
 def test_every_shipped_inventory_stands_in_the_table_of_what_to_copy() -> None:
-    """And nothing else does."""
+    """The table has no other inventory."""
     table = (ROOT / "inventories/README.md").read_text("utf-8")
     named = set(re.findall(r"^\| `(\w+\.py)` \|", table, flags=re.M))
     assert named == {file.name for file in (ROOT / "inventories").glob("*.py")}
 
 
 def test_every_role_stands_in_the_table_of_roles() -> None:
-    """By the name of its folder."""
+    """The table uses the names of the folders."""
     table = (ROOT / "roles/README.md").read_text("utf-8").split("## pyinfra underneath")[0]
     named = set(re.findall(r"^\| (\w+) \|", table, flags=re.M)) - {"role"}
     assert named == {folder.parent.name for folder in (ROOT / "roles").glob("[!_]*/__init__.py")}

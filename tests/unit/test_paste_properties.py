@@ -163,13 +163,13 @@ def test_reading_a_configuration_ends_in_fields_or_in_a_line(text: str) -> None:
 
 @given(st.lists(st.sampled_from(["a", "-b", "--c=d", "'e f'", '"g"', "h#i", "${J}", "<k>"]), min_size=1))
 def test_words_are_cut_as_a_shell_cuts_them(words: list[str]) -> None:
-    """As shlex does, for words without operators."""
+    """The result equals shlex's, for words without operators."""
     assert [word.text for word in pasted(" ".join(words))[0].commands[0]] == shlex.split(" ".join(words))
 
 
 @pytest.mark.parametrize("name", [name for name, case in ALL.items() if case.text.startswith("name:")])
 def test_a_configuration_written_again_says_the_same(name: str) -> None:
-    """Field by field."""
+    """Fields are compared one by one."""
     try:
         once = write(read(ALL[name].text))
     except Unreadable:

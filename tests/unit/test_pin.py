@@ -117,7 +117,7 @@ def login(certificate: tuple[str, str], key: str = "right") -> Login:
 
 
 def test_the_digest_is_that_of_the_manifest(host: str, certificate: tuple[str, str]) -> None:
-    """Computed over what was received."""
+    """The digest is computed over the received bytes."""
     assert digest_of(f"{host}/nvidia/triton:26.07", login(certificate)) == DIGEST
 
 
@@ -258,7 +258,7 @@ def test_a_login_is_sent_to_its_registry_alone(
     ],
 )
 def test_token_makers_are_the_registry_or_known(host: str, realm: str, may: bool) -> None:
-    """By whole names."""
+    """Whole names are compared."""
     assert registry._may_have(host, realm, Login(key="k")) is may
 
 
@@ -284,7 +284,7 @@ def test_an_answer_that_is_no_token_ends_in_a_refusal(
 
 
 def test_nothing_but_a_digest_is_written_into_an_inventory(tmp_path: Path) -> None:
-    """It is Python that somebody runs."""
+    """The inventory is Python that an operator runs."""
     file = tmp_path / "h100.py"
     file.write_text('hosts = {"image_digest": ""}\n')
     for digest in ('sha256:", __import__("os").system("x")', "sha256:" + "A" * 64, NEW + "\n", ""):

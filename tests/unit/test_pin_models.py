@@ -183,7 +183,7 @@ TYPED = (
 
 @pytest.mark.parametrize(("layers", "exit_code"), [(16, 0), (32, 1)])
 def test_typed_numbers_are_compared_with_the_files(hub: Standing, layers: int, exit_code: int) -> None:
-    """Refused with the name that reads them."""
+    """The refusal offers the name that reads them."""
     commit = hub.repositories["rehearsal/llama-1b"].commit
     file = inventory(hub, TYPED.format(commit=commit, layers=layers))
     enginehouse("pin", file, "--models")
@@ -239,7 +239,7 @@ def test_init_knows_the_kind_of_a_model_by_its_files(hub: Standing, monkeypatch:
 
 
 def test_init_writes_no_inventory_for_a_model_that_is_not_there(hub: Standing) -> None:
-    """Before a machine is asked."""
+    """The refusal comes before any connection."""
     refused = enginehouse("init", "ubuntu@gpu-1", "--model", "rehearsal/none")
     assert (refused.exit_code, "no such repository" in refused.stderr) == (1, True)
     assert not Path("inventories").exists()

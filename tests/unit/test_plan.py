@@ -41,14 +41,14 @@ def test_a_digest_cannot_be_read_as_a_number() -> None:
 
 
 def test_another_plan_than_the_expected_is_refused() -> None:
-    """With the digest to type."""
+    """The refusal has the digest to type."""
     with pytest.raises(Refusal) as refused:
         plan(expect="plan-0123456789abcdef")
     assert (refused.value.kind, refused.value.facts["wanted"]) == ("unexpected-plan", "plan-0123456789abcdef")
 
 
 def test_the_expected_plan_is_made() -> None:
-    """And the expectation is no part of it."""
+    """The expectation itself is not part of the digest."""
     assert plan(expect=plan().digest).digest == plan().digest
 
 
@@ -138,7 +138,7 @@ def test_a_digest_beside_a_derived_release_pins_it() -> None:
 
 
 def test_local_weights_are_named_by_their_headers() -> None:
-    """So another file is another directory on the host."""
+    """Another file therefore has another directory on the host."""
     local = LocalWeights(revision="local-0123", stored_bytes=2**30, parameters=2**29, files=("model.safetensors",))
     model = replace(GPT_OSS, weights=Weights.local("weights/gpt"))
     around = Surroundings(today=TODAY, local={"weights/gpt": local})

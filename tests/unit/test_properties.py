@@ -95,7 +95,7 @@ def taken_mib(server: ServerSlice, gpu: int) -> int:
 @given(inventories() | split_inventories())
 @settings(max_examples=200, deadline=None)
 def test_a_plan_that_fits_fits_on_every_gpu(data: dict[str, Any]) -> None:
-    """With the reserve left."""
+    """The reserve stays free."""
     made = planned(data)
     for server in made.slices[0].servers if made else ():
         usable_mib = GPUS[data["machine"].gpu].usable_mib - memory.RESERVE_MIB

@@ -51,7 +51,7 @@ def test_a_number_that_nobody_means_ends_with_a_message(
 
 
 def test_there_are_such_options() -> None:
-    """Else the tests above would test nothing."""
+    """Without such options the tests above would test nothing."""
     assert {("fit", "--tp"), ("cost", "--utilisation")} <= {(words[-1], option) for words, option, _ in OPTIONS}
 
 

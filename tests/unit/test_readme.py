@@ -91,7 +91,7 @@ def numbers(fit: Fit) -> str:
 
 
 def test_the_table_of_what_fits_is_the_planners() -> None:
-    """To the letter."""
+    """The table is compared literally."""
     text = README.read_text("utf-8")
     if os.environ.get("GOLDEN") == "write":
         README.write_text(BLOCK.sub(lambda _: f"\n{table()}\n", text), "utf-8")

@@ -181,7 +181,7 @@ LOG = (
     'I1123 10:01:00.1 9 model.py:1] "nomic: Embedder on cpu in fp32, up to 512 tokens each and 4096 a pass, '
     'streams 1, 9 MiB held; plain steps"\n'
 )
-"""What encoders log at their start, as Triton writes it."""
+"""Log lines of encoders at their start, as Triton writes them."""
 
 
 def test_the_kernels_of_an_encoder_are_those_of_its_last_start() -> None:

@@ -30,7 +30,7 @@ OWN = (
     r"^((?:IRQ:  |Video BIOS:).*\t ).*|^(GCC version:  gcc version ).*(?= $)",
     r"(Release Build  )\(.*\)|( +)\d+(?=W /)|(, )\d+\.\d+(?= W$)",
 )
-"""What a card, a machine or a moment has of its own, by where it stands."""
+"""Parts that belong to one card, machine or moment, by their place."""
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ class Machine:
         (root / "secrets").mkdir()
 
     def run(self, command: str, *, check: bool = True, input: str | None = None) -> subprocess.CompletedProcess[str]:
-        """As `rehearsal.machine.Machine.run`."""
+        """Runs a command like `rehearsal.machine.Machine.run`."""
         here = command.replace(gateway.FOLDER, str(self.files))
         return subprocess.run(["sh", "-c", here], check=check, input=input, capture_output=True, text=True)
 

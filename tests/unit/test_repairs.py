@@ -16,7 +16,7 @@ MENDS = replace(MACHINE, repair="reset")
 
 
 def pool_of(size: int, **data: object) -> list[Source]:
-    """So many hosts of one pool that may reset their GPUs, behind a balancer."""
+    """Hosts of one pool that may reset their GPUs, behind a balancer."""
     hosts = [
         Source(f"h{number}", {"machine": MENDS, **pool(peer_address=f"10.0.0.{number}"), **data})
         for number in range(11, 11 + size)

@@ -59,7 +59,7 @@ def test_encoders_alone_have_no_cache() -> None:
 
 
 def test_forty_equal_hosts_are_shown_once() -> None:
-    """They differ in nothing but the name."""
+    """The hosts differ only in their names."""
     made = plan(*sources(*(f"h100-{number:02}" for number in range(1, 41))))
     assert [len(alike) for alike in same_slices(made.slices)] == [40]
 

@@ -33,7 +33,7 @@ def test_a_repository_holds_what_its_name_says(repository: str, names: list[str]
 
 @pytest.mark.parametrize("repository", ["mirror/gpt-oss-20b", "mirror/GPT_OSS_20b"])
 def test_a_mirror_that_keeps_the_name_is_planned_without_a_word(repository: str) -> None:
-    """Under any owner."""
+    """The owner does not matter."""
     assert not _about_memory(replace(GPT_OSS, weights=pinned("gpt-oss-20b", repository=repository)))
 
 

@@ -109,7 +109,7 @@ def test_the_table_holds_every_role_that_has_defaults() -> None:
 
 
 def test_a_knob_s_range_holds_both_ends() -> None:
-    """And nothing beyond."""
+    """Numbers beyond are refused."""
     limit = Range(1, 3)
     assert [limit.takes(value) for value in (0, 1, 3, 4)] == [False, True, True, False]
 
@@ -136,5 +136,5 @@ def test_enginehouse_plan_refuses_a_misspelt_setting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py", "doctor.py"])
 def test_every_verb_of_pyinfra_hands_the_table_in(verb: str) -> None:
-    """Else it would plan what a role then refuses."""
+    """Otherwise it would plan what a role then refuses."""
     assert "planned(inventory, host, known_settings())" in (ROOT / verb).read_text()

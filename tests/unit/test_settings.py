@@ -64,7 +64,7 @@ def test_the_tokens_decide_and_not_the_fraction() -> None:
 
 
 def test_reuse_can_be_switched_off() -> None:
-    """And the cache then stops at 32 full sequences."""
+    """The cache then stops at 32 full sequences."""
     cache = settings(replace(LLAMA, kv_cache=KVCache(reuse=False)))["kv_cache_config"]
     assert isinstance(cache, dict)
     assert (cache["enable_block_reuse"], cache["max_tokens"]) == (False, 262_144)
@@ -162,7 +162,7 @@ def test_a_cache_has_one_of_two_words(dtype: str, written: str) -> None:
 
 
 def test_a_dtype_is_written_where_it_was_chosen() -> None:
-    """Else it is the checkpoint's."""
+    """Otherwise it is the checkpoint's."""
     assert (settings(replace(LLAMA, precision="float16"))["dtype"], "dtype" in settings(LLAMA)) == ("float16", False)
 
 

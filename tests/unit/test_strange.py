@@ -33,7 +33,7 @@ def test_any_object_at_the_top_of_the_data_is_refused_in_words(key: str) -> None
 
 
 def test_good_inventories_are_planned() -> None:
-    """Else everything would be refused for another reason."""
+    """Otherwise all inventories would be refused for another reason."""
     assert [name for name, hosts in BASES if fault_of(Strange(hosts)) != ("planned", "")] == []
 
 

@@ -13,7 +13,7 @@ DECLARED = Firewall(allow=("10.0.0.0/8",), rest="closed")
 
 
 def test_a_declared_firewall_reaches_the_host() -> None:
-    """As it was said."""
+    """The declaration is unchanged."""
     assert plan(firewall=DECLARED).slices[0].firewall == DECLARED
 
 

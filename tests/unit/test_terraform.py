@@ -24,7 +24,7 @@ def test_there_is_an_example_for_each_cloud_of_the_page() -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_recorded_outputs_are_the_hosts_that_the_example_makes(folder: Path) -> None:
-    """By name, with all that its output block says of a host."""
+    """Names and all fields of the output block are compared."""
     text = (folder / "main.tf").read_text("utf-8")
     hosts = terraform_hosts(str(folder / "outputs.json"), "hosts")
     names = re.findall(r'^    "([\w.-]+)" = ', text, re.MULTILINE)

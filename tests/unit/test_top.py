@@ -41,7 +41,7 @@ WANTED = {"tokens_per_second": 50.0, "queued_tokens": 7.0, "gpu_used_mib": 2048.
 
 
 def text_of(renderable: object) -> str:
-    """As it is printed."""
+    """The text that a terminal gets."""
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(renderable)
     return console.export_text()

@@ -21,7 +21,7 @@ from tests.unit.troubleshooting import ON_MACHINES, ROWS, Row
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "deploy/doctor/README.md"
 UNASKED = "unasked"
-"""What tests call a host that gave no answer: no finding, but an exit code of its own."""
+"""The tests' name for a host that gave no answer: no finding, but a separate exit code."""
 SILENT = {
     "slow-disk": "a slow disk is no state that one look can see",
     "kill-control": "the host ends what was begun",

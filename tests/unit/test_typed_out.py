@@ -23,6 +23,7 @@ SECRET = "canary4711canary"
         f"Authorization: Bearer {SECRET}",
         f"hf_{SECRET}",
         f"the key is nvapi-{SECRET}",
+        f"xhf_{SECRET}{SECRET}",
         f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}",
     ],
 )
@@ -55,7 +56,7 @@ def test_a_text_without_a_secret_stays_unchanged(text: str) -> None:
 
 
 def test_a_secret_is_named_by_where_it_stands() -> None:
-    """Down to the last dictionary and list."""
+    """The place goes down to the last dictionary and list."""
     secrets = typed_out({"proxies": [{"http": f"http://a:{SECRET}@b"}], "token": SECRET, "size": 3}, "docker.daemon")
     assert list(secrets) == [
         ('docker.daemon["proxies"][0]["http"]', "a URL with a password or token before its @, 27 characters"),

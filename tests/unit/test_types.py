@@ -34,7 +34,7 @@ def test_every_field_with_a_fraction_takes_a_whole_number(owner: type, name: str
 
 
 def test_there_are_such_fields() -> None:
-    """Else the test above would test nothing."""
+    """Without such fields the test above would test nothing."""
     assert {name for _, name in FLOATS} >= {"equal_percent", "minimum_percent"}
 
 

@@ -41,7 +41,7 @@ def test_a_number_without_an_action_in_the_catalogue_has_a_row_and_stops_nothing
 
 
 def test_an_nvlink_error_stops_nothing_on_a_host_of_one_gpu() -> None:
-    """There is no peer."""
+    """A single GPU has no peer."""
     assert [(XIDS[74].stops(1), XIDS[74].stops(2)), (XIDS[48].stops(1), XIDS[48].stops(2))] == [
         (False, True),
         (True, True),
@@ -54,7 +54,7 @@ def test_every_row_is_dated() -> None:
 
 
 def test_no_number_has_two_rows() -> None:
-    """Else the last one would win unseen."""
+    """Otherwise the last row would win unnoticed."""
     from deploy.catalog import xids
 
     assert len(xids._ROWS) == len(XIDS)

@@ -70,7 +70,7 @@ def machine(**changes: Any) -> dict[str, Any]:
 
 
 def own(architecture: str, **changes: Any) -> Checkpoint:
-    """A checkpoint of one's own with an 8B's numbers."""
+    """A custom checkpoint with an 8B's numbers."""
     numbers = {
         "parameters": 8_000_000_000,
         "layers": 32,
@@ -85,12 +85,12 @@ def own(architecture: str, **changes: Any) -> Checkpoint:
 
 
 def own_llm(architecture: str, **changes: Any) -> LLM:
-    """An LLM with a checkpoint of one's own."""
+    """An LLM with a custom checkpoint."""
     return replace(LLAMA, name="mine", checkpoint=own(architecture, **changes), weights=OWN)
 
 
 def with_files(*files: str) -> LLM:
-    """gpt-oss with a list of files of one's own."""
+    """gpt-oss with a custom list of files."""
     return replace(GPT_OSS, weights=pinned("gpt-oss-20b", files=files))
 
 
@@ -208,6 +208,9 @@ SERVERS = {
         'servers["two"].grpc_port',
     ),
     "a port is given out once in a server": Wrong(main(grpc_port=8000), "port-twice", 'servers["main"].grpc_port'),
+    "the last port is given out once, too": Wrong(
+        main(http_port=65535, grpc_port=65535), "port-twice", 'servers["main"].grpc_port'
+    ),
     "a port needs no privilege": Wrong(main(http_port=80), "port-range", 'servers["main"].http_port'),
     "a GPU belongs to one server": Wrong(
         {"servers": (TWO[0], replace(TWO[1], gpus=(0,), **APART))}, "gpus-used-twice", 'servers["two"].gpus'

@@ -47,7 +47,7 @@ def served(*models: Any, gpu: str = "h100-80", gpus: int = 1) -> dict[str, Any]:
 
 
 def engine(gpu: str = "h100-80", gpus: int = 1, **changes: Any) -> dict[str, Any]:
-    """The same 8B as an engine that somebody signs."""
+    """The same 8B as a signed engine."""
     return llama(gpu, gpus, **({"path": "engine"} | changes)) | TRUST
 
 
@@ -464,6 +464,11 @@ REPLAYS = {
     ),
     "a share is a percentage": Wrong(
         engine(replay=Replay(prompts="p.jsonl", equal_percent=190.0)), "out-of-range", f"{MODEL}.replay.equal_percent"
+    ),
+    "something judges a replay": Wrong(
+        engine(replay=Replay(prompts="p.jsonl", equal_percent=0)),
+        "replay-judges-nothing",
+        f"{MODEL}.replay.equal_percent",
     ),
     "tasks have a minimum": Wrong(
         engine(replay=Replay(prompts="p.jsonl", tasks="t.jsonl")),

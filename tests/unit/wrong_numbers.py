@@ -30,12 +30,12 @@ STRANGE = "unbelievable-number"
 
 
 def strange(where: str, **data: Any) -> Wrong:
-    """A host with a number that nobody would mean."""
+    """A host with an unbelievable number."""
     return Wrong(data, STRANGE, where)
 
 
 def strange_llm(field: str, **changes: Any) -> Wrong:
-    """An LLM with a number that nobody would mean."""
+    """An LLM with an unbelievable number."""
     return strange(f"{LLAMA_AT}.{field}", **main(replace(LLAMA, **changes)))
 
 

@@ -23,7 +23,7 @@ KEYS_SECRET = "enginehouse-gateway"
 SHARED, STATE = "/run/enginehouse-gateway", "/var/lib/enginehouse-gateway"
 STATE_GIB = 2
 NOTICE_SECONDS = 5
-"""Before the signal, for Services to hear that the Pod ends."""
+"""Seconds before the signal in which Services learn that the Pod ends."""
 STOP_MARGIN_SECONDS = 15
 """Seconds after the drain until the unit is killed, as in its TimeoutStopSec."""
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
@@ -91,7 +91,7 @@ def _sources(host: ServedHost, gateway: ServedGateway, name: str) -> list[dict[s
 
 
 def _beside_triton(host: ServedHost, label: str) -> dict[str, Any]:
-    """On the node of a server of its host: it reads tokenizers from the same volume."""
+    """Places the Pod on the node of a server of its host, because it reads tokenizers from the same volume."""
     selector = {"matchLabels": labels("triton", label, host.servers[0].slice.name)}
     term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
     return {

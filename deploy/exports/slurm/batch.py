@@ -14,7 +14,7 @@ STEPS = "job.sh"
 STAGE_TIME = "1-00:00:00"
 CREDENTIALS = "/run/credentials/enginehouse"
 TOKEN_DIRECTORY = "$HOME/.config/enginehouse/hub"
-"""On the cluster: a directory of the submitting user with the file `token`."""
+"""Directory of the submitting user on the cluster, with the file `token`."""
 
 
 def serving(served: Served, job: Job, cluster: Cluster) -> str:

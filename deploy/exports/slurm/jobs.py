@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from deploy.exports.served import ServedHost, ServedServer
 
 MARGIN_SECONDS = 30
-"""Beside the stop of the slowest server: starting the programs that drain it."""
+"""Seconds beyond the stop of the slowest server: the start of the programs that drain it."""
 MOST_SECONDS = 65_535
 """Slurm takes no earlier signal."""
 

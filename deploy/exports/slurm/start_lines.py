@@ -54,7 +54,7 @@ def _docker(server: ServedServer, words: str) -> str:
         '--user "$(id -u):$(id -g)" --read-only --cap-drop ALL --security-opt no-new-privileges',
         f"--tmpfs /tmp:rw,exec,nosuid,nodev,size={box.tmp_mib}m",
         f"--pids-limit {box.pids_limit} --shm-size {box.shm_mib}m",
-        "--ulimit memlock=-1 --ulimit stack=67108864 --ulimit core=0",
+        "$LIMITS --ulimit stack=67108864 --ulimit core=0",
         f"--network {NETWORK} --dns 127.0.0.1",
         *(f"--publish {address}:{outside}:{inside}" for outside, inside in box.ports),
         *(f"--device {device}" for device in box.devices),

@@ -104,7 +104,7 @@ class Member:
                 task.cancel()
 
     def stop(self) -> None:
-        """This host's unit stops, whatever else is the reason to leave."""
+        """Stops this host's unit, whatever else is the reason to leave."""
         self.is_stopped = True
         self.spawn(self.depart())
 

@@ -21,7 +21,7 @@ LEAST_PIECE, MOST_PIECE, PIECES = 1 << 14, 1 << 24, 8192
 """Bytes of a piece, and about how many there are: a host passes on what it has whole pieces of. The least is one block,
 which has one sender: who sent a wrong one is certain."""
 BANNED = "peer banned"
-"""How libtorrent's smart_ban says that a peer's block was found to be the wrong one of a piece; it posts no alert."""
+"""smart_ban's message in libtorrent that a peer sent a corrupt block; it posts no alert."""
 SETTINGS = {
     "user_agent": "enginehouse",
     # The port is the one that the others were told and the firewall lets through.
@@ -77,7 +77,7 @@ class Progress:
     is_whole: bool
     has_torrent: bool
     is_checking: bool
-    """What an earlier session left is being read; nothing is asked for meanwhile."""
+    """True while data of an earlier session is being read; no file is requested meanwhile."""
 
 
 class TorrentSession:

@@ -18,7 +18,7 @@ BEFORE = Path(f"{SETTINGS}/before")
 LABELS = ("enginehouse.server", "enginehouse.llm", "enginehouse.build", "io.enginehouse.probe", "enginehouse.exporter")
 ENVIRONMENT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
 Step = tuple[str, Callable[[], object]]
-"""What goes, in words, and what makes it go."""
+"""(the thing to remove, in words; the function that removes it)."""
 
 
 def no_act() -> None:

@@ -85,9 +85,9 @@ def start_servers(traffic: dict[str, Any]) -> None:
 
 def reset(gpus: tuple[int, ...], traffic: dict[str, Any]) -> None:
     """The GPUs are reset and servers are starting. Raises NotDone with nvidia-smi's reason."""
-    stop_servers(traffic)
     held = mig.active(*HOLDERS, *READERS)
     try:
+        stop_servers(traffic)
         if held:
             systemd.systemctl("stop", *held)
         answer = mig.run("nvidia-smi", "--gpu-reset", "-i", ",".join(map(str, gpus)))

@@ -73,6 +73,7 @@ class Repairs:
     traffic: dict[str, Any]
     kept: dict[str, Any] = field(default_factory=dict)
     unfit_looks: int = 0
+    written: str = ""
 
     def __post_init__(self) -> None:
         try:
@@ -257,11 +258,12 @@ class Repairs:
 
     def write(self, now: float) -> None:
         """The state file and the metrics. Raises OSError: a repair that cannot be counted does not begin."""
-        record = self.kept | {"looked": now}
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        disk.replace_durably(self.file, json.dumps(record) + "\n")
+        if (content := json.dumps(self.kept) + "\n") != self.written:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            disk.replace_durably(self.file, content)
+            self.written = content
         (places.ROOT / "metrics").mkdir(exist_ok=True)
-        disk.replace(places.ROOT / "metrics" / "repair.prom", metrics(record))
+        disk.replace(places.ROOT / "metrics" / "repair.prom", metrics(self.kept | {"looked": now}))
 
 
 def boot() -> str:

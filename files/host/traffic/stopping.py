@@ -15,7 +15,7 @@ from host.traffic.state import cut_file, settings, stops_file
 
 SCRAPE_SECONDS = 0.25
 GONE = {"DRAIN", "MAINT", "DOWN"}
-"""What HAProxy's exporter calls a server that gets no new request."""
+"""State in HAProxy's exporter of a server that gets no new request."""
 
 
 def drained(server: str) -> int:

@@ -92,7 +92,7 @@ class LLM(Base):
         )
 
     def _prove(self):
-        """A token is generated before anybody is told that the model is ready."""
+        """Generates a token before the model is reported as ready."""
         for result in self.loop.results([0], 1, lambda: False):
             if not result.generated_tokens:
                 raise RuntimeError("the network was asked for a token and gave none")

@@ -6,7 +6,7 @@ import threading
 import time
 
 SILENT_SECONDS = 300
-"""A request is given up when no request has got a token for so long."""
+"""Seconds without a token for any request after which a request is given up."""
 POLL_SECONDS = 0.05
 
 
@@ -47,7 +47,7 @@ class Loop:
                 self._manager.cancel_request(identity)
 
     def wait(self):
-        """Until the loop has ended."""
+        """Waits until the loop has ended."""
         self._thread.join()
 
     def held_tokens(self):

@@ -32,7 +32,7 @@ def any_llm_responses() -> Any:
 
 
 def camel_agent(**more: Any) -> Any:
-    """Its own counter of tokens is downloaded; another stands for it."""
+    """An agent with a stand-in for CAMEL's token counter, which it would download."""
     from camel.agents import ChatAgent
     from camel.models import ModelFactory
     from camel.types import ModelPlatformType

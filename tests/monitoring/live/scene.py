@@ -41,7 +41,7 @@ ExecStart=
 ExecStart=/usr/bin/python3 {STAND_IN} {COUNTERS} 8007
 ExecStop=
 """
-"""Its container is never started here: no image of it is to be had."""
+"""Drop-in without the container, whose image is not available here."""
 ASKED = (
     ("/v1/completions", {"model": "gpt-oss-tiny", "prompt": "hello", "max_tokens": 4, "stream": True}),
     ("/v1/completions", {"model": "gpt-oss-tiny", "prompt": "hello", "max_tokens": 4}),
@@ -88,7 +88,7 @@ class Watched:
         return {(alert["labels"]["alertname"], alert["labels"].get("host", "")) for alert in alerts}
 
     def alerts(self) -> set[str]:
-        """Names of all that fires or is about to, told or not."""
+        """Names of all firing or pending alerts, notified or not."""
         rows = self.prometheus("count by (alertname) (ALERTS)")
         return {row["metric"]["alertname"] for row in rows}
 

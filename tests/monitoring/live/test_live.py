@@ -48,7 +48,7 @@ def test_every_target_answers(watched: Watched) -> None:
 
 
 def test_nobody_but_the_monitor_reads_a_host(watched: Watched) -> None:
-    """This computer is in the network that reads the monitor, and may log in."""
+    """This computer is in the network that may read the monitor, and may log in."""
     assert [port for port in (8005, 8006, 8007, 9100) if _answers(watched.serving, port)] == []
     assert [port for port in (8005, 8006, 8008, 9094, 9100, 9115) if _answers(watched.eyes, port)] == []
     assert [port for port in (9090, 9093) if _answers(watched.eyes, port)] == [9090, 9093]

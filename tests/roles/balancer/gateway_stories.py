@@ -42,7 +42,7 @@ async def front(count: int = 2, **how: Any) -> AsyncIterator[tuple[Bench, Path]]
 
 
 async def lone_response(edge: Bench, pem: Path, request: str) -> str:
-    """Name of the gateway that answers while no other request is in flight: a session leaves one above its share."""
+    """Name of the gateway that answers while no other request is in flight: a session leaves an overloaded one."""
     await until(lambda: edge.in_flight("chat_gateway") == 0)
     return (await response_to(edge, pem, request))[1]
 
@@ -70,7 +70,7 @@ async def balanced(edge: Bench, pem: Path) -> dict[str, Any]:
 
 
 async def strict(edge: Bench, pem: Path) -> dict[str, Any]:
-    """Requests that two readers could take for different ones, pages that are nobody's, and headers of clients."""
+    """Requests that two readers could interpret differently, unknown pages, and headers of clients."""
     post = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
     requests = {
         "length and encoding": f"{post}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

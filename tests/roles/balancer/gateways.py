@@ -28,7 +28,7 @@ class Gateway:
         self.go = asyncio.Semaphore(0)
 
     async def start(self) -> Gateway:
-        """It listens."""
+        """Starts to listen."""
         server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         return self

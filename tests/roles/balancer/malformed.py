@@ -70,7 +70,7 @@ def length(size: int) -> tuple[bytes, bytes]:
 
 
 def http1() -> Iterator[tuple[str, str, str, int]]:
-    """Over HTTP/1.1: the name, what is sent, what is wanted, and how many requests."""
+    """A case over HTTP/1.1: its name, the bytes, the expected result, and the number of requests."""
     yield "a plain request", MODELS, ANSWERED, 1
     yield "two requests at once", MODELS * 2, ANSWERED, 2
     yield (
@@ -206,7 +206,7 @@ def http1() -> Iterator[tuple[str, str, str, int]]:
 
 
 def http2() -> Iterator[tuple[str, bytes, str, int]]:
-    """Over HTTP/2: the same."""
+    """A case over HTTP/2, with the same parts."""
     whole = get()
     yield "a plain request", hello() + headers(whole), ANSWERED, 1
     body = BODY.encode()

@@ -32,7 +32,7 @@ from tests.roles.balancer.malformed import CASES, Case
 from tests.roles.balancer.standins import Host
 
 SECONDS = 3.0
-"""For the answer to a case. One that is owed none within them has none, which counts as refused."""
+"""Seconds for the answer to a case. No answer within them counts as refused."""
 OTHERS = f"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n\r\n"
 ENDS = {HEADERS: "status", RST_STREAM: "reset", GOAWAY: "closed"}
 

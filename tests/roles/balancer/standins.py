@@ -22,7 +22,7 @@ class Host:
         self.open, self.left = 0, 0
         """Connections of HTTP/1; and those that ended while an answer was due."""
         self.gated: list[str] = []
-        """Paths of requests that wait until somebody releases the gate for one of them, in order."""
+        """Paths of requests that wait, in order, until the gate is released for one of them."""
         self.gate = asyncio.Semaphore(0)
         self.http_port = self.grpc_port = self.agent_port = 0
         self.told_keys = 0
@@ -33,7 +33,7 @@ class Host:
         self._server: Any = None
 
     async def start(self) -> Host:
-        """It listens, at the ports of before if it had any."""
+        """Starts to listen, at the earlier ports if there were any."""
         triton = await asyncio.start_server(self._http, "127.0.0.1", self.http_port)
         if not self.agent_port:
             agent = await asyncio.start_server(self._agent, "127.0.0.1", 0)
@@ -47,7 +47,7 @@ class Host:
         return self
 
     async def stop(self) -> None:
-        """Triton is gone; the agent goes on."""
+        """Stops Triton; the agent keeps running."""
         if self._triton:
             self._triton.close()
             await self._server.stop(None)

@@ -61,7 +61,7 @@ def test_a_host_that_drains_and_a_process_that_stops_get_no_new_request(story: C
 
 
 def test_ambiguous_requests_reach_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
-    """Nor do pages that are ours to read, nor what a client says of its own address and its request's name."""
+    """Internal pages do not reach it either, nor a client's claims about its address and its request's name."""
     assert story("strict") == {
         "statuses": {
             "length and encoding": 411,
@@ -100,7 +100,8 @@ def test_requests_wait_for_the_only_gateway_or_are_told_so_in_their_dialect(
 def test_a_client_without_a_signed_certificate_is_refused_at_every_port(
     story: Callable[[str], dict[str, Any]],
 ) -> None:
-    """And reads why, but for one whom TLS itself refuses. `/health` of the gateways asks nobody."""
+    """The answer has the reason, unless TLS itself refuses the client. `/health` of the gateways needs no
+    certificate."""
     shown = story("shown")
     assert shown.pop("stranger") == [["refused"], "UNAVAILABLE", "refused"]
     status, body = shown["nobody"].pop(2), json.loads(shown["nobody"].pop(2))

@@ -54,7 +54,7 @@ def test_requests_wait_while_the_only_host_is_away() -> None:
 
 
 def test_held_requests_reach_a_host_in_order_at_the_pace_of_its_answers() -> None:
-    """So that its queues refuse none of it; who comes meanwhile is not behind it."""
+    """So its queues refuse none of them; new requests do not wait behind them."""
     assert story("paced") == {
         "newcomers": ["h1"],
         "queued": [3, 3],
@@ -107,5 +107,5 @@ def test_a_flooding_address_does_not_block_others() -> None:
 
 
 def test_a_client_that_leaves_is_noticed_at_once() -> None:
-    """By Triton while it answers; by HAProxy while the request is held, so that Triton never sees it."""
+    """Triton notices it while it answers; HAProxy while the request is held, so that Triton never gets it."""
     assert story("abandoned") == {"answer": "h1", "sent when ready": 1}

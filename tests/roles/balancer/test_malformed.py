@@ -44,7 +44,7 @@ def test_a_malformed_request_is_refused_hides_none_and_disturbs_nobody(case: Cas
 
 
 def test_each_case_has_a_name_of_its_own() -> None:
-    """And each verdict has cases: a table that lost its refusals would pass."""
+    """Each verdict has cases too: a table without its refusals would pass."""
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
     assert {case.wanted for case in CASES} == {ANSWERED, REFUSED, EITHER}

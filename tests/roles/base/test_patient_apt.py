@@ -11,7 +11,7 @@ import pytest
 PATIENT_APT = Path(__file__).parents[3] / "files/shell/patient-apt"
 LOCKED = "dpkg: error: dpkg frontend lock was locked by another process with pid 812"
 LOCKED_BY_NAME = "dpkg: error: dpkg frontend lock was locked by /usr/bin/apt-get process with pid 812"
-"""As dpkg 1.22 says it (Debian 13), seen; the other is 1.21's (Debian 12, Ubuntu 22.04)."""
+"""dpkg 1.22's message (Debian 13), as seen; the other is that of 1.21 (Debian 12, Ubuntu 22.04)."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def script(path: Path, text: str) -> None:
 
 
 def install(machine: Path, seconds: int) -> subprocess.CompletedProcess[str]:
-    """`patient-apt install rsync`, waiting at most so long."""
+    """`patient-apt install rsync` with a time limit."""
     more = {"PATH": f"{machine}:/usr/bin:/bin", "ENGINEHOUSE_DPKG_JOURNAL": str(machine / "journal")}
     more |= {"ENGINEHOUSE_APT_STAMP": str(machine / "stamp"), "ENGINEHOUSE_APT_WAIT_SECONDS": str(seconds)}
     return subprocess.run([PATIENT_APT, "install", "rsync"], env={**os.environ, **more}, capture_output=True, text=True)

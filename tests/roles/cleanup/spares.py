@@ -66,7 +66,7 @@ class Host:
         os.utime(record, (1_000_000_000, 1_000_000_000))
 
     def wants(self, release: str, hours_ago: float = 0) -> None:
-        """A swap to it was asked for, so long ago."""
+        """Requests a swap to it, this long ago."""
         wanted = self.root / "servers/main/wanted.json"
         wanted.write_text(json.dumps({"release": release}))
         os.utime(wanted, (time.time() - hours_ago * 3600,) * 2)
@@ -77,7 +77,7 @@ class Host:
         self.monkeypatch.setattr(clean_up.time, "time", lambda: began + days * 24 * 3600)
 
     def call(self, verb: str = "remove", **kept: Any) -> None:
-        """The program, told to keep this."""
+        """Calls the program with what it is to keep."""
         plan = {"weights": [], "engines": [], "images": ["new"], "keep": KEEP} | kept
         assert clean_up.main([verb, json.dumps(plan)]) == 0
 
@@ -87,5 +87,5 @@ class Host:
 
 
 def now(path: Path) -> None:
-    """It was written just now."""
+    """Marks it as just written."""
     os.utime(path)

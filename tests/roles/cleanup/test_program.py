@@ -12,7 +12,7 @@ from tests.roles.cleanup.spares import Host
 
 
 def test_releases_are_the_swaps_to_count_and_only_the_cache_of_a_gone_one_goes(host: Host) -> None:
-    """It has a knob of its own; two that differ would make the smaller one win unseen."""
+    """The number has its own knob; with two different ones the smaller would win unnoticed."""
     host.release("tried", 1)
     host.release("older", 2)
     host.make("cache/older")
@@ -151,7 +151,7 @@ def test_a_transfer_that_was_written_to_lately_stays(host: Host) -> None:
 
 
 def test_an_llm_beside_triton_keeps_its_weights_its_image_and_its_cache(host: Host) -> None:
-    """For the release that served before too: a way back asks nobody for them."""
+    """This includes the previous release: a rollback downloads nothing."""
     record = json.loads((host.root / "releases/before/server.json").read_text())
     record["llm"] = {"image": "vllm@sha256:1"}
     (host.root / "releases/before/server.json").write_text(json.dumps(record))

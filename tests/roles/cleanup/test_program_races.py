@@ -35,7 +35,7 @@ def test_an_engine_that_has_just_arrived_stays_although_it_was_built_long_ago(ho
 
 
 def test_files_of_a_just_published_release_are_kept_however_old(host: Host) -> None:
-    """Its run found weights and image on the host, so neither is fresh."""
+    """Its run found weights and image on the host, so neither is new."""
     for age, name in enumerate(("r2", "r1")):
         host.make(f"weights/llama/{name}", age)
     host.release("coming", image="long here", uses="weights/llama/r1")
@@ -47,7 +47,7 @@ def test_files_of_a_just_published_release_are_kept_however_old(host: Host) -> N
 
 @pytest.mark.parametrize(("hours", "left"), [(1, ["r1", "r2"]), (30, ["r2"])])
 def test_files_of_a_just_requested_release_are_kept_however_old(host: Host, hours: int, left: list[str]) -> None:
-    """An old one that an inventory names again. One that was asked for long ago did not serve, and nobody waits."""
+    """An inventory names an old release again. A request from long ago failed, and no run waits for it."""
     for age, name in enumerate(("r2", "r1")):
         host.make(f"weights/llama/{name}", age)
     host.release("again", uses="weights/llama/r1")
@@ -117,7 +117,7 @@ def test_an_interrupted_removal_leaves_no_partial_directory_under_its_name(
 
 
 def test_a_partial_release_is_removed_and_an_arriving_one_kept(host: Host) -> None:
-    """As programs of an earlier version left it: the file that makes it a release is gone."""
+    """Programs of an earlier version left it without the file that makes it a release."""
     host.make("releases/half")
     now(host.make("releases/coming"))
     host.call()

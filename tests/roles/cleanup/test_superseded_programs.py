@@ -11,7 +11,7 @@ from host import places, superseded_programs
 from tests.roles.cleanup.spares import Host
 
 UNIT = "[Service]\nExecStart=/usr/bin/python3 {programs}/swap.py swap %i\n"
-"""Of the version before, as it was on hosts."""
+"""Unit of the previous version."""
 
 
 @pytest.fixture

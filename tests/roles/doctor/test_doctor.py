@@ -135,7 +135,7 @@ def test_a_balancer_is_asked_of_its_machine_only() -> None:
 
 
 def test_every_question_has_an_answer_in_the_recorded_host() -> None:
-    """So that a question nobody judges, or a rule nobody asks for, fails here."""
+    """A question without a rule, or a rule without a question, fails this test."""
     assert set(names_of(About(a_slice()))) == set(HEALTHY)
 
 
@@ -201,7 +201,8 @@ def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_
 
 
 def test_a_slow_check_is_late_and_endless_output_is_cut() -> None:
-    """And the others are answered, and nothing of it is left. A process in the driver keeps its pipe open like this."""
+    """The other checks are answered, and no part of the slow one is left. A process in the driver keeps its pipe
+    open like this."""
     stuck = "echo begun; trap '' TERM; (sleep 4321.5; true) & wait"
     read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1))
     assert (read.ended, read.text("stuck")) == ({"stuck": "late", "endless": "cut", "well": "0"}, "begun")
@@ -210,7 +211,7 @@ def test_a_slow_check_is_late_and_endless_output_is_cut() -> None:
 
 
 def test_the_whole_script_runs_on_a_machine_that_has_nothing_of_ours() -> None:
-    """This one: without systemd as a rule, without GPU."""
+    """The machine is this one: usually without systemd, and without a GPU."""
     read = bash(script(About(a_slice())))
     assert set(read.ended) == set(HEALTHY)
     assert (read.text("user").isdigit(), read.has("room"), "%" in read.text("inodes")) == (True, True, True)
@@ -229,7 +230,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_the_command_gets_the_findings_of_each_host(report: Report) -> None:
-    """The plan is made as for a deploy, so another release than the planned one is told."""
+    """The plan is made as for a deploy, so a release other than the planned one is reported."""
     ids_by_host = {host: [finding.id for finding in listed] for host, listed in report.findings.items()}
     assert ids_by_host == {
         "@fake/bare": ["nothing-deployed"],

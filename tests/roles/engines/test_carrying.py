@@ -163,7 +163,7 @@ def test_an_engine_arrives_aside_is_checked_there_and_renamed(
 
 
 def cut(whole: Path, half: Path) -> Path:
-    """A copy of a file as a power cut leaves it: size and time are right, the content was not written yet."""
+    """A file as a power cut leaves it: size and time are right, the content is missing."""
     half.write_bytes(bytes(whole.stat().st_size))
     os.utime(half, ns=(whole.stat().st_atime_ns, whole.stat().st_mtime_ns))
     return half

@@ -16,7 +16,7 @@ GOING = Present({}, {"llama": BuildState(UnitState("activating"), FINGERPRINT)})
 
 
 def intent(is_kept: bool = False, **seen: Present) -> Intent:
-    """For one engine that all the named hosts want."""
+    """The intent for one engine that all the named hosts want."""
     return intend(an_engine(), sorted(seen), seen, is_kept)
 
 

@@ -34,7 +34,7 @@ class Shop:
         self.sign("ours")
 
     def write(self, **changes: object) -> None:
-        """engine.json, as a build leaves it."""
+        """engine.json in the form that a build writes."""
         files = {name: {"bytes": len(x), "sha256": hashlib.sha256(x).hexdigest()} for name, x in self.files.items()}
         record = {"fingerprint": FINGERPRINT, "built": {"image_digest": "sha256:feed"}, "files": files} | changes
         (self.engine / "engine.json").write_text(json.dumps(record))
@@ -101,7 +101,7 @@ def test_a_signature_for_another_purpose_does_not_count(shop: Shop) -> None:
 
 
 def test_a_host_without_signers_can_judge_nothing(shop: Shop) -> None:
-    """Exit 2, and not 1: the engine may be a good one, and nobody moves it aside."""
+    """Exit 2 instead of 1: the engine may be good, and is not moved aside."""
     (shop.here / "signers").unlink()
     assert shop.says(status=2) == (
         f"{shop.engine} cannot be checked here: {shop.here}/signers is missing, so this host believes no signature"

@@ -108,7 +108,7 @@ def test_an_engine_that_was_signed_unjudged_before_stays_as_it_is(trust: EngineT
 
 
 def test_a_lost_signed_engine_is_not_rebuilt_if_nobody_would_judge_the_new_one(trust: EngineTrust) -> None:
-    """Refused before an hour of building, not after it."""
+    """The refusal comes before an hour of building."""
     ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying()}, files="")
     assert ran.failed_hosts == ("host",)
     assert START not in ran.commands

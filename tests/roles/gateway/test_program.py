@@ -28,7 +28,7 @@ class Host:
         self.restarts: list[str] = []
         self.refuses = False
         self.models: frozenset[str] = frozenset()
-        """What every process offers."""
+        """Models that every process offers."""
         self.write()
 
     def write(self, mark: str = "one", models: tuple[str, ...] = ("llama",), ports: int = 2) -> None:

@@ -23,7 +23,7 @@ def test_the_settings_of_the_shipped_inventory_are_the_reviewed_ones() -> None:
 
 
 def test_the_unit_of_the_shipped_inventory_is_the_reviewed_one() -> None:
-    """But for the digests in it, which follow every edit of the programs."""
+    """Digests in it are excluded, because they follow every edit of the programs."""
     same_as_golden(
         "gateway/enginehouse-gateway@.service", re.sub(r"\b[0-9a-f]{16}\b", "DIGEST", unit(h100()[1]).content)
     )

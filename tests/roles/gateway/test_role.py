@@ -17,8 +17,10 @@ from deploy.spec import Gateway
 from roles import closing
 from roles import gateway as role
 from roles._pyinfra.facts import HostFacts
+from roles._pyinfra.steps import CachedFact, step
 from roles._shipping.places import command
 from roles.gateway import operations, wheels
+from roles.gateway.facts import GatewayLeft
 from roles.gateway.programs import environment_path, publication, version
 from roles.gateway.wheels import SendWheels
 from tests.roles.fake import Ran, run
@@ -243,3 +245,16 @@ def test_every_package_of_a_python_is_locked_once(python: str) -> None:
 
 def test_each_python_has_an_environment_of_its_own() -> None:
     assert len({wheels.digest(python) for python in ("3.10", "3.11", "3.12", "3.13")}) == 4
+
+
+@pytest.mark.parametrize("is_returned", [True, False])
+def test_a_rollback_that_changed_a_server_gives_the_gateway_its_earlier_settings(is_returned: bool) -> None:
+    mine, _ = h100(WITH_KEYS)
+
+    def story() -> None:
+        returned = step(CachedFact(GatewayLeft), lambda _: ["swap"] if is_returned else [], name="Take back")
+        role.back(mine, [returned])
+        role.back(a_slice(), [returned])
+
+    ran = run(story, answers={"enginehouse-gateway@.service ] ||": "there"})
+    assert ran.commands == (("swap", f"{command('gateway')} restore") if is_returned else ())

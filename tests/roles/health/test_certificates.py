@@ -59,7 +59,7 @@ def test_of_several_authorities_the_one_that_signs_counts(settings: Path) -> Non
 
 
 def test_files_that_nothing_uses_any_more_raise_no_alert(settings: Path) -> None:
-    """A gateway that sends to no other host leaves its certificate behind."""
+    """A gateway without other hosts leaves its certificate behind."""
     (settings / "gateway/settings.json").write_text("{}")
     (settings / "mutual/haproxy.cfg").unlink()
     assert (certificates.main([]), days_left(settings)) == (0, {})

@@ -17,7 +17,7 @@ from roles.health.operations import texts
 from tests.roles.slices import a_slice
 
 REAL = "0, 00000000:00:06.0, 0, 0, 0, No, No, [N/A], None"
-"""What an H100 80GB with driver 580.159.04 answers (2026-11-21)."""
+"""Output of an H100 80GB with driver 580.159.04 (2026-11-21)."""
 LINE = "NVRM: Xid (PCI:0000:00:06): 79, pid=1234, name=tritonserver, GPU has fallen off the bus."
 
 
@@ -159,7 +159,7 @@ def test_a_lost_gpu_stops_the_swap_with_the_tools_own_words(host: Host) -> None:
 
 UNKNOWN = """for field in {unknown}; do case "$*" in *$field*)
     printf 'Field "%s" is not a valid field to query.\\n\\n' "$field"; exit 2;; esac; done"""
-"""What nvidia-smi prints for the first field it does not know."""
+"""nvidia-smi's message about the first field it does not know."""
 
 
 def test_a_tool_that_sleeps_in_the_driver_is_not_awaited(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_a_driver_that_recommends_nothing_yet_is_asked_the_rest(host: Host) -> N
 
 
 def test_fields_an_old_driver_does_not_know_are_no_reason_against_its_gpu(host: Host) -> None:
-    """And what it does know still counts: here the rows that wait, the only answer left beside the places."""
+    """The known fields still count: here the pending rows, the only answer besides the places."""
     names = [name for name in gpu_state.FIELDS[gpu_state.PLACES :] if name != "remapped_rows.pending"]
     script = UNKNOWN.format(unknown=" ".join(names))
     host.program("nvidia-smi", f'{script}\necho "0, 00000000:00:06.0, No"')

@@ -105,7 +105,7 @@ class Ill:
         (self.root / name).touch()
 
     def looks(self, program: Repairs, times: int = main.LOOKS) -> Repairs:
-        """So many looks, a minute apart."""
+        """A number of checks, a minute apart."""
         for _ in range(times):
             program.look(time.time())
         return program
@@ -205,7 +205,7 @@ def test_two_may_be_out_where_the_rollout_says_so(ill: Ill) -> None:
 
 
 def test_a_host_that_is_out_already_is_repaired_at_once(ill: Ill) -> None:
-    """It takes nothing from the pool; two such hosts would wait for each other for ever."""
+    """The repair takes no capacity from the pool; two such hosts would otherwise wait for each other for ever."""
     ill.falls()
     with serving(Balancer("h1", "h2")) as edge:
         ill.looks(ill.program(edge.url))
@@ -311,7 +311,7 @@ def test_another_card_is_left_to_a_person(ill: Ill) -> None:
 
 
 def test_a_fault_that_comes_back_three_times_is_left_to_a_person(ill: Ill) -> None:
-    """And forgotten once the GPU is fit again."""
+    """The count is dropped once the GPU is fit again."""
     program = ill.program()
     for _ in range(4):
         ill.falls()
@@ -402,7 +402,7 @@ def test_a_repair_that_was_cut_is_taken_up_and_servers_are_started(ill: Ill) -> 
 
 
 def test_a_host_that_serves_nothing_yet_is_not_judged(ill: Ill) -> None:
-    """Its driver may still be on its way."""
+    """Its driver may still be installing."""
     (ill.root / "servers/main/current").unlink()
     ill.falls()
     ill.looks(ill.program(), 4)

@@ -28,7 +28,7 @@ IDLE = {"ActiveState": "inactive", "Job": "", "InvocationID": ""}
 
 
 def stats(count: int, parts: int = 0) -> Answer:
-    """A model's statistics with so many answers, and so many parts of streamed ones."""
+    """A model's statistics with these numbers of answers and of parts of streamed ones."""
     statistics = {
         "inference_stats": {"success": {"count": count}},
         "response_stats": {"0": {"success": {"count": parts}}},
@@ -37,7 +37,7 @@ def stats(count: int, parts: int = 0) -> Answer:
 
 
 def counted(embed: int = 1, talk: int = 1) -> Answer:
-    """/metrics, with so many answers the models counted themselves."""
+    """A page of /metrics with these numbers of answers, counted by the models."""
     metrics = f'enginehouse_encoder_answers_total{{model="embed"}} {embed}.000000\n'
     return 200, {}, f'{metrics}enginehouse_llm_answers_total{{model="talk"}} {talk}.000000\n'.encode()
 

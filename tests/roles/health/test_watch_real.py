@@ -67,7 +67,7 @@ class Watch:
         self.asker = watch.Asker({**settings, "restricted_header": "k", "start_seconds": 5}, "main", 1.0)
 
     def look(self, seconds: float = 2.0) -> tuple[int, int]:
-        """Misses in a row, and whether it is slow, after one more look that waits so long for an answer."""
+        """Misses in a row, and whether the model is slow, after one more check with this time limit."""
         self.asker.seconds = seconds
         watch.look(self.asker, self.model, self.seen)
         return self.seen["misses"], self.seen["slow"]

@@ -43,7 +43,7 @@ def content(size: int = 1 << 20) -> dict[str, bytes]:
 
 
 def files_in(directory: Path) -> dict[str, bytes]:
-    """Content of every file of the directory by name, the manifest left out; empty if there is none."""
+    """Content of every file of the directory by name, without the manifest; empty without a directory."""
     contents = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     return {name: text for name, text in contents.items() if name != "manifest.sha256"}
 

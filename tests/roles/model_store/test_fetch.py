@@ -229,7 +229,7 @@ def pickled(staging: Path) -> None:
 
 
 def unasked(staging: Path) -> None:
-    """A file that nobody asked for, and a manifest that has it."""
+    """An unrequested file, and a manifest that contains it."""
     (staging / "run.sh").write_bytes(b"x")
     manifest = staging / "manifest.sha256"
     manifest.write_text(f"{manifest.read_text()}{hashlib.sha256(b'x').hexdigest()}  run.sh\n")

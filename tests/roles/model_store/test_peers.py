@@ -112,7 +112,7 @@ def test_absent_peers_leave_complete_files_to_the_direct_fetch(two: list[Peer]) 
 
 
 def test_a_model_that_does_not_verify_names_its_sender(two: list[Peer]) -> None:
-    """Its torrent is right: the source published other bytes than the run wants."""
+    """Its torrent is valid, but the source published other bytes than the run wants."""
     source, wanting = two
     offer = source.offer()
     offer["files"]["model-1.safetensors"][1] = "0" * 64

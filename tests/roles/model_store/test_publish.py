@@ -158,7 +158,7 @@ def test_a_manifest_that_names_a_file_elsewhere_is_refused(staging: Path) -> Non
 
 
 def test_what_is_handed_over_only_its_user_may_read(staging: Path) -> None:
-    """Its weights are nobody else's to read yet, whoever made it: an earlier version was root."""
+    """Its weights are private to it, even if an earlier version wrote them as root."""
     (staging / "model.safetensors").chmod(0o4777)
     publish.take(staging, getpass.getuser())
     modes = [oct(path.stat().st_mode & 0o7777) for path in (staging, staging / "model.safetensors")]

@@ -227,7 +227,7 @@ def test_a_file_that_changed_is_summed_again(source: WeightsSlice, tmp_path: Pat
 def test_a_memory_that_a_power_cut_or_a_full_disk_spoiled_is_begun_anew(
     source: WeightsSlice, tmp_path: Path, left: bytes
 ) -> None:
-    """It is only a cache: every later run failed at it."""
+    """The file is only a cache, but every later run failed at it."""
     folder, memory = Path(source.directory), tmp_path / "m.json"
     memory.write_bytes(left.replace(b"KEY", manifest._key(folder / "model.safetensors").encode()))
     assert manifest.manifest(folder, ["model.safetensors"], memory) == TENSORS

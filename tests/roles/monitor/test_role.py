@@ -31,7 +31,7 @@ TOLD = replace(MINE, receivers=Secret.env("RECEIVERS"))
 
 
 def running(*names: str) -> list[str]:
-    """These units as systemd tells them, running and started at boot."""
+    """These units in systemd's output, running and started at boot."""
     rows = [[f"Id={name}", "LoadState=loaded", "ActiveState=active", "UnitFileState=enabled", ""] for name in names]
     return [f"unit\t{row}" for unit in rows for row in unit]
 
@@ -97,7 +97,7 @@ def test_promtool_reads_a_file_before_it_replaces_the_one_in_force(path: str, ch
 
 
 def test_files_that_a_program_has_not_read_are_read_without_a_restart() -> None:
-    """Also those of a run that was killed before it said so."""
+    """This includes the files of an interrupted run."""
     commands = first_lines(play(*DONE, f"value\tloaded\t{PROMETHEUS}"))
     assert [text.split(" && ")[0] for text in commands] == [f"systemctl reload {PROMETHEUS}"]
 

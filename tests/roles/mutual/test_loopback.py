@@ -97,7 +97,7 @@ async def back_up(folder: Path, shows: str = ADDRESS) -> AsyncIterator[Back]:
 
 
 def listens(port: int) -> bool:
-    """True if somebody answers there."""
+    """True if a program listens there."""
     with socket.socket() as probe:
         return probe.connect_ex((ADDRESS, port)) == 0
 
@@ -128,7 +128,7 @@ async def test_a_gateway_of_the_fleet_gets_answers_and_streams(tmp_path: Path) -
 
 @in_loop
 async def test_only_a_gateway_of_the_fleet_is_let_in(tmp_path: Path) -> None:
-    """Without a certificate, with one of another authority, of another use, in another host's name."""
+    """Refused are: no certificate, another authority, another use, and another host's name."""
     async with back_up(tmp_path) as back:
         bare, stranger = Channel(f"{ADDRESS}:{back.port}"), back.channel(authority="stranger")
         server, elsewhere = back.channel(use="server"), back.channel(name="elsewhere")

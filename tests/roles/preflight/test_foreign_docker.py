@@ -90,7 +90,7 @@ def test_dockers_own_package_is_foreign_where_the_distributions_is_wanted() -> N
 
 @pytest.mark.parametrize(("source", "package"), [(Docker(), "docker-ce"), (DISTRIBUTION, "docker.io")])
 def test_a_host_that_has_the_wanted_one_is_left_alone(source: Docker, package: str) -> None:
-    """It was deployed to before: whatever stands beside it has stood there."""
+    """It was deployed to before: a second Docker has been there all the time."""
     assert findings(a_slice("debian-13", docker=source), {package: "29"}, snap_docker="1", stray_docker="/opt/d") == []
 
 

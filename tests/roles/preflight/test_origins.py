@@ -180,7 +180,7 @@ def answers(folder: Path, commands: list[str], programs: dict[str, str]) -> Host
 
 
 def test_apt_s_own_words_are_read(tmp_path: Path) -> None:
-    """A mirror by its signature, and a superseded version, which has no source any more."""
+    """A mirror is recognised by its signature; a superseded version has no source any more."""
     (tmp_path / "policy").write_text(POLICY)
     (tmp_path / "packages").write_text(OF_PACKAGES)
     (tmp_path / "installed").write_text(

@@ -63,7 +63,7 @@ def test_a_port_of_the_gateway_is_its_process_s_or_free(changes: dict[str, str],
     ids=str,
 )
 def test_the_port_of_an_llm_beside_triton_is_ours_or_free(changes: dict[str, str], expected: list[str]) -> None:
-    """On loopback, whatever address Triton has."""
+    """The port is on loopback, whatever address Triton has."""
     servers = host_with().servers
     assert kinds(a_slice("debian-12", servers=servers), **changes) == expected
 

@@ -203,7 +203,7 @@ def test_nouveau_is_reported_before_the_first_change() -> None:
     ],
 )
 def test_the_kernels_notation_of_addresses_is_read(text: str, address: str, port: int) -> None:
-    """Compared as addresses: Pythons from 3.13 on write a mapped one another way."""
+    """Addresses are compared as values: Python 3.13 and later write a mapped one differently."""
     assert address_of(text) == (ip_address(address), port)
 
 

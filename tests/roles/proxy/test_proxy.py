@@ -145,7 +145,7 @@ class Answering(BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_HEAD(self) -> None:
-        self.send_response(301 if self.path == "http://mirror.example/" else 403)
+        self.send_response(301 if self.path == "http://mirror.example:8480/" else 403)
         self.end_headers()
 
     def log_message(self, *_arguments: object) -> None:
@@ -167,14 +167,15 @@ def answering() -> Iterator[ProxySlice]:
         ("hub.example:443", True),
         ("login.example:443", True),
         ("elsewhere.example:443", False),
-        ("mirror.example:80", True),
-        ("closed.example:80", False),
+        ("mirror.example:8480", True),
+        ("closed.example:8480", False),
     ],
 )
 def test_preflight_asks_the_proxy_itself(place: str, is_reached: bool) -> None:
     """By the shell that runs on a host; a proxy that asks for a login is there."""
     with answering() as declared:
-        done = subprocess.run(["bash", "-c", f"timeout 5 {_connection(declared, place)}"], check=False, timeout=20)
+        shell = f"timeout 5 {_connection(declared, place, is_plain=place.endswith('8480'))}"
+        done = subprocess.run(["bash", "-c", shell], check=False, timeout=20)
     assert (done.returncode == 0) == is_reached
 
 

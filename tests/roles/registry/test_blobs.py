@@ -45,7 +45,7 @@ class Registry:
     def __init__(self, key: str = "", bearer: bool = False) -> None:
         self.wrong, self.key, self.bearer, self.tokens = dict[str, bytes](), key, bearer, 0
         self.cut = 0
-        """How many bytes a layer's first answer has."""
+        """Number of bytes in the first answer with a layer."""
 
     def __call__(self, request: Request) -> Answer:
         login = request.headers.get("Authorization", "")

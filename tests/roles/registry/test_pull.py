@@ -158,7 +158,7 @@ def test_a_silent_docker_engine_is_reported_in_words(
 
 
 def test_an_engine_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes the connection, and says nothing."""
+    """It accepts the connection and does not answer."""
     monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "docker.sock"))
     with socket.socket(socket.AF_UNIX) as hanging:
         hanging.bind(str(tmp_path / "docker.sock"))

@@ -29,7 +29,7 @@ class Release(FactBase[str]):
     default = str
 
     def command(self) -> str:
-        """Answered by the fleet."""
+        """The fleet answers."""
         return "which release"
 
     def process(self, output: list[str]) -> str:

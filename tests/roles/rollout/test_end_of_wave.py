@@ -92,7 +92,7 @@ def test_a_canary_that_does_not_serve_as_it_should_leaves_later_waves_untouched(
 
 
 def test_a_swap_that_fails_is_a_lost_host() -> None:
-    """Its own swap put back what it had."""
+    """Its own swap restored the previous release."""
     made = fleet()
     made.hosts["one"].fails = ("swap",)
     ran = run(made)

@@ -15,7 +15,7 @@ from tests.roles.rollout.fleet import FakeFleet
 
 @pytest.fixture
 def heard() -> Iterator[list[dict[str, Any]]]:
-    """All that was told."""
+    """All recorded events."""
     records: list[dict[str, Any]] = []
     handler = logging.Handler()
     handler.emit = lambda record: records.append(record.told)

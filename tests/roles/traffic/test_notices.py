@@ -128,7 +128,7 @@ def test_a_withdrawn_notice_ends_the_drain(cloud: Cloud, commands: list[tuple[st
 def test_a_cloud_that_answers_garbage_slowly_or_nothing_costs_nothing(
     cloud: Cloud, commands: list[tuple[str, ...]], mood: str
 ) -> None:
-    """Neither while nothing is announced, nor during a drain, which goes on as announced."""
+    """This holds while nothing is announced, and during a drain, which continues as announced."""
     cloud.mood = mood
     watch = watching(cloud)
     watch.look(1e9)

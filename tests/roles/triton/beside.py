@@ -31,7 +31,7 @@ def host_with(runtime: str = "vllm", image: str = "vllm/vllm-openai:v0.26.0") ->
 
 
 def server_with(runtime: str = "vllm", image: str = "vllm/vllm-openai:v0.26.0") -> ServerSlice:
-    """Its one server."""
+    """The plan's only server."""
     return host_with(runtime, image).servers[0]
 
 

@@ -41,7 +41,7 @@ class Machines:
         self.releases = {"a", "b", "c"}
         self.does_not_serve: set[str] = set()
         self.wrong: dict[str, str] = {}
-        """What is wrong with a release's answers."""
+        """The fault of a release's answers."""
         self.seen_ready = set(NAMES)
         """Hosts that the balancer sends requests to."""
         self.changed: list[str] = []
@@ -58,7 +58,7 @@ class Machines:
             self.serves(name, release, run=run_id, plan="77aa", who="ada@desk", wave=1)
 
     def swap(self, name: str) -> str:
-        """The host does what it was told in wanted.json."""
+        """The host carries out wanted.json."""
         heard = state.inventory.get_host(f"@fake/{name}").connector.heard
         wanted = json.loads(next(command.stdin for command in reversed(heard) if "wanted.json" in command.command))
         self.changed.append(name)

@@ -71,7 +71,7 @@ def test_the_start_line_is_bash(runtime: str, image: str) -> None:
 
 @BESIDE
 def test_every_flag_is_one_that_the_release_has(runtime: str, image: str) -> None:
-    """Also on the rendered line, which is what Docker starts."""
+    """The rendered line is checked too, because Docker starts it."""
     row = row_of(runtime, image.rsplit(":", 1)[1])
     assert row
     command = files(runtime, image)["llm/run"].rpartition("exec docker run")[2]

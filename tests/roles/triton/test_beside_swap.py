@@ -27,7 +27,7 @@ class Host(FakeHost):
         monkeypatch.setattr(server.systemd, "show", lambda unit, *properties: self.show(unit, *properties))
 
     def systemctl(self, *arguments: str) -> None:
-        """As of a host without; the LLM's unit becomes active if its program answers, and is skipped without one."""
+        """systemctl of a host; the LLM's unit becomes active if its program answers, and is skipped without one."""
         super().systemctl(*arguments)
         self.orders.append(arguments)
         if arguments[0] == "start" and UNITS[1] in arguments:

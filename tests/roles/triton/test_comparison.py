@@ -76,6 +76,6 @@ def test_the_host_and_the_operator_read_the_same_sentence() -> None:
 
 
 def test_no_prompt_and_no_answer_is_in_the_verdict() -> None:
-    """It lies in records that others read."""
+    """Records with the verdict have other readers."""
     compared = comparison.verdict(limits(tasks=("z",)), measured("warm", tasks=("x",)), measured("cold", tasks=("y",)))
     assert not [word for word in ("warm", "cold", "'x'", "'y'", "'p'") if word in str(compared)]

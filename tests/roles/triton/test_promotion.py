@@ -225,7 +225,7 @@ def test_a_first_release_is_compared_with_nothing(
 
 
 def test_an_llm_in_triton_is_asked_in_the_slot_s_own_words() -> None:
-    """On its way to another program, or back."""
+    """The LLM is being promoted to another program, or back."""
     asked_bodies = []
 
     def answer(request: Request) -> Answer:

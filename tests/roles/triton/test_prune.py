@@ -45,7 +45,7 @@ def test_a_release_that_another_run_has_just_published_stays(machine: FakeHost) 
 def test_a_release_that_was_requested_meanwhile_stays_however_old(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their inventory names it again; their swap waits for the end of this one."""
+    """Another inventory names it again; its swap waits for the end of this one."""
     end_swap = server.Server.end_swap
 
     def another_asks(mine: object) -> None:

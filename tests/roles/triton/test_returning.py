@@ -143,7 +143,7 @@ def test_a_rollback_without_change_detection_does_the_same(machines: Machines) -
 
 
 def test_a_server_changed_after_the_check_is_left_alone(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between looking and the lock another run may have come."""
+    """Another run may have come between the check and the lock."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("two",))
     swap = machines.answers

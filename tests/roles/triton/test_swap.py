@@ -85,7 +85,7 @@ def test_a_cut_while_a_first_release_starts_again_leaves_it_to_the_boot(machine:
 
 
 def full(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on no verdict fits on the disk, and no line of history."""
+    """Makes the disk too full for verdicts and lines of history."""
 
     def write(path: Path, content: dict[str, object]) -> None:
         raise OSError(28, "No space left on device")
@@ -216,7 +216,7 @@ def test_a_swap_under_way_names_its_run(machine: FakeHost, monkeypatch: pytest.M
 
 
 def test_the_verdict_compares_how_fast_each_model_answers_with_the_release_before(machine: FakeHost) -> None:
-    """By what each release wrote when it proved itself; one of an older version wrote nothing."""
+    """Each release recorded its times when it proved itself; an older version recorded none."""
     machine.ask("one")
     assert (machine.verdict["answers"], machine.verdict["answers_before"]) == ({}, {})
     machine.answers = {"one": {"rank": 0.2}, "two": {"rank": 0.5}}

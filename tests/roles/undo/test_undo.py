@@ -113,7 +113,7 @@ def test_a_change_is_watched_for_the_latest_given_time(undo: Ask, tmp_path: Path
 
 
 def test_a_login_before_the_change_is_in_force_confirms_nothing(undo: Ask, tmp_path: Path) -> None:
-    """As where the line to the host broke while its engine was still stopping."""
+    """The connection broke while the engine was still stopping."""
     file = tmp_path / "x"
     undo("save", "x", str(file))
     file.write_text("new")

@@ -131,7 +131,7 @@ def test_an_undone_change_is_reported_at_the_first_connection() -> None:
 
 
 def test_a_host_that_turns_one_connection_away_is_asked_again() -> None:
-    """As sshd does where many come at once; nothing was run there, so nothing is waited for."""
+    """sshd refuses connections if many come at once; nothing was run there, so nothing has to end."""
     commands: list[str] = []
 
     def answer(command: str, now: float) -> Answer:

@@ -52,7 +52,7 @@ NESTED_ARGUMENTS = {
 
 
 class ValidationError(ValueError):
-    """Worded as pydantic words it, because that is what the real LLM(...) raises."""
+    """Error in pydantic's words, which the real LLM(...) raises."""
 
 
 def check(arguments):

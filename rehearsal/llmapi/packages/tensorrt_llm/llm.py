@@ -54,9 +54,9 @@ class Base:
     """Base of both LLM classes: `generate` answers as the real one, `stream` yields an Output per token."""
 
     drift = None
-    """From which word on the answer is another one than the checkpoint's."""
+    """Number of the word from which the answer differs from the checkpoint's."""
     computed_by = None
-    """What computes in TensorRT-LLM's place, if anything does."""
+    """The program that computes in place of TensorRT-LLM, if there is one."""
 
     def prepare(self, folder, max_seq_len):
         """The tokenizer of `folder` is loaded."""
@@ -118,7 +118,7 @@ class Base:
             yield token
 
     def shutdown(self):
-        """Empty: the stand-in has no process."""
+        """Does nothing: the stand-in has no process."""
 
     def stream(self, prompt, stopped=lambda: False, **sampling):
         """An Output after every token, the last one with its finish reason: length, stop or cancelled."""

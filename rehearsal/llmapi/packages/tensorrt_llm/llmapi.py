@@ -2,7 +2,7 @@
 
 
 class KvCacheConfig(dict):
-    """Its fields; LLM checks the names."""
+    """The fields of the cache's settings; LLM checks the names."""
 
     def __init__(self, **fields):
         super().__init__(fields)

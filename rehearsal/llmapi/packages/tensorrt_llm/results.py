@@ -53,7 +53,7 @@ class RequestResult:
         self._aborted.set()
 
     def is_aborted(self):
-        """Asked before every token."""
+        """True if the request was cancelled; checked before every token."""
         return self._aborted.is_set()
 
     def __aiter__(self):

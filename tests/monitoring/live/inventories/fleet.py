@@ -19,7 +19,7 @@ _MODELS = ("minilm", "xlmr-reranker", "gpt-oss-tiny")
 _WATCH = {"watch_seconds": 3, "answer_seconds": 3, "gpu_state_seconds": 5, "misses": 1000}
 """A look every few seconds; and the watchdog restarts nothing, so that a silent model stays silent."""
 _DCGM = "registry.rehearsal.internal/dcgm-exporter@sha256:" + "0" * 64
-"""Never pulled: tests/monitoring/live/dcgm_exporter.py runs in the container's place."""
+"""Image of dcgm-exporter, which is never pulled: tests/monitoring/live/dcgm_exporter.py replaces the container."""
 
 _records = {
     record["name"]: record

@@ -100,7 +100,7 @@ class TritonPythonModel:
             return number in self.running
 
     def _stop(self, identity, sender):
-        """Every request of that id, whoever sent it; none of them gets a last response."""
+        """Ends every request of that id, whoever sent it; none of them gets a last response."""
         with self.lock:
             named = [number for number, (request, _) in self.running.items() if request.request_id() == identity]
             for number in named if identity else []:

@@ -49,7 +49,7 @@ def main():
 
 
 def log(text):
-    """As the real one's logger prints."""
+    """Prints in the form of the real logger."""
     print(f"{time.strftime('[%m/%d/%Y-%H:%M:%S]')} [TRT-LLM] [I] {text}", flush=True)
 
 
@@ -83,7 +83,7 @@ def _require_gpu(model, settings):
 
 
 def _build_rank(path, model, settings, rank):
-    """Written bit by bit, so that a build cut in the middle leaves a part of the file."""
+    """Writes piece by piece, so that an interrupted build leaves a part of the file."""
     header = json.dumps(_header(model, settings, rank)).encode() + b"\n"
     body = hashlib.shake_256(header).digest(SIZE_BYTES)
     seconds = model.get("rehearsal_build_seconds", max(1, model["weights_mib"] * SECONDS_PER_GIB / 1024))

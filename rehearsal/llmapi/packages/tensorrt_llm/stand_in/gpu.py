@@ -42,7 +42,7 @@ def require_builder_memory(needed_mib):
 
 
 class OutOfMemoryError(RuntimeError):
-    """Printed as torch's own: torch.OutOfMemoryError."""
+    """Error that prints as torch.OutOfMemoryError, like torch's own."""
 
 
 OutOfMemoryError.__module__ = "torch"

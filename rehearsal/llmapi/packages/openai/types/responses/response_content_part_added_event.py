@@ -1,1 +1,1 @@
-"""Before the reasoning part was added (rehearsal stand-in)."""
+"""Module of openai before it gained the reasoning part (rehearsal stand-in)."""

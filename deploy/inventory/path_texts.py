@@ -1,0 +1,29 @@
+"""Texts that stand where the path of a file belongs, and are none: URLs, a key's own text, directories, variables."""
+
+from __future__ import annotations
+
+import re
+
+URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+CONTENT = re.compile(r"-----BEGIN |(?:ssh|ecdsa|sk-ssh)-\S+ AAAA|mQ[A-Za-z0-9+/]{20}")
+"""Beginnings of what stands inside a file of a key or a certificate."""
+VARIABLE = re.compile(r"\$\w+|%\w+%")
+
+
+def slip_of(path: str) -> tuple[str, str]:
+    """The reason why a text is no path of a file, and what to type; two empty texts if it may be one."""
+    name = re.sub(r"[?#].*", "", path).rstrip("/").rpartition("/")[2] or "FILE"
+    if CONTENT.match(path):
+        return "holds the text of a file instead of its path", "put the text into a file, and name the file"
+    if path.startswith("file://"):
+        return "is a URL, and a path stands here", f'"{path.removeprefix("file://")}"'
+    if URL.match(path):
+        return "is a URL, and nothing fetches it", f'curl -fLo keys/{name} URL; look at it; then "keys/{name}"'
+    if path.endswith("/") and path.strip("/"):
+        return "is a directory, and one file of it is meant", f'"{path}FILE"'
+    if VARIABLE.search(path):
+        return (
+            "holds a variable, and no shell replaces it",
+            'write the path out, or os.environ["NAME"] in the inventory',
+        )
+    return "", ""

@@ -1,0 +1,68 @@
+"""The gateway's settings beside the releases that they were made for, so that a rollback takes both back.
+
+A deploy writes the settings after its last swap. So each swap first keeps a copy of those that are there, under the
+releases that serve until then; `restore` finds them by the releases that serve now. Only what depends on releases is
+taken from the copy: limits, keys, addresses and logins stay those of the last deploy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from host import disk, places
+
+OF_RELEASES = frozenset(
+    ("fingerprint", "salt_file", "servers", "models", "aliases", "prices", "default_embedder", "default_reranker")
+)
+KEPT = 10
+"""Copies of a host; the oldest goes first."""
+
+
+def settings_file() -> Path:
+    """The settings that the gateway's processes read."""
+    return places.SETTINGS / "gateway" / "settings.json"
+
+
+def copy_file() -> Path:
+    """The copy for the releases that serve now."""
+    links = sorted((places.ROOT / "servers").glob("*/current"))
+    releases = [f"{link.parent.name}={Path(os.readlink(link)).name}" for link in links if link.is_symlink()]
+    return places.ROOT / "gateway" / f"{hashlib.sha256(' '.join(releases).encode()).hexdigest()[:16]}.json"
+
+
+def keep() -> None:
+    """Copies the gateway's settings for the releases that serve now; a host without a gateway has none."""
+    with contextlib.suppress(FileNotFoundError):
+        content, copy = settings_file().read_text("utf-8"), copy_file()
+        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        disk.replace_durably(copy, content)
+        copies = sorted(copy.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for old in copies[:-KEPT]:
+            old.unlink()
+
+
+def restore() -> Iterator[str]:
+    """Gives the gateway the settings that it had with these releases. Yields a sentence if that changed something."""
+    try:
+        kept, present = (json.loads(path.read_text("utf-8")) for path in (copy_file(), settings_file()))
+    except FileNotFoundError:
+        return
+    names = [name for name in kept if name in OF_RELEASES or name in present]
+    names += [name for name in present if name not in OF_RELEASES and name not in kept]
+    settings = {name: (kept if name in OF_RELEASES else present)[name] for name in names}
+    if settings == present:
+        return
+    file = settings_file()
+    new = file.with_name(f".{file.name}.new")
+    disk.write(new, f"{json.dumps(settings, indent=2)}\n".encode())
+    owner = file.stat()
+    os.chown(new, owner.st_uid, owner.st_gid)
+    new.chmod(owner.st_mode & 0o777)
+    new.rename(file)
+    disk.flush(file.parent)
+    yield f"the gateway offers what it offered with these releases: {', '.join(sorted(settings['models']))}"
