@@ -29,7 +29,7 @@ def without_consequences(refusals: Iterable[Refused]) -> list[Refused]:
 
 
 def _is_of_a_balancer(problem: Refusal) -> bool:
-    """True for a refusal over which a balancer is no part of the plan."""
+    """True for a refusal over which a balancer is not part of the plan."""
     where = problem.facts.get("where", "")
     is_read = problem.kind not in ("wrong-type", "literal-secret", "unsafe-text", "unfilled-text", "unknown-choice")
     is_of_it = problem.kind in ("balancer-with-servers", "pool-name")

@@ -80,7 +80,7 @@ def _values(key: str, value: Any, where: str) -> Iterator[Refusal]:
 
 
 def _log_options(options: dict[str, Any], where: str) -> Iterator[Refusal]:
-    """A refusal for each option of a log driver that is no text: dockerd reads texts, numbers among them."""
+    """A refusal for each option of a log driver that is not a text: dockerd reads texts, numbers among them."""
     for key, value in options.items():
         if not isinstance(value, str):
             written = "true" if value is True else "false" if value is False else value
