@@ -1,4 +1,4 @@
-"""Reads an engine's completion, streamed or whole, as events of an LLM; whatever is no completion is refused.
+"""Reads an engine's completion, streamed or whole, as events of an LLM; whatever is not a completion is refused.
 
 A sequence's last event carries the count of tokens, as Triton's does. Engines tell the count of all sequences together
 and after all of them, so that the last sequence to end carries it, held until it comes.

@@ -66,7 +66,7 @@ def operator() -> Operator:
 
 @pytest.fixture(scope="package")
 def bare(operator: Operator) -> Iterator[Pair]:
-    """Both machines as they come from the provider; nothing of them before, and nothing after."""
+    """Both machines as they come from the provider; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     _throw_away(operator)

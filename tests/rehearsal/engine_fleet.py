@@ -95,7 +95,7 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def fleet() -> Iterator[Fleet]:
-    """The machines, serving an embedder and no LLM; nothing of them before, and nothing after."""
+    """The machines, serving an embedder and no LLM; removed before and afterwards."""
     operator = Operator.fresh(PLACES)
     _throw_away(operator)
     try:

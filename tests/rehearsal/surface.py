@@ -112,7 +112,7 @@ def connects(address: str, port: int, source: str) -> bool:
 
 @contextlib.contextmanager
 def surface() -> Iterator[Surface]:
-    """The machine, deployed to and serving; nothing of it before, and nothing after."""
+    """The machine, deployed to and serving; removed before and afterwards."""
     operator = Operator.fresh(PLACES)
     _throw_away(operator)
     try:

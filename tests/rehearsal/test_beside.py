@@ -94,7 +94,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; nothing of it before, and nothing after."""
+    """A machine after its first deploy; removed before and afterwards."""
     with fresh_machines(PLACES, ["d13b"], "13") as (operator, (machine,)):
         first = operator.pyinfra(inventory=INVENTORY)
         assert first.code == 0, first.output[-4000:]

@@ -115,7 +115,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """The balancer after its first deploy; nothing of it before, and nothing after."""
+    """The balancer after its first deploy; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     bridge = Network(PLACES.number).bridge_address

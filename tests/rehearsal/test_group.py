@@ -102,7 +102,7 @@ def says(machine: Machine, command: str) -> str:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """Two machines after their first deploy; nothing of them before, and nothing after."""
+    """Two machines after their first deploy; removed before and afterwards."""
     with fresh_machines(PLACES, ["d13a", "d13b"], "13") as (operator, (leader, follower)):
         first = operator.pyinfra(inventory=INVENTORY)
         assert first.code == 0, first.output[-4000:]

@@ -71,7 +71,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; nothing of it before, and nothing after."""
+    """A machine after its first deploy; removed before and afterwards."""
     with fresh_machines(PLACES, ["d13k"], "13") as (operator, (machine,)):
         machine.run("mkdir -p /etc/docker && cat >/etc/docker/daemon.json", input=FOREIGN)
         files = machine.run(FILES).stdout.splitlines()

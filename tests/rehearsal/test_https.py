@@ -114,7 +114,7 @@ def openai_python(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; nothing of it before, and nothing after."""
+    """A machine after its first deploy; removed before and afterwards."""
     services = PLACES.root / "services"
     with fresh_machines(PLACES, ["d12s"], "12") as (operator, (machine,)):
         address = Network(PLACES.number).bridge_address

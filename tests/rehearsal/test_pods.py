@@ -72,7 +72,7 @@ def pods(machine: Machine, written: dict[str, str]) -> tuple[Pod, Pod]:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its deploy, its server stopped; nothing of it before, and nothing after."""
+    """A machine after its deploy, its server stopped; removed before and afterwards."""
     with (
         pytest.MonkeyPatch.context() as patch,
         fresh_machines(PLACES, ["d12p"], "12") as (operator, (machine,)),
