@@ -74,7 +74,7 @@ def in_turn(how: Runs, workload: Workload, rivals: Mapping[str, Rival], crowd: C
 
 
 def warm_up(run: Callable[[], Reading]) -> int:
-    """The number of runs until a run is no faster than the last by more than WARM; MOST_WARMING at most.
+    """The number of runs until a run is not faster than the last by more than WARM; MOST_WARMING at most.
 
     A padded backend meets a new shape with nearly every request, and is slower at each for the first time.
     """

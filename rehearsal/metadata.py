@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Quiet(ThreadingHTTPServer):
-    """A client that goes in the middle of an answer is no error."""
+    """A client that goes in the middle of an answer is not an error."""
 
     daemon_threads = True
 

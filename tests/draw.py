@@ -78,7 +78,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/rehearsal/test_pods.py": Whole("number-1", 4, 5),
     "tests/rehearsal/test_repairs.py": Whole("number-3", 2, 9),
     "tests/rehearsal/test_proxy.py": Whole("number-18", 1, 6),
-    "tests/rehearsal/test_slurm.py": Whole("number-10", 3, 11),
+    "tests/rehearsal/test_slurm.py": Whole("number-7", 2, 11),
     "tests/rehearsal/test_surface.py": Whole("number-2", 3, 9),
     "tests/roles/traffic/test_notices_pool.py": Whole("number-16", 0, 2),
     "tests/secrets/test_canaries.py": Whole("number-5", 3, 6),

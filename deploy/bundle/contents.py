@@ -80,7 +80,7 @@ class Contents:
 
     @classmethod
     def of_text(cls, text: str) -> Contents:
-        """Back from the text. Raises: a Refusal for a text that is no list of this format."""
+        """Back from the text. Raises: a Refusal for a text that is not a list of this format."""
         try:
             content: dict[str, Any] = json.loads(text)
             if content.pop("format") != FORMAT:

@@ -175,7 +175,7 @@ RANGES: dict[str, dict[str, Believable]] = {
     },
     "Replay": {
         "max_tokens": Believable("tokens", 1, 131_072, "of one answer; a replay takes 64"),
-        "equal_percent": Believable("percent", 50, 100, "0.9 would be less than one token in a hundred"),
+        "equal_percent": Believable("percent", 50, 100, "0.9 would be less than one token in a hundred", unset=(0,)),
         "minimum_percent": Believable("percent", 1, 100, "0.95 would be less than one task in a hundred", unset=(0,)),
     },
     "Reranker": _ENCODER,

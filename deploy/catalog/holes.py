@@ -408,7 +408,7 @@ def release_of_core(core: str, otherwise: str = "") -> str:
     """The container release that a Triton core version is judged as.
 
     `otherwise`, if it has the same core (25.06 and 25.07 share one); else the oldest release with the newest core that
-    is not newer. A core older than the catalog is its oldest release; what is no version is none.
+    is not newer. A core older than the catalog is its oldest release; a text that is not a version has none.
     """
     if otherwise in RELEASES and RELEASES[otherwise].triton_core == core:
         return otherwise

@@ -1,7 +1,7 @@
 """Findings from `nvidia-smi -q`, for each GPU; the driver's own recovery action comes first.
 
 Labels and their nesting were read from an H100 80GB HBM3 with driver 580.159.04 (tests/golden/card/query.txt,
-2026-11-22). What a driver does not say is no finding.
+2026-11-22). What a driver does not say is not a finding.
 """
 
 from __future__ import annotations

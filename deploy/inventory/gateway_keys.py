@@ -164,7 +164,7 @@ def expiry(word: str, now: datetime) -> int:
 def file_in(text: str, file: str) -> KeyFile:
     """The content of the file's text; files of before have no tenants.
 
-    Raises: Refusal if the text is no file of keys, whole: a line that is not understood is not lost in writing.
+    Raises: Refusal if the text is not a file of keys, whole: a line that is not understood is not lost in writing.
     """
     try:
         content = json.loads(text)

@@ -11,7 +11,7 @@ VARIABLE = re.compile(r"\$\w+|%\w+%")
 
 
 def slip_of(path: str) -> tuple[str, str]:
-    """The reason why a text is no path of a file, and what to type; two empty texts if it may be one."""
+    """The reason why a text is not a path of a file, and what to type; two empty texts if it may be one."""
     name = re.sub(r"[?#].*", "", path).rstrip("/").rpartition("/")[2] or "FILE"
     if CONTENT.match(path):
         return "holds the text of a file instead of its path", "put the text into a file, and name the file"

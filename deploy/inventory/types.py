@@ -95,7 +95,7 @@ def _choice(value: Any, allowed: tuple[Any, ...], where: str) -> Iterator[Refusa
 
 
 def _dictionary(value: dict[Any, Any], hints: tuple[Any, ...], where: str) -> Iterator[Refusal]:
-    """A refusal for each key that is no text; if the hint says `Any`, for each value that is no plain JSON."""
+    """A refusal for each key that is not a text; if the hint says `Any`, for each value that is not plain JSON."""
     inside = hints[1] if len(hints) == 2 else Any
     for key, item in value.items():
         if not isinstance(key, str):

@@ -91,7 +91,7 @@ def trust_of(plan: Plan) -> EngineTrust:
 
 
 def repository(work: Path, tell: Tell) -> dict[str, Path]:
-    """The archive of this repository's commit; nothing if this is no checkout."""
+    """The archive of this repository's commit; nothing if this is not a checkout."""
     target = work / "control/enginehouse.tar.gz"
     words = ["git", "-C", str(ROOT), "archive", "--format=tar.gz", "-o", str(target.resolve()), "HEAD"]
     try:

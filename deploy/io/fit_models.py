@@ -31,7 +31,7 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
     """A model for each word, and `surroundings` with the known files of these models.
 
     A hub name is the catalog's checkpoint, else an entry of a lock here, else the hub is asked. Raises: a Refusal for a
-    name that the hub does not have, or a directory that is no checkpoint.
+    name that the hub does not have, or a directory that is not a checkpoint.
     """
     models, local = [], dict(surroundings.local)
     locked = {**read_lock(root / "inventories" / NAME), **read_lock(root / NAME)}
@@ -53,7 +53,7 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
 def named_models(words: Iterable[str]) -> tuple[Named, ...]:
     """Each model as an inventory declares it by its source, of the kind its files say.
 
-    Raises: a Refusal for a name that neither the hub nor the catalog has, or a directory that is no checkpoint.
+    Raises: a Refusal for a name that neither the hub nor the catalog has, or a directory that is not a checkpoint.
     """
     words = tuple(words)
     models, _around = models_of(words, Surroundings(today=date.today()), Path.cwd())

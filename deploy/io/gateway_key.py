@@ -27,7 +27,7 @@ class GivenKey:
 def given_key(file: str, environment: Mapping[str, str]) -> GivenKey | None:
     """The key in `file`, else that of the environment; None without either.
 
-    Raises: a Refusal for a file that cannot be read, and for what is no key. Neither says what it read.
+    Raises: a Refusal for a file that cannot be read, and for what is not a key. Neither says what it read.
     """
     if not file:
         text = environment.get(VARIABLE, "").strip()

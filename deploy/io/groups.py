@@ -30,7 +30,7 @@ def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]
 def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) -> Iterator[Refusal]:
     """A refusal for a host without a name: an empty one, or something else than a text, mostly of an unset variable.
 
-    pyinfra would leave the whole group out. A list of other things alone, such as models, is no group.
+    pyinfra would leave the whole group out. A list of other things alone, such as models, is not a group.
     """
     names = [host[0] if isinstance(host, tuple) and host else host for host in hosts]
     is_meant = is_group or any(isinstance(name, str) for name in names) or None in names

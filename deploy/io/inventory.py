@@ -69,7 +69,7 @@ def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
 def load_inventory(file: str, data: dict[str, Any]) -> Any:
     """pyinfra's own reading of an inventory: group data, host data, and `data` above both.
 
-    Raises: a Refusal for a file that is no Python, ends with an exception, or holds what pyinfra stumbles over.
+    Raises: a Refusal for a file that is not Python, ends with an exception, or holds what pyinfra stumbles over.
     """
     from pyinfra.api.exceptions import PyinfraError
     from pyinfra.api.state import State
@@ -116,7 +116,7 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
 
     Raises: a Refusal if pyinfra would print a traceback over an inventory file, or would end well without a host.
 
-    What is no file (a host's name, `@local`, a module) is left to pyinfra.
+    What is not a file (a host's name, `@local`, a module) is left to pyinfra.
     """
     if Path(file).exists():
         inventory = load_inventory(file, override_data(data))

@@ -58,7 +58,7 @@ def set_tenant(file: Path, line: TenantLimits) -> KeyFile:
 def content_of(file: Path) -> KeyFile:
     """The content of the file; no keys if there is no file.
 
-    Raises: Refusal if it cannot be read or is no file of keys.
+    Raises: Refusal if it cannot be read or is not a file of keys.
     """
     try:
         return file_in(file.read_text("utf-8"), str(file))

@@ -138,7 +138,7 @@ class SameHostOnly(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
     ) -> urllib.request.Request | None:
-        """The request that follows; None if the answer is no redirect."""
+        """The request that follows; None if the answer is not a redirect."""
         following = super().redirect_request(request, file, code, message, headers, url)
         if following and _origin(url) != _origin(request.full_url):
             following.remove_header("Authorization")

@@ -26,7 +26,7 @@ def judge_settings(container: Container) -> Judged | None:
 
 
 def judge_unreadable(text: str) -> Judged | None:
-    """The finding about text that begins like a manifest and is no YAML; None for any other text."""
+    """The finding about text that begins like a manifest and is not YAML; None for any other text."""
     reason = unreadable(text)
     if reason is None:
         return None

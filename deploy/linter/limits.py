@@ -69,7 +69,7 @@ def judge_shm(judged: Judged, value: str, *, seen: str, written: str) -> str:
 
 
 def judge_port_text(judged: Judged, text: str, *, seen: str) -> bool:
-    """Adds that a published port is no port; True if it can be published."""
+    """Adds that a published port is not a port; True if it can be published."""
     match = PORT.fullmatch(text)
     numbers = [number for part in ("outside", "inside") for number in _ends(match[part] if match else None)]
     if match and all(map(is_port, numbers)) and (match["kind"] or "tcp") in ("tcp", "udp", "sctp"):

@@ -117,7 +117,7 @@ def count_of(words: Sequence[Word]) -> int:
 
 
 def world_of(call: Call, sizes: Sequence[str]) -> int:
-    """The product of the sizes that a program is given; 0 if it is given none, or one that is no number."""
+    """The product of the sizes that a program is given; 0 if it is given none, or one that is not a number."""
     values = [option.value for option in argparse_options(call.args) if option.name in sizes]
     if not values or not all(value.isdecimal() and len(value) < 6 for value in values):
         return 0

@@ -113,7 +113,7 @@ def judge_sed(call: Call, _target: Target) -> Judged:
 
 
 def judge_cp(call: Call, _target: Target) -> Judged:
-    """Findings about `cp engines/* models/NAME/1/`: an engine is no model."""
+    """Findings about `cp engines/* models/NAME/1/`: an engine is not a model."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     if len(words) > 1 and words[-1].rstrip("/").endswith("/1") and any("engine" in word for word in words[:-1]):

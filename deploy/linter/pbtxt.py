@@ -65,7 +65,7 @@ class Field:
 
 
 class Unreadable(Exception):
-    """The text is no protobuf text at this line."""
+    """The text is not a protobuf text at this line."""
 
     def __init__(self, line: int, what: str) -> None:
         self.line, self.what = line, what

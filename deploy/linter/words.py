@@ -98,7 +98,7 @@ def pasted(text: str) -> list[Pasted]:
 
 
 def without_here_documents(text: str) -> str:
-    """The text with the bodies of `<<EOF` emptied: input of a command is no command. Line numbers stay."""
+    """The text with the bodies of `<<EOF` emptied: input of a command is not a command. Line numbers stay."""
     lines, ends = text.split("\n"), list[str]()
     for place, line in enumerate(lines):
         if ends:

@@ -67,7 +67,7 @@ Place = Callable[[Given, Option], Said]
 
 
 def number(arguments: dict[str, str], name: str, option: Option) -> Said:
-    """Keeps the number of an option as the argument `name`; its place, or why it is no number."""
+    """Keeps the number of an option as the argument `name`; its place, or why it is not a number."""
     match = LENGTH.fullmatch(option.value)
     if not match:
         return "", f"{option.value or 'no value'} is no number"

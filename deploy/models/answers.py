@@ -15,7 +15,7 @@ SHOWN_NUMBERS = 4
 
 
 class UnreadableReply(Exception):
-    """The reply is an error of Triton's, or is no reply to that question; the message says which."""
+    """The reply is an error of Triton's, or is not a reply to that question; the message says which."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def world(self) -> int:
-        """GPUs a model is split over; as many ranks."""
+        """Number of GPUs over which a model is split, which is also its number of ranks."""
         return self.tensor * self.pipeline
 
 

@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode's categories of what moves a cursor, turns the direction of writing, or is no character at all."""
+"""Unicode's categories of what moves a cursor, turns the direction of writing, or is not a character at all."""
 JOINERS = "\u200c\u200d"
 """Two of `Cf` that belong to words of Persian and Hindi and to emoji, and do nothing else."""
 SHORTENED = 80

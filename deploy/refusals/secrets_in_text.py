@@ -27,7 +27,11 @@ _SHAPES = (
     *(r"hf_[A-Za-z0-9]{8,}", r"nvapi-[\w-]{8,}", r"gh[pousr]_[A-Za-z0-9]{8,}", r"github_pat_\w{8,}"),
     *(r"glpat-[\w-]{8,}", r"sk-[\w-]{16,}", r"AKIA[0-9A-Z]{16}", r"xox[abp]-[\w-]{8,}"),
 )
-_KEY = re.compile(rf"(?P<before>)(?<![\w-])(?:{'|'.join(_SHAPES)})|-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"']*")
+_WHOLE = (r"hf_[A-Za-z0-9]{20,}", r"nvapi-[\w-]{20,}", r"gh[pousr]_[A-Za-z0-9]{20,}", r"github_pat_\w{20,}")
+"""Of the length that such keys have: told from other words also in the middle of one."""
+_KEY = re.compile(
+    rf"(?P<before>)(?<![\w-])(?:{'|'.join(_SHAPES)})|{'|'.join(_WHOLE)}|-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"']*"
+)
 _KINDS = (
     (_ASSIGNED, "a token or password beside its name"),
     (_QUERY, "a URL with a key in its query"),

@@ -72,7 +72,7 @@ def _since(runs: Iterable[Run], before: int) -> list[Run]:
 
 
 def cell_problems(cells: Sequence[str], groups: Mapping[str, Collection[str]], plan: Plan) -> Iterator[Refusal]:
-    """A refusal for each word that is no group, and for hosts in no cell, in two, or behind a balancer of another cell.
+    """A refusal for each word that names no group, and for hosts in no cell, in two, or behind another cell's balancer.
 
     `groups` are the inventory's, with the names of their hosts.
     """

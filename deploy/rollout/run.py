@@ -7,7 +7,7 @@ Pure: it asks nobody and knows no clock. `roles.rollout` tells it what pyinfra s
       lost.
     - A host is drained only while its pool has room: all who are out and the rest of its wave are together no more than
       may be out. A host that is out already takes no room for itself, because nobody misses it.
-    - A host that never served anybody is no part of what a pool can lose, and is not counted before it serves.
+    - A host that never served anybody is not part of what a pool can lose, and is not counted before it serves.
     - Going back is going out too, and waits for room in the same way.
 
 A run that was killed leaves nothing here. Its hosts end their swaps by themselves, and the next run is a new `Run`:

@@ -167,8 +167,9 @@ class Replay:
     tasks are sampled. Below the limits that one is put back.
 
     `answers`, of engines alone, holds `{"prompt", "tokens"}` per line; empty: the checkpoint itself answers first,
-    through the PyTorch backend of the same image. At least `equal_percent` of all tokens have to be equal. `tasks`
-    holds `{"prompt", "expected"}` (a regular expression), of which `minimum_percent` have to be met.
+    through the PyTorch backend of the same image. At least `equal_percent` of all tokens have to be equal, and 0 leaves
+    the verdict to the tasks. `tasks` holds `{"prompt", "expected"}` (a regular expression), of which `minimum_percent`
+    have to be met.
 
     Every compiled LLM and every promotion has one, or says why it has none: `Replay.none(reason="…")` is in the plan,
     and signed with the engine.

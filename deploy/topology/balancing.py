@@ -234,7 +234,7 @@ def is_reachable(address: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """True for a loopback address, and for text that is no address, which another check refuses."""
+    """True for a loopback address, and for text that is not an address, which another check refuses."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

@@ -53,11 +53,13 @@ def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout, groups: Itera
 
 
 def allowed(pool: str, units: int, rollout: Rollout) -> int:
-    """Units of a pool of `units` that may be out at once; 0 if `max_unavailable` allows none."""
+    """Units of a pool of `units` that may be out at once; 0 if `max_unavailable` allows none, or is no share."""
     limit = rollout.max_unavailable
     if isinstance(limit, int):
         return min(limit, units)
     if limit:
+        if not limit.removesuffix("%").isdecimal():
+            return 0  # it is refused by its own place
         return min(units, units * int(limit.removesuffix("%")) // 100)
     return max(1, units // 4) if pool else units
 

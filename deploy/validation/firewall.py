@@ -128,7 +128,7 @@ def _no_balancer(server: Server, host: Host) -> Refusal:
 
 
 def is_wide(written: str) -> bool:
-    """True for a network of more than one address; another check refuses text that is no network."""
+    """True for a network of more than one address; another check refuses text that is not a network."""
     try:
         return ipaddress.ip_network(written).num_addresses > 1
     except ValueError:

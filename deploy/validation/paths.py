@@ -26,7 +26,7 @@ def balancer_path_problems(balancer: Balancer) -> Iterator[Refusal]:
 
 
 def problems_of_paths(files: Mapping[str, str], certificates: Mapping[str, str]) -> Iterator[Refusal]:
-    """A refusal for each place whose text is no path of a file; `certificates` may not be private keys either."""
+    """A refusal for each place whose text is not a path of a file; `certificates` may not be private keys either."""
     for where, path in files.items():
         if secret_in(path):
             continue  # refused as a secret, and shown nowhere

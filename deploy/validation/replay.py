@@ -82,6 +82,15 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
                 wanted="0 to 100 percent",
                 attempt="equal_percent=90" if field == "equal_percent" else "minimum_percent=80",
             )
+    if replay.judged and not replay.equal_percent and not replay.tasks:
+        yield placed.no(
+            "replay-judges-nothing",
+            "answers are recorded, and none of them can be wrong",
+            "replay.equal_percent",
+            seen="equal_percent=0 without tasks",
+            wanted="a share of equal tokens, or tasks that judge instead of it",
+            attempt='equal_percent=90, or Replay(…, equal_percent=0, tasks="replay/tasks.jsonl", minimum_percent=80.0)',
+        )
     if bool(replay.tasks) != bool(replay.minimum_percent):
         yield placed.no(
             "tasks-without-minimum",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
@@ -212,7 +213,8 @@ def _same_ports(host: Host) -> Iterator[Refusal]:
     offered = set(owners)
     for port, places in owners.items():
         if len(places) > 1:
-            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in offered)
+            above = chain(range(port + 1, 65536), range(8000, 65536))
+            free = next(candidate for candidate in above if candidate not in offered)
             offered.add(free)
             yield refuse(
                 "port-twice",

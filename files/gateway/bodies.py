@@ -65,7 +65,7 @@ class Parser:
     async def value(self, raw: bytes, bounds: Bounds, tenant: str) -> Any:
         """The value of the body.
 
-        Raises: ApiError 400 if it is no JSON within the bounds; those of `Turns`.
+        Raises: ApiError 400 if it is not JSON within the bounds; those of `Turns`.
         """
         try:
             if not is_large(raw):

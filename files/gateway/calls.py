@@ -126,7 +126,7 @@ class Calls:
         return f"call_{secrets.token_hex(12)}"
 
     def _call(self, text: str) -> tuple[str, str] | None:
-        """Name and arguments; None if this is no call of one of the tools."""
+        """Name and arguments; None if this is not a call of one of the tools."""
         value = value_of(text)
         name = value.get("name") if isinstance(value, dict) else None
         if not isinstance(name, str) or name not in self._names:

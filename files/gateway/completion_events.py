@@ -1,4 +1,4 @@
-"""Reads an engine's completion, streamed or whole, as events of an LLM; whatever is no completion is refused.
+"""Reads an engine's completion, streamed or whole, as events of an LLM; whatever is not a completion is refused.
 
 A sequence's last event carries the count of tokens, as Triton's does. Engines tell the count of all sequences together
 and after all of them, so that the last sequence to end carries it, held until it comes.
@@ -41,6 +41,7 @@ class Completion:
         self._count, self._logprobs = request.sampling.sequences, request.sampling.logprobs
         self.most_line = LINE_BYTES + ID_BYTES * len(request.prompt)
         self._ended: set[int] = set()
+        self._has_begun = False
         self._held: Event | None = None
         self._usage: tuple[int, int] | None = None
         self._lines: list[bytes] = []
@@ -87,10 +88,15 @@ class Completion:
         return self._event(parsed(content))
 
     def end(self) -> None:
-        """Ends the answer. Raises: Malformed if it broke off, or lacks its number of tokens.
+        """Ends the answer.
 
-        Raises: Malformed if it broke off, or did not tell how many tokens it has.
+        An engine that is stopped may end an answer before its first event (vLLM 0.26.0 on an H100, 2026-11-27). Nothing
+        has reached a client then, so the request may be asked again.
+
+        Raises: UpstreamError if it ended before it began; Malformed if it broke off, or lacks its number of tokens.
         """
+        if self.is_done and not self._has_begun:
+            raise UpstreamError("UNAVAILABLE", "the engine ended the answer before its first token")
         if not self.is_done:
             raise Malformed("an answer without an end")
         if self._held is not None:
@@ -101,6 +107,7 @@ class Completion:
         choices = value.get("choices")
         if not isinstance(choices, list) or len(choices) > self._count:
             raise Malformed("an event without choices")
+        self._has_begun = self._has_begun or bool(choices)
         events = [event for choice in choices if (event := self._choice(choice)) is not None]
         if isinstance(value.get("usage"), dict):
             self._usage = counts_of(value["usage"])

@@ -240,7 +240,7 @@ class Writer(Protocol):
         """The event that ends a broken stream."""
 
     def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
-        """The answer that is no stream."""
+        """The answer that is not a stream."""
 
 
 async def answer(chat: Generation, writer: Writer) -> None:

@@ -119,7 +119,7 @@ class Exchange:
     async def body(self, most: int) -> bytes:
         """The body, which says that it is JSON.
 
-        Raises: ApiError for a body that is too large, too slow or of another type, or for which is no room; ClientLeft.
+        Raises: ApiError for a body that is too large, too slow or of another type, or without room for it; ClientLeft.
         """
         if self.content is not None:
             if self.held:

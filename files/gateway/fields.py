@@ -32,7 +32,7 @@ class FieldError(ValueError):
 class Ignored(list[str]):
     """Names of the request's ignored fields: the first ones as items, all of them in `names`.
 
-    A field of every message counts as a single name, so that a long chat is no different from a short one.
+    A field of every message counts as a single name, so that a long chat does not differ from a short one.
     """
 
     def __init__(self) -> None:

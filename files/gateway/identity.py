@@ -48,9 +48,9 @@ def identity_of(section: Fields) -> Identity:
 
 
 def person_of(identity: Identity | None, client: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The person of a request from the address `client`; empty if it is no proxy's, or has no such header.
+    """The person of a request from the address `client`; empty if it is not a proxy's, or has no such header.
 
-    Raises: ApiError 400 for a proxy's header that stands there twice or is no name.
+    Raises: ApiError 400 for a proxy's header that stands there twice or is not a name.
     """
     if identity is None or client not in identity.proxies:
         return ""

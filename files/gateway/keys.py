@@ -99,7 +99,7 @@ class Keys:
     def refresh(self) -> bool:
         """The keys are those of the file; true if the file was another than last time.
 
-        Raises: OSError, or ValueError if the file is no file of keys; the keys then stay as they were.
+        Raises: OSError, or ValueError if the file is not a file of keys; the keys then stay as they were.
         """
         if not self.path:
             return False

@@ -38,7 +38,7 @@ class Renderer:
     def __init__(self, source: str, constants: Mapping[str, str], seconds: float = MOST_SECONDS) -> None:
         """Returns once the process is ready. `constants`: bos_token and its like; `seconds` of CPU time a message.
 
-        Raises: ValueError if the source is no template, or its compilation goes over the bounds.
+        Raises: ValueError if the source is not a template, or its compilation goes over the bounds.
         """
         self.source = source
         prepare = {"source": source, "constants": dict(constants)}

@@ -72,7 +72,7 @@ class Template:
     def __init__(self, source: str, constants: Mapping[str, str], most_turns: int = 0) -> None:
         """`constants`: bos_token and its like. `most_turns`: of all loops of a rendering together; 0 is no bound.
 
-        Raises: ValueError if the source is no template.
+        Raises: ValueError if the source is not a template.
         """
         self.source, self._constants = source, dict(constants)
         extensions: list[Any] = [Generation, jinja2.ext.loopcontrols]

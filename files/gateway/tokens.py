@@ -63,7 +63,7 @@ class Tokens:
     def __init__(self, folder: Path, tokenizer_json: Mapping[str, Any]) -> None:
         """`tokenizer_json`: the folder's tokenizer.json, which is large and not kept.
 
-        Raises: OSError, ValueError if it is no tokenizer.
+        Raises: OSError, ValueError if it is not a tokenizer.
         """
         self._folder, self._stamps = folder, stamps(folder)
         self._tokenizer = tokenizer_of(tokenizer_json)
@@ -126,7 +126,7 @@ class Tokens:
         raise NotImplementedError
 
     async def ids_of_text(self, text: str, tenant: str = "", most: int = UNBOUNDED) -> Sequence[int]:
-        """The ids of a text that is no chat, with the special tokens that the tokenizer puts around one.
+        """The ids of a text that is not a chat, with the special tokens that the tokenizer puts around one.
 
         Raises: ValueError if it is too long; ApiError of `Turns`.
         """
@@ -157,7 +157,7 @@ class Tokens:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:
-        """The ids of a text that is no chat, made in the caller's time.
+        """The ids of a text that is not a chat, made in the caller's time.
 
         Raises: TooLong.
         """

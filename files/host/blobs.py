@@ -149,7 +149,7 @@ def parts(digest: str, read: Callable[[str], bytes]) -> tuple[list[str], list[fe
 
 
 def hex_of(digest: str) -> str:
-    """A blob's name here. Raises `NotGiven` if the digest is no sha256."""
+    """A blob's name here. Raises `NotGiven` if the digest is not a sha256."""
     if not re.fullmatch("sha256:[0-9a-f]{64}", digest):
         raise NotGiven(f"{digest} is no sha256")
     return digest.removeprefix("sha256:")

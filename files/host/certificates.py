@@ -3,7 +3,7 @@
     host certificates      run after each reading of the GPUs: ROOT/metrics/certificates.prom
 
 The files are those in use: HAProxy's before this host's servers, and the gateway's if it sends to other hosts. Of the
-trusted authorities the first one counts, which signs. A file that is no certificate has no sample: exit 1 names it.
+trusted authorities the first one counts, which signs. A file that is not a certificate has no sample: exit 1 names it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPENSSL_SECONDS = 10
 
 
 def main(_: list[str]) -> int:
-    """0; 1 if a file in use is no certificate."""
+    """0; 1 if a file in use is not a certificate."""
     lines, status = [], 0
     for kind, path in in_use():
         try:

@@ -8,7 +8,7 @@ kind are left, the newest first. What the current or the previous release of any
 While a server does not serve, or a swap was cut, everything stays: it may be needed to mend that. What came within six
 hours stays too, and what a release that came within six hours uses: another run may have brought it for a swap that is
 still to come. How many releases are kept is the swap's to count (triton_settings keep_releases); here only the cache of
-one that is gone goes, and a directory that is no release any more.
+one that is gone goes, and a directory that is not a release any more.
 """
 
 from __future__ import annotations

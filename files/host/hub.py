@@ -22,7 +22,7 @@ class SameHostOnly(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
     ) -> urllib.request.Request | None:
-        """The request that follows; None if the answer is no redirect."""
+        """The request that follows; None if the answer is not a redirect."""
         following = super().redirect_request(request, file, code, message, headers, url)
         origins = [urllib.parse.urlsplit(place)[:2] for place in (url, request.full_url)]
         if following and origins[0] != origins[1]:

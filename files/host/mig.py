@@ -97,7 +97,7 @@ def make_whole(gpu: int) -> None:
 
 
 def destroy(gpu: int) -> None:
-    """Removes compute instances first: a GPU instance with one in it is in use. Finding none is no error."""
+    """Removes compute instances first: a GPU instance with one in it is in use. Finding none is not an error."""
     for what in ("-dci", "-dgi"):
         smi("mig", "-i", str(gpu), what, ends_well=("No MIG-enabled devices found", "Not Found"))
 

@@ -24,8 +24,8 @@ from rehearsal.real_gpu.gateway_streams import Answer, clients, stream_of, under
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import machine, real, tell
 
-ALL_EQUAL, HALF_EQUAL = 100.0, 50.0
-"""Percent of equal tokens: random weights in FP8 miss the first and meet the second."""
+ALL_EQUAL, TASKS_ALONE = 100.0, 0.0
+"""Percent of tokens that have to be equal: random weights in FP8 miss the first; with the second, tasks judge."""
 CLIENTS = 3
 SWAP_SECONDS = 700
 """Seconds that a client of a swap waits for its answer: longer than two starts of the LLM."""
@@ -85,8 +85,8 @@ def refused(results: StepResults) -> None:
 
 
 def swap(results: StepResults) -> None:
-    """The LLM's weights are held in FP8 instead of 16 bit, while clients ask: HALF_EQUAL percent is met."""
-    tell(changed=True, equal_percent=HALF_EQUAL)
+    """The LLM's weights are held in FP8 instead of 16 bit, while clients ask: TASKS_ALONE percent is met."""
+    tell(changed=True, equal_percent=TASKS_ALONE)
     with clients(opened(), COMPLETIONS, completion(16), CLIENTS, SWAP_SECONDS) as answers:
         _swapped(results, "deploy.py", "beside-swap")
     results["clients"] = _tally(answers)

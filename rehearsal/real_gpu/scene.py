@@ -42,7 +42,7 @@ def places() -> Places:
 
 
 def real() -> bool:
-    """True if this computer has a GPU, and the run is no dry pass."""
+    """True if this computer has a GPU, and the run is not a dry pass."""
     return Path("/dev/nvidiactl").exists() and os.environ.get("ENGINEHOUSE_REAL") != "no"
 
 

@@ -4,7 +4,7 @@ pyinfra asks every stock operation's facts anew, in prepare and again in execute
 are some two hundred round trips that find nothing. Here a role asks one fact (`CachedFact`), pure functions turn the
 answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (together.py),
 its steps can be left out (quiet.py), and the decisions are tested without pyinfra. What it must not lose, it keeps:
-nothing wanted is no change, and `--dry` tells the truth.
+nothing wanted is not a change, and `--dry` tells the truth.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def step(
     *,
     name: str,
 ) -> OperationMeta:
-    """The commands that `decide` returns for the answer of `fact`; none of them is no change.
+    """The commands that `decide` returns for the answer of `fact`; no command means no change.
 
     `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
     change if one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
@@ -184,7 +184,7 @@ def check(
     *,
     name: str,
 ) -> OperationMeta:
-    """Refuses what `judge` refuses, and is no change otherwise; `--dry` judges only if `after` changes nothing."""
+    """Refuses what `judge` refuses, and is not a change otherwise; `--dry` judges only if `after` changes nothing."""
     return _kept(_check(fact, judge, after, name=name))
 
 

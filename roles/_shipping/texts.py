@@ -42,7 +42,7 @@ class Text:
 
 
 class InstalledTexts(FactBase[dict[str, str]]):
-    """Content of each path, as `sha256 mode owner`; a path that is no regular file is absent from the answer.
+    """Content of each path, as `sha256 mode owner`; a path that is not a regular file is absent from the answer.
 
     Of units also whether systemd has read them: a run that was killed before its `daemon-reload` leaves them right on
     disk and unread.

@@ -27,7 +27,7 @@ class Defaults:
     restart_hours: Annotated[int, Range(1, 168)] = 2
     """The time in which `restarts` are counted."""
     gpu_state_seconds: Annotated[int, Range(1, 3600)] = 60
-    """Between two readings of the GPUs' errors, and between two looks of the program that repairs them."""
+    """Seconds between two readings of the GPUs' errors, and between two checks of the program that repairs them."""
     repairs: Annotated[int, Range(1, 20)] = 3
     """Of this host's GPUs within a day, where `Machine(repair=…)` allows any; then a person is needed."""
 

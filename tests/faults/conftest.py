@@ -22,7 +22,7 @@ KEPT = bool(os.environ.get("ENGINEHOUSE_FAULTS_KEEP"))
 
 @pytest.fixture(scope="package", autouse=True)
 def rehearsal() -> Iterator[None]:
-    """The rehearsal's number for every program started here; nothing of it before, and nothing after."""
+    """The rehearsal's number for every program started here; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:

@@ -191,7 +191,7 @@ def fresh(snapshot: str | None = None) -> Machine:
 
 
 def healthy(machine: Machine) -> bool:
-    """True if the machine runs, serves, and holds nothing of a fault."""
+    """True if the machine runs, serves, and has no trace of a fault."""
     return machine.state == "running" and answers(machine)
 
 

@@ -61,7 +61,7 @@ def loaded(gateway: Gateway) -> Iterator[Load]:
 
 
 def answered(gateway: Gateway, path: str, body: dict[str, Any]) -> float:
-    """Seconds until the whole answer was there. Raises: AssertionError, OSError if it is no right one."""
+    """Seconds until the whole answer was there. Raises: AssertionError, OSError if it is not a correct one."""
     began, line = time.monotonic(), connection(gateway, PATIENCE_SECONDS)
     try:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}

@@ -105,7 +105,7 @@ class Browser:
         return [(_value(node, "role"), _value(node, "name"), _has_focus(node)) for node in shown]
 
     async def tab_to(self, name: str) -> None:
-        """The focus is on the field or the button of this name; only the key Tab was pressed for that."""
+        """Moves the focus to the field or button of this name with the Tab key alone."""
         passed = []
         for _ in range(MOST_TABS):
             await self.press("Tab")

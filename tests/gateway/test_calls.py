@@ -1,4 +1,5 @@
-"""Tool calls and reasoning in a text that comes in pieces: the pieces change nothing, and what is no call is text."""
+"""Tool calls and reasoning in a text that comes in pieces: the pieces change nothing, and what is not a call is
+text."""
 
 import json
 from collections.abc import Callable

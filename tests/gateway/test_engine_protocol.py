@@ -163,6 +163,15 @@ def test_a_stream_reads_the_same_however_it_is_cut(places: list[int]) -> None:
     ]
 
 
+def test_an_answer_that_ended_before_its_first_event_may_be_asked_elsewhere() -> None:
+    """So an engine ended one that reached it while it was being stopped (vLLM 0.26.0 on an H100, 2026-11-27)."""
+    completion = Completion(REQUEST)
+    assert list(completion.feed(b"data: [DONE]\n\n")) == []
+    with pytest.raises(UpstreamError) as ended:
+        completion.end()
+    assert ended.value.may_go_elsewhere and ended.value.is_away
+
+
 @drawn(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: (
     st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
         ["choices", "index", "text", "usage", "error", "code", "finish_reason", "logprobs", "completion_tokens"]

@@ -79,7 +79,7 @@ def fleet_end(kind: str, file: str, firing_days: int, silent_days: int) -> Case:
 
 
 def steady(series: str, firing: str, silent: str, at: str = "30m", **fires: str) -> Case:
-    """A series at one value, and at another."""
+    """A series at a constant value: one at which the alert fires, and one at which it is silent."""
     job, instance = ("host", "h100-01")
     for known in (MAIN, EDGE):
         if known in series:

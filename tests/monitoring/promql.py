@@ -55,5 +55,5 @@ def parse(expression: str) -> Parsed:
 
 
 def _is_aggregation(expression: str, place: int, name: str) -> bool:
-    """`sum` of `sum by (model) (…)` is no metric."""
+    """`sum` of `sum by (model) (…)` is not a metric."""
     return re.match(r"\s*(by|without)\b", expression[place:]) is not None and name.islower()

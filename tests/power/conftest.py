@@ -19,7 +19,7 @@ KEPT = bool(os.environ.get("ENGINEHOUSE_FAULTS_KEEP"))
 
 @pytest.fixture(scope="package")
 def ground() -> Iterator[Ground]:
-    """The machine, serving; nothing of it before, and nothing after."""
+    """The machine, serving; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES, "qemu"), *requirements.missing_packages(for_faults=True)]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:

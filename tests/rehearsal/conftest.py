@@ -7,7 +7,6 @@ name, then from top to bottom): bare, deployed, asked, failing and going back, s
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -62,16 +61,12 @@ class Before:
 @pytest.fixture(scope="package")
 def operator() -> Operator:
     """The person who types the commands of this story; the log stays in the state directory until the next story."""
-    log, home = PLACES.root / "operator.log", PLACES.root / "home"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    log.unlink(missing_ok=True)
-    return Operator(PLACES.number, log, home)
+    return Operator.fresh(PLACES)
 
 
 @pytest.fixture(scope="package")
 def bare(operator: Operator) -> Iterator[Pair]:
-    """Both machines as they come from the provider; nothing of them before, and nothing after."""
+    """Both machines as they come from the provider; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     _throw_away(operator)

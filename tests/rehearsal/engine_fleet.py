@@ -95,8 +95,8 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def fleet() -> Iterator[Fleet]:
-    """The machines, serving an embedder and no LLM; nothing of them before, and nothing after."""
-    operator = _operator()
+    """The machines, serving an embedder and no LLM; removed before and afterwards."""
+    operator = Operator.fresh(PLACES)
     _throw_away(operator)
     try:
         (e1,) = machines.up(["e1"], "13", h100(), PLACES)
@@ -112,14 +112,6 @@ def fleet() -> Iterator[Fleet]:
         yield Fleet(operator, e1, e2, e3, services)
     finally:
         _throw_away(operator)
-
-
-def _operator() -> Operator:
-    log, home = PLACES.root / "operator.log", PLACES.root / "home"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    log.unlink(missing_ok=True)
-    return Operator(PLACES.number, log, home)
 
 
 def _throw_away(operator: Operator) -> None:

@@ -218,7 +218,7 @@ def wait_until_ended(machine: Machine, seconds: float) -> dict[str, object]:
 
 @contextlib.contextmanager
 def cloud(places: Places) -> Iterator[Cloud]:
-    """A cloud without machines; nothing of it before, and nothing after."""
+    """A cloud without machines; removed before and afterwards."""
     throw_away(places)
     web = None
     try:

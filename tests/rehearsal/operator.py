@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rehearsal.places import REPOSITORY
+import pytest
+
+from rehearsal import machines, requirements
+from rehearsal.machine import Machine
+from rehearsal.places import REPOSITORY, Places
 
 RUN_SECONDS = 900
 Change = tuple[str, str]
@@ -61,6 +68,15 @@ class Operator:
     home: Path
     heard: list[str] = field(default_factory=list)
 
+    @classmethod
+    def fresh(cls, places: Places) -> Operator:
+        """An operator with an empty home and without a log, both in the state directory."""
+        operator = cls(places.number, places.root / "operator.log", places.root / "home")
+        shutil.rmtree(operator.home, ignore_errors=True)
+        operator.home.mkdir(parents=True)
+        operator.log.unlink(missing_ok=True)
+        return operator
+
     @property
     def environment(self) -> dict[str, str]:
         """This process's environment, with the rehearsal's number."""
@@ -96,3 +112,22 @@ class Operator:
         with self.log.open("a") as log:
             log.write(f"$ {' '.join(command)}\n{ended.stdout}{ended.stderr}exit {ended.returncode}\n\n")
         return ended
+
+
+@contextlib.contextmanager
+def fresh_machines(places: Places, names: Sequence[str], debian: str) -> Iterator[tuple[Operator, list[Machine]]]:
+    """New machines with the rehearsal's services, and their operator; skips if requirements are missing.
+
+    Machines and services of an earlier run are removed before, and these afterwards.
+    """
+    if lacking := [*requirements.missing(places), *requirements.missing_packages()]:
+        pytest.skip(requirements.explain(lacking))
+    machines.down(places)
+    operator = Operator.fresh(places)
+    try:
+        made = machines.up(list(names), debian, places=places)
+        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+        yield operator, made
+    finally:
+        machines.down(places)
+        operator.python("-m", "rehearsal.services", "down")

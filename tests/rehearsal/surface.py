@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -113,8 +112,8 @@ def connects(address: str, port: int, source: str) -> bool:
 
 @contextlib.contextmanager
 def surface() -> Iterator[Surface]:
-    """The machine, deployed to and serving; nothing of it before, and nothing after."""
-    operator = _operator()
+    """The machine, deployed to and serving; removed before and afterwards."""
+    operator = Operator.fresh(PLACES)
     _throw_away(operator)
     try:
         (machine,) = machines.up(["s13"], places=PLACES)
@@ -135,14 +134,6 @@ def _other_networks(machine: Machine) -> None:
         words = ["ip", "address", "replace", address, "dev", NETWORK.bridge, *(["nodad"] if ":" in address else [])]
         subprocess.run(words, check=True)
     machine.run(f"ip route replace {OUTSIDE}/32 dev host0; ip address replace {MACHINE_V6}/{PREFIX_V6} dev host0 nodad")
-
-
-def _operator() -> Operator:
-    log, home = PLACES.root / "operator.log", PLACES.root / "home"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    log.unlink(missing_ok=True)
-    return Operator(PLACES.number, log, home)
 
 
 def _throw_away(operator: Operator) -> None:

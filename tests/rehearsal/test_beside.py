@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import runpy
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,11 +17,11 @@ from unittest import mock
 
 import pytest
 
-from rehearsal import gateway, machines, requirements
+from rehearsal import gateway
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.faults.scene import until
-from tests.rehearsal.operator import Operator, Run
+from tests.rehearsal.operator import Operator, Run, fresh_machines
 
 # Minutes on a machine: `make faults` runs it.
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-1")]
@@ -95,24 +94,11 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; nothing of it before, and nothing after."""
-    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
-        pytest.skip(requirements.explain(lacking))
-    home = PLACES.root / "home"
-    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
-    machines.down(PLACES)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    operator.log.unlink(missing_ok=True)
-    try:
-        (machine,) = machines.up(["d13b"], "13", places=PLACES)
-        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+    """A machine after its first deploy; removed before and afterwards."""
+    with fresh_machines(PLACES, ["d13b"], "13") as (operator, (machine,)):
         first = operator.pyinfra(inventory=INVENTORY)
         assert first.code == 0, first.output[-4000:]
         yield Story(machine, operator, gateway.opened(machine).key, first)
-    finally:
-        machines.down(PLACES)
-        operator.python("-m", "rehearsal.services", "down")
 
 
 def test_both_units_serve_and_a_token_comes_through_the_gateway(story: Story) -> None:

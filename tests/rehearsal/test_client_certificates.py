@@ -115,15 +115,12 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """The balancer after its first deploy; nothing of it before, and nothing after."""
+    """The balancer after its first deploy; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
-    home, bridge = PLACES.root / "home", Network(PLACES.number).bridge_address
-    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
+    bridge = Network(PLACES.number).bridge_address
     machines.down(PLACES)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    operator.log.unlink(missing_ok=True)
+    operator = Operator.fresh(PLACES)
     try:
         (machine,) = machines.up(["e1"], "12", NO_GPU, PLACES)
         for name in ("edge", "clients", "stranger"):

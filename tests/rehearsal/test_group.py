@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +15,11 @@ from unittest import mock
 
 import pytest
 
-from rehearsal import gateway, machines, requirements
+from rehearsal import gateway
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.faults.scene import until
-from tests.rehearsal.operator import Operator, Run
+from tests.rehearsal.operator import Operator, Run, fresh_machines
 
 # Minutes on two machines: `make faults` runs it.
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-12")]
@@ -103,25 +102,12 @@ def says(machine: Machine, command: str) -> str:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """Two machines after their first deploy; nothing of them before, and nothing after."""
-    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
-        pytest.skip(requirements.explain(lacking))
-    home = PLACES.root / "home"
-    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
-    machines.down(PLACES)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    operator.log.unlink(missing_ok=True)
-    try:
-        leader, follower = machines.up(["d13a", "d13b"], "13", places=PLACES)
-        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+    """Two machines after their first deploy; removed before and afterwards."""
+    with fresh_machines(PLACES, ["d13a", "d13b"], "13") as (operator, (leader, follower)):
         first = operator.pyinfra(inventory=INVENTORY)
         assert first.code == 0, first.output[-4000:]
         keys = {machine.name: gateway.opened(machine).key for machine in (leader, follower)}
         yield Pair(leader, follower, operator, keys, first)
-    finally:
-        machines.down(PLACES)
-        operator.python("-m", "rehearsal.services", "down")
 
 
 def test_both_hosts_answer_as_one_model(pair: Pair) -> None:
@@ -134,6 +120,12 @@ def test_a_second_run_changes_nothing(pair: Pair) -> None:
     before = pair.starts()
     again = pair.deploy()
     assert (again.code, again.changed, pair.starts()) == (0, {}, before)
+
+
+def test_the_doctor_finds_nothing_wrong_with_either_part(pair: Pair) -> None:
+    doctor = pair.operator.python("-m", "deploy", "doctor", INVENTORY, "--json")
+    findings = [finding for host in json.loads(doctor.stdout)["hosts"].values() for finding in host]
+    assert [finding for finding in findings if "llm" in json.dumps(finding)] == []
 
 
 def test_nobody_but_the_hosts_of_the_group_reaches_its_ranks(pair: Pair) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from unittest import mock
 
 import pytest
 
-from rehearsal import machines, requirements
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
-from tests.rehearsal.operator import Operator, Run
+from tests.rehearsal.operator import Operator, Run, fresh_machines
 
 # Minutes on a machine: `make faults` runs it.
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-3")]
@@ -73,26 +71,13 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; nothing of it before, and nothing after."""
-    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
-        pytest.skip(requirements.explain(lacking))
-    home = PLACES.root / "home"
-    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
-    machines.down(PLACES)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    operator.log.unlink(missing_ok=True)
-    try:
-        (machine,) = machines.up(["d13k"], "13", places=PLACES)
-        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+    """A machine after its first deploy; removed before and afterwards."""
+    with fresh_machines(PLACES, ["d13k"], "13") as (operator, (machine,)):
         machine.run("mkdir -p /etc/docker && cat >/etc/docker/daemon.json", input=FOREIGN)
         files = machine.run(FILES).stdout.splitlines()
         first = operator.pyinfra(inventory=INVENTORY)
         assert first.code == 0, first.output[-4000:]
         yield Story(machine, operator, files, first)
-    finally:
-        machines.down(PLACES)
-        operator.python("-m", "rehearsal.services", "down")
 
 
 def until(holds: Callable[[], bool]) -> bool:

@@ -7,7 +7,6 @@ a key, probed from outside, renewed, with a certificate of the operator's instea
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from rehearsal import gateway, machines, requirements
+from rehearsal import gateway
 from rehearsal.machine import Machine
 from rehearsal.network import Network
 from rehearsal.places import REPOSITORY, Places
 from tests.faults.scene import until
 from tests.rehearsal.acme import NAME, authority
-from tests.rehearsal.operator import Operator, Run
+from tests.rehearsal.operator import Operator, Run, fresh_machines
 from tests.rehearsal.surface import answering
 from tests.unit.certificates import write_certificate
 
@@ -115,27 +114,15 @@ def openai_python(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; nothing of it before, and nothing after."""
-    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
-        pytest.skip(requirements.explain(lacking))
-    home, services = PLACES.root / "home", PLACES.root / "services"
-    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
-    machines.down(PLACES)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    operator.log.unlink(missing_ok=True)
-    try:
-        (machine,) = machines.up(["d12s"], "12", places=PLACES)
-        assert operator.python("-m", "rehearsal.services", "up").returncode == 0
+    """A machine after its first deploy; removed before and afterwards."""
+    services = PLACES.root / "services"
+    with fresh_machines(PLACES, ["d12s"], "12") as (operator, (machine,)):
         address = Network(PLACES.number).bridge_address
         with authority(PLACES.root / "acme", services, address, machine.address) as root:
             first = operator.pyinfra(inventory=INVENTORY)
             assert first.code == 0, first.output[-4000:]
             key = gateway.opened(machine).key
             yield Story(machine, operator, openai_python(PLACES.root / "clients"), root, first, key)
-    finally:
-        machines.down(PLACES)
-        operator.python("-m", "rehearsal.services", "down")
 
 
 def test_openai_s_client_is_served_over_https_from_outside(story: Story) -> None:

@@ -54,7 +54,7 @@ class Cut:
 
 @pytest.fixture(scope="module")
 def cut() -> Iterator[Cut]:
-    """A bare machine after the first run; nothing of it before, and nothing after."""
+    """A bare machine after the first run; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     home = PLACES.root / "home"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,12 @@ from typing import Any
 
 import pytest
 
-from rehearsal import machines, requirements
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from roles._shipping.repairs import REPAIRS, unpacked
 from roles._shipping.tar import tarred
 from tests.rehearsal.kubelet import HOME, Pod
-from tests.rehearsal.operator import Operator
+from tests.rehearsal.operator import fresh_machines
 from tests.unit.exported import objects
 
 # Minutes on a machine: `make faults` runs it.
@@ -74,33 +72,22 @@ def pods(machine: Machine, written: dict[str, str]) -> tuple[Pod, Pod]:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its deploy, its server stopped; nothing of it before, and nothing after."""
-    if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
-        pytest.skip(requirements.explain(lacking))
-    home = PLACES.root / "home"
-    operator = Operator(PLACES.number, PLACES.root / "operator.log", home)
-    machines.down(PLACES)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    operator.log.unlink(missing_ok=True)
-    with pytest.MonkeyPatch.context() as patch:
+    """A machine after its deploy, its server stopped; removed before and afterwards."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        fresh_machines(PLACES, ["d12p"], "12") as (operator, (machine,)),
+    ):
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(NUMBER))
-        try:
-            (machine,) = machines.up(["d12p"], "12", places=PLACES)
-            assert operator.python("-m", "rehearsal.services", "up").returncode == 0
-            first = operator.pyinfra(inventory=INVENTORY)
-            assert first.code == 0, first.output[-4000:]
-            host = machine.run("docker inspect -f '" + LIKE_HOST + "' triton-main").stdout
-            machine.put("/root/host-container", host)
-            machine.run(f"systemctl stop {UNIT}")
-            folder = PLACES.root / "manifests"
-            exported = operator.python("-m", "deploy", "export", "kubernetes", INVENTORY, "-o", str(folder))
-            assert exported.returncode == 0, exported.stderr
-            written = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.yaml")}
-            yield Story(machine, written, *pods(machine, written))
-        finally:
-            machines.down(PLACES)
-            operator.python("-m", "rehearsal.services", "down")
+        first = operator.pyinfra(inventory=INVENTORY)
+        assert first.code == 0, first.output[-4000:]
+        host = machine.run("docker inspect -f '" + LIKE_HOST + "' triton-main").stdout
+        machine.put("/root/host-container", host)
+        machine.run(f"systemctl stop {UNIT}")
+        folder = PLACES.root / "manifests"
+        exported = operator.python("-m", "deploy", "export", "kubernetes", INVENTORY, "-o", str(folder))
+        assert exported.returncode == 0, exported.stderr
+        written = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.yaml")}
+        yield Story(machine, written, *pods(machine, written))
 
 
 def test_the_job_fetches_what_the_host_fetched(story: Story) -> None:

@@ -45,7 +45,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A bare machine that reaches its proxy alone; nothing of it before, and nothing after."""
+    """A bare machine that reaches its proxy alone; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     home = PLACES.root / "home"

@@ -25,8 +25,8 @@ from tests.faults.scene import until
 from tests.rehearsal.cluster import ROOT, UID, Cluster
 from tests.rehearsal.operator import Operator
 
-# Minutes on machines: `make faults` runs it.
-pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-10")]
+# Minutes on machines: `make faults` runs it, in a lane that has time for it.
+pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 NUMBER = int(os.environ.get("ENGINEHOUSE_SLURM_NUMBER", "10"))
 """Rehearsal number; an environment variable names another one beside a run of all tests."""

@@ -31,7 +31,7 @@ class Story:
 
 @pytest.fixture(scope="package")
 def scene() -> Iterator[Scene]:
-    """The machine, bare, and the operator; nothing of them before, and nothing after."""
+    """The machine, bare, and the operator; removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:

@@ -27,7 +27,7 @@ def canary(prefix: str) -> str:
 
 
 def forms(named: dict[str, str]) -> Forms:
-    """Every shape of either half of each secret (the last 40 characters: a prefix is no secret)."""
+    """Every shape of either half of each secret (the last 40 characters: a prefix is not a secret)."""
     return {
         text: f"{name} ({shape})"
         for name, secret in named.items()

@@ -63,7 +63,7 @@ def test_equal_results_give_no_findings() -> None:
 
 
 def test_a_slower_first_token_is_named_and_nothing_else() -> None:
-    """Exit 2, whichever way it is asked; faster is no finding."""
+    """Exit 2, whichever way it is asked; faster is not a finding."""
     before, after = result(20, 21, 22, 23, 24, 25), result(30, 31, 32, 33, 34, 35)
     assert worse(compared(before, after)) == ["first_token_p50_ms"]
     assert (compared(before, after).exit_code, compared(after, before).exit_code) == (2, 0)

@@ -162,7 +162,7 @@ def test_580_lasts_longest() -> None:
 
 
 def test_an_unlike_name_gets_no_suggestion() -> None:
-    """An offer that is no help is not made."""
+    """An offer that does not help is not made."""
     assert nearest("zzzz", CHECKPOINTS) == ""
 
 

@@ -162,7 +162,7 @@ def test_a_remedy_to_type_has_no_unfilled_placeholder(kind: str) -> None:
 
 
 def test_a_port_that_another_program_took_from_a_stopped_server_is_reported() -> None:
-    """A server that starts is no finding: its container may listen before it is ready."""
+    """A server that starts is not a finding: its container may listen before it is ready."""
     listening = {"listening": "00000000:1F40 0A"}
     failed, starting = (units("ActiveState=active", f"ActiveState={state}") for state in ("failed", "activating"))
     assert ids(examined(failed | listening)) == ["unit-failed", "port-taken"]

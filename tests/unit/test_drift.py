@@ -91,7 +91,7 @@ def test_a_host_that_is_not_is_named_with_the_step_and_with_who_is_at_work_there
 
 
 def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[Path, str]) -> None:
-    """The gate, which would stop them all, is no difference of theirs."""
+    """The gate, which would stop them all, is not a difference of theirs."""
     drift = drift_of(files[1], verb=files[0])
     assert (drift.exit_code, drift.unasked, drift.differing) == (1, ("far",), ("@fake/three",))
     assert "Could not connect" in drift.messages["far"][0]
@@ -122,7 +122,7 @@ tell(host.name, findings=[{"id": id, "evidence": text} for id, text in findings.
 def test_what_the_doctor_finds_of_known_holes_is_a_warning_of_the_drift(
     files: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its other findings are none, and the exit code counts only the differences."""
+    """Its other findings are no warnings, and the exit code counts only the differences."""
     (doctor := tmp_path / "doctor.py").write_text(FINDS)
     monkeypatch.setattr(edge_doctor, "drift_of", partial(drift_of, verb=files[0]))
     drift = edge_doctor.drift_with_holes(files[1], limit=["right"], verb=doctor)

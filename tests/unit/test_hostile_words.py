@@ -56,7 +56,7 @@ from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, 
 from tests.unit.wrong_balancers import EDGE, SIGNED
 
 SHELL = "x;touch$IFS/tmp/p"
-"""A payload in one printable line that is no option, so only the form of its field can refuse it."""
+"""A payload in one printable line that is not an option, so only the form of its field can refuse it."""
 BROKEN = (
     "x\"\n$(touch /tmp/p)';%h {{7*7}}",
     "a\nProxyCommand=touch /tmp/p",

@@ -68,6 +68,7 @@ FINE = {
     "beams without streaming": engine(decoupled=False, engine=Engine(max_beam_width=4)),
     "further flags": engine(engine=Engine(options={"reduce_fusion": "enable", "tokens_per_block": 64})),
     "a replay with tasks": engine(replay=Replay(prompts="p", tasks="t", minimum_percent=80.0)),
+    "tasks that judge alone": engine(replay=Replay(prompts="p", equal_percent=0, tasks="t", minimum_percent=80.0)),
     "a farm host": {"servers": (), "farm": True} | TRUST,
     "an engine store": engine() | {"engine_store": EngineStore.rclone("engines:bucket/path")},
     "another signer": engine() | {"engine_trust": EngineTrust(key="keys/engines", signers=(KEY,))},

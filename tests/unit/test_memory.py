@@ -121,7 +121,7 @@ def test_a_70b_with_16_long_users_does_not_fit_four_cards() -> None:
 
 
 def test_tokens_come_in_whole_blocks() -> None:
-    """1 MiB holds 21.3 tokens of gpt-oss, which is no block; 2 MiB hold 42.7, which is one."""
+    """1 MiB holds 21.3 tokens of gpt-oss, which is not a block; 2 MiB hold 42.7, which is one."""
     assert (memory.kv_tokens_in(1, 49_152), memory.kv_tokens_in(2, 49_152)) == (0, 32)
 
 

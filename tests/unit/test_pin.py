@@ -156,7 +156,7 @@ def test_a_registry_with_an_unknown_certificate_is_not_believed(host: str) -> No
 
 
 def test_a_reference_splits_into_host_path_and_tag() -> None:
-    """A port is no tag."""
+    """A port is not a tag."""
     assert split("mirror.example:8443/nvidia/tritonserver:26.07-py3") == (
         "mirror.example:8443",
         "nvidia/tritonserver",

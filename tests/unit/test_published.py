@@ -94,7 +94,7 @@ def test_a_published_repository_is_planned_or_refused_for_this_reason_alone(name
 
 @pytest.mark.parametrize("name", [name for name, row in VERDICTS.items() if row[3] == "unknown-architecture"])
 def test_no_near_name_of_an_architecture_is_offered(name: str) -> None:
-    """ModernBERT is no BERT, jina's XLM-R no XLM-R, MiniMax no Gemma: such an offer serves wrongly."""
+    """ModernBERT is not a BERT, jina's XLM-R no XLM-R, MiniMax no Gemma: such an offer serves wrongly."""
     (problem,) = refused(name)
     assert "did you mean" not in problem.attempt
 

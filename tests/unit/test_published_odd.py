@@ -41,7 +41,7 @@ def changed(config: dict[str, Any], draw: random.Random) -> dict[str, Any]:
 
 
 def judged(name: str, config: dict[str, Any]) -> bool:
-    """True if the repository with this config.json is planned. Raises: whatever is no refusal."""
+    """True if the repository with this config.json is planned. Raises: whatever is not a refusal."""
     declared, card, gpus, _kind = VERDICTS[name]
     names, source = ENTRIES[name]["files"], f"x/{name}"
     try:

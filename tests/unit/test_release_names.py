@@ -23,7 +23,7 @@ LITERAL = re.compile(rf"(?<![\w.])({'|'.join(re.escape(name) for name in NAMES)}
 
 
 def texts(file: Path) -> Iterator[ast.Constant]:
-    """Every text of a module that is no docstring: what the program says or compares."""
+    """Every text of a module that is not a docstring: what the program says or compares."""
     tree = ast.parse(file.read_text("utf-8"))
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

@@ -23,6 +23,7 @@ SECRET = "canary4711canary"
         f"Authorization: Bearer {SECRET}",
         f"hf_{SECRET}",
         f"the key is nvapi-{SECRET}",
+        f"xhf_{SECRET}{SECRET}",
         f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}",
     ],
 )

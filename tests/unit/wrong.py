@@ -208,6 +208,9 @@ SERVERS = {
         'servers["two"].grpc_port',
     ),
     "a port is given out once in a server": Wrong(main(grpc_port=8000), "port-twice", 'servers["main"].grpc_port'),
+    "the last port is given out once, too": Wrong(
+        main(http_port=65535, grpc_port=65535), "port-twice", 'servers["main"].grpc_port'
+    ),
     "a port needs no privilege": Wrong(main(http_port=80), "port-range", 'servers["main"].http_port'),
     "a GPU belongs to one server": Wrong(
         {"servers": (TWO[0], replace(TWO[1], gpus=(0,), **APART))}, "gpus-used-twice", 'servers["two"].gpus'

@@ -465,6 +465,11 @@ REPLAYS = {
     "a share is a percentage": Wrong(
         engine(replay=Replay(prompts="p.jsonl", equal_percent=190.0)), "out-of-range", f"{MODEL}.replay.equal_percent"
     ),
+    "something judges a replay": Wrong(
+        engine(replay=Replay(prompts="p.jsonl", equal_percent=0)),
+        "replay-judges-nothing",
+        f"{MODEL}.replay.equal_percent",
+    ),
     "tasks have a minimum": Wrong(
         engine(replay=Replay(prompts="p.jsonl", tasks="t.jsonl")),
         "tasks-without-minimum",

@@ -147,7 +147,7 @@ def test_an_application_s_own_fault_is_nothing_to_repair(ill: Ill, number: int) 
 
 
 def test_one_look_alone_repairs_nothing(ill: Ill) -> None:
-    """A tool that was silent once is no illness."""
+    """A tool that was silent once is not an illness."""
     ill.falls()
     ill.looks(ill.program(), 1)
     assert ill.calls == []

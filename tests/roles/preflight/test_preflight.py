@@ -39,7 +39,7 @@ GOOD = {
 
 
 def kinds(mine: Slice | None = None, **changes: str) -> list[str]:
-    """Kinds of everything found on a good machine with some answers changed; an empty answer is no answer."""
+    """Kinds of everything found on a good machine with some answers changed; an empty answer is not an answer."""
     values = {name: value for name, value in {**GOOD, **changes}.items() if value}
     return [finding.kind for finding in judge(HostFacts(values=values), mine or a_slice("debian-12"), Defaults(), NOW)]
 
