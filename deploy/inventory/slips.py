@@ -29,6 +29,7 @@ FIRST_TEXTS = {
     "DataDisk": "device",
     "Driver": "branch",
     "Hub": "endpoint",
+    "Identity": "header",
     "Proxy": "url",
     "Toolkit": "version",
 }
@@ -55,6 +56,8 @@ def meant_by(value: object, wanted: str, where: str) -> str:
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     if isinstance(value, str) and (built := _object_of(value, wanted.removesuffix(" or NoneType"))):
         return built
+    if value is True and wanted.removesuffix(" or NoneType") in ("Gateway", "Sharing"):
+        return f"{field}={wanted.removesuffix(' or NoneType')}()"
     if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
         return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
     if field == "gpus" and isinstance(value, (tuple, list)) and 0 < len(value) <= MOST_SHOWN:
@@ -120,6 +123,8 @@ def _number(value: str | float, field: str, is_share: bool) -> str:
         number = float(re.sub("[_,]", "", match[1])) * factor if match and len(value) < 20 else 0.0
     elif is_share and 0 < value < 1:
         return f'{field}="{round(value * 100)}%"'
+    elif field.endswith("_ms") and 0 < value < 1:
+        number = value * 1000
     elif field.endswith("one_in") and 0 < value < 1:
         number = 1 / value
     else:

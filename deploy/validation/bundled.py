@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from deploy.models.resolve import image_of, release_row
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host
 
@@ -15,6 +17,15 @@ def bundled_problems(host: Host) -> Iterator[Refusal]:
     if host.connected:
         return
     row = release_row(host.release)
+    if re.search(r"://|\.(?:tar|tgz|tar\.\w+|zip)$", host.bundle):
+        yield refuse(
+            "no-path",
+            "`bundle` is a directory of this machine, as `enginehouse bundle` writes it",
+            where="bundle",
+            seen=shortened(host.bundle),
+            wanted="the path of a directory, unpacked",
+            attempt='bundle="bundle", the default',
+        )
     if row and not image_of(host, row).digest:
         yield refuse(
             "bundle-unpinned-image",

@@ -32,4 +32,5 @@ def _is_of_a_balancer(problem: Refusal) -> bool:
     """True for a refusal over which a balancer is not part of the plan."""
     where = problem.facts.get("where", "")
     is_read = problem.kind not in ("wrong-type", "literal-secret", "unsafe-text", "unfilled-text", "unknown-choice")
-    return problem.kind == "balancer-with-servers" or (not is_read and re.match(r"balancer\b", where) is not None)
+    is_of_it = problem.kind in ("balancer-with-servers", "pool-name")
+    return is_of_it or (not is_read and re.match(r"balancer\b", where) is not None)

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from deploy.catalog.daemon_keys import DAEMON_KEYS
 from deploy.catalog.names import slip_of
 from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import described
+from deploy.refusals.quoting import described, shortened
 from deploy.refusals.refuse import refuse
+from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Host
 
 RUNTIMES = ("runc", "io.containerd.runc.v2")
 """Runtimes that dockerd knows without being told."""
+MIRROR = re.compile(r"https?://[^/?#@\s]+/?")
+NETWORK = re.compile(r"[0-9.]+/[0-9]{1,2}")
+LEVEL = re.compile(r"trace|debug|info|warn|warning|error|fatal|panic")
+STORE = re.compile(r"(?!(?:aufs|devicemapper|overlay)$).+")
+VALUES: dict[str, tuple[re.Pattern[str], str, str]] = {
+    "registry-mirrors": (MIRROR, "https:// and a host, without a path", '["https://{text}"]'),
+    "bip": (NETWORK, "an address and the length of its network", '"{text}/24"'),
+    "fixed-cidr": (NETWORK, "a network", '"{text}/24"'),
+    "log-level": (LEVEL, "debug, info, warn, error or fatal", '"info"'),
+    "storage-driver": (STORE, "a store that Docker still has: aufs, devicemapper and overlay are gone", '"overlay2"'),
+}
+"""Forms of texts, read in moby's daemon/config and registry on 2026-11-27; with another the daemon does not start."""
 WORDS = {list: "a list", dict: "a dictionary", bool: "True or False", int: "a whole number", str: "a text"}
 
 
@@ -44,7 +58,25 @@ def daemon_problems(host: Host) -> Iterator[Refusal]:
             yield from _api(value, where)
         elif key == "log-opts":
             yield from _log_options(value, where)
+        elif key in VALUES:
+            yield from _values(key, value, where)
     yield from _contradictions(host)
+
+
+def _values(key: str, value: Any, where: str) -> Iterator[Refusal]:
+    """A refusal for each text, alone or in a list, that the daemon does not read under this key."""
+    form, wanted, typed = VALUES[key]
+    for text in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(text, str) and not secret_in(text) and not form.fullmatch(text):
+            shown = typed.format(text=text.partition("/")[0]) if form is not MIRROR else typed.format(text=text)
+            yield refuse(
+                "daemon-key",
+                f"dockerd would not start with {key} {shortened(text)}",
+                where=where,
+                seen=shortened(text),
+                wanted=wanted,
+                attempt=f'daemon={{"{key}": {shown}}}',
+            )
 
 
 def _log_options(options: dict[str, Any], where: str) -> Iterator[Refusal]:

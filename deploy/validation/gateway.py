@@ -21,6 +21,7 @@ from deploy.validation.gateway_identity import identity_problems
 from deploy.validation.gateway_prices import price_problems
 from deploy.validation.numbers import default_or_meant
 from deploy.validation.servers import PORTS
+from deploy.validation.urls import has_place
 
 TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600), "usage_days": (0, 3660)}
 TRACES = {"trace_one_in": (1, 1_000_000)}
@@ -286,7 +287,7 @@ def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 
 def _origins(gateway: Gateway) -> Iterator[Refusal]:
     for origin in gateway.cors_origins:
-        if not ORIGIN.fullmatch(origin):
+        if not ORIGIN.fullmatch(origin) or not has_place(origin):
             yield refuse(
                 "bad-origin",
                 f"{origin!r} is no origin of a page",

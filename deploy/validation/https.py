@@ -22,7 +22,7 @@ from deploy.validation.secrets import named_secret
 
 NAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]", re.I)
 EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z0-9-]+")
-DIRECTORY = re.compile(r"https://[A-Za-z0-9.:\[\]_/~-]+")
+DIRECTORY = re.compile(r"https://[A-Za-z0-9.:\[\]_~-]+/[A-Za-z0-9._~-][A-Za-z0-9._/~-]*")
 MOST_NAMES = 100
 """Names of one certificate of Let's Encrypt."""
 BY_ACME = 'acme=Acme(names=("llm.example.com",), email="ops@example.com")'
@@ -203,6 +203,6 @@ def _acme(acme: Acme) -> Iterator[Refusal]:
             f"{acme.directory!r} is no directory of an ACME authority",
             where="gateway.https.acme.directory",
             seen=repr(acme.directory),
-            wanted="a URL that begins with https://",
+            wanted="a URL that begins with https:// and leads to the directory, not to the authority's page",
             attempt=f'directory="{Acme(names=()).directory}", the default',
         )

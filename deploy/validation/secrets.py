@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from deploy.inventory.path_texts import slip_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.refusals.secrets_in_text import secret_in
@@ -45,6 +46,16 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
         )
     else:
         yield from command_problems(where, secret)
+        problem, attempt = slip_of(secret.source[0]) if secret.kind == "vault" else ("", "")
+        if problem:
+            yield refuse(
+                "no-path",
+                f"the file of `{where}` {problem}",
+                where=where,
+                seen=f"Secret.vault of {secret.source[0]!r}",
+                wanted="the path of a file of ansible-vault on this machine, and the key in it",
+                attempt=f'Secret.vault("secrets.yml", "{secret.source[1]}")' if "://" in secret.source[0] else attempt,
+            )
 
 
 def _place_meant(secret: Secret, variable: str) -> str:

@@ -122,6 +122,12 @@ def test_a_second_run_changes_nothing(pair: Pair) -> None:
     assert (again.code, again.changed, pair.starts()) == (0, {}, before)
 
 
+def test_the_doctor_finds_nothing_wrong_with_either_part(pair: Pair) -> None:
+    doctor = pair.operator.python("-m", "deploy", "doctor", INVENTORY, "--json")
+    findings = [finding for host in json.loads(doctor.stdout)["hosts"].values() for finding in host]
+    assert [finding for finding in findings if "llm" in json.dumps(finding)] == []
+
+
 def test_nobody_but_the_hosts_of_the_group_reaches_its_ranks(pair: Pair) -> None:
     """This computer is on the same bridge. From the container's user no way leads out but to the group."""
     for port in (29_500, 29_501):

@@ -28,7 +28,7 @@ def _data(data: dict[str, _Any], _: _Path) -> dict[str, _Any]:
         kv_cache=_replace(_llama().kv_cache, dtype="auto"),
         runtime="vllm",
         image=f"{release.image.split('/', 1)[0]}/vllm/vllm-openai:{_TAGS['vllm/vllm-openai']}@{release.digest}",
-        parallel=_Parallel(tensor=1, pipeline=len(_NAMES), hosts=_NAMES),
+        parallel=_Parallel(tensor=len(_NAMES) // 2, pipeline=2, hosts=_NAMES),
         max_batch_size=int(_os.environ.get("BATCH", "8")),
     )
     encoder = next(model for model in server.models if model.name == "minilm")
