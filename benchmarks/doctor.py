@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _up(count: int, names: int) -> Machine:
-    """The machine that serves; beside it so many bare ones that they are `count`, all under `names` names."""
+    """The serving machine and enough bare ones for `count`, all under `names` names."""
     (serving,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()

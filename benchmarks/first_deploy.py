@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measured(count: int, rate: str = "") -> dict[str, Any]:
-    """A first deploy to so many bare machines. Raises if one does not serve after it."""
+    """A first deploy to a number of bare machines. Raises if one does not serve after it."""
     machines.down()
     bare = machines.up([f"h{number}" for number in range(1, count + 1)], DEBIAN)
     services.prepare()

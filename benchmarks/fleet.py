@@ -27,7 +27,8 @@ DEBIAN = "12"
 
 @contextlib.contextmanager
 def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[tuple[list[Machine], list[Machine]]]:
-    """So many hosts serve behind so many balancers with Debian `debian`; afterwards all are gone unless kept.
+    """A number of hosts serve behind a number of balancers with Debian `debian`; afterwards all are gone unless
+    kept.
 
     Raises `RehearsalRefused` if something is missing or the deploy ends with an error.
     """

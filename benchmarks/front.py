@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FIRST_PORT, PORTS_APART = 9000, 10
-"""The first pool's HTTP on a balancer, gRPC on the next port; those of the next pool are so many further."""
+"""The first pool's HTTP port on a balancer (gRPC is the next one), and the distance to the next pool's."""
 METRICS_PORT = 8405
 DRAIN_SECONDS = 5
 """Shorter than the longest answers take, so that some streams are cut."""

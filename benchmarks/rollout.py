@@ -171,7 +171,7 @@ def loaded(
     change: Callable[[], T],
     requests: int,
 ) -> Loaded[T]:
-    """A load of at least so many requests while `change` is made, with quiet before and after."""
+    """A load of at least this many requests while `change` is made, with quiet before and after."""
     watched = in_rotation.watched(exporters(edge), pool_names(options))
     with watched as rotation, contextlib.ExitStack() as stack:
         loads = [stack.enter_context(_load(options, place, len(places))) for place in places]

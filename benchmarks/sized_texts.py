@@ -47,7 +47,7 @@ def _pieces(count: int) -> list[str]:
 
 
 class Writer:
-    """Makes texts of exactly so many tokens (specials not counted), always the same ones for the same seed."""
+    """Makes texts of an exact number of tokens (specials not counted), always the same ones for the same seed."""
 
     def __init__(self, tokenizer_json: Path, seed: int) -> None:
         self._rng = random.Random(seed)

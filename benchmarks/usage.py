@@ -47,7 +47,7 @@ class Load:
         self.ports, self.answered, self.goal = ports, 0, 0
 
     async def run(self, requests: int) -> float:
-        """Seconds until so many more are answered."""
+        """Seconds until this many more are answered."""
         self.goal, began = self.answered + requests, time.monotonic()
         await asyncio.gather(*(self._client(number) for number in range(CLIENTS)))
         return time.monotonic() - began

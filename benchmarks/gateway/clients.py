@@ -60,7 +60,8 @@ async def closed_loop(
     spread: float = 0,
     pause: float = 0,
 ) -> Seen:
-    """Observations of clients that send the next request after each answer, until so many seconds after `begins` ended.
+    """Observations of clients that send the next request after each answer, for a number of seconds after `begins`
+    ended.
 
     It begins once they had `WARM` answers together, one each at least, which do not count. With `spread` each begins
     within so many seconds; `pause` is the mean of the seconds, others each time, that it waits before it asks again.
@@ -150,7 +151,7 @@ def request(path: str, body: dict[str, Any]) -> bytes:
 
 
 def head(path: str, length: int, key: str = KEY, more: str = "") -> bytes:
-    """The line and headers of a request with a body of so many bytes; `more` are whole lines."""
+    """The line and headers of a request with a body of this many bytes; `more` are whole lines."""
     line = f"POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n"
     return f"{line}{more}Content-Length: {length}\r\n\r\n".encode()
 

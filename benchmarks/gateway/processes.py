@@ -101,7 +101,7 @@ def log_of(settings: Path, number: int) -> Path:
 
 
 def inside(logs: Sequence[Path], requests: int) -> dict[str, float]:
-    """Milliseconds from a request's headers to its first token within the gateways, of the latest so many requests.
+    """Milliseconds from a request's headers to its first token within the gateways, of the latest requests.
 
     What a client sees beyond them is the way between the two, and both ends' turns.
     """

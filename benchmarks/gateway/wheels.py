@@ -76,7 +76,7 @@ def fetched(listed: str, python: str, into: Path) -> list[Path]:
 
 
 def packed(wheels: list[Path], most: int = PART_BYTES) -> list[list[Path]]:
-    """The wheels in as few parts as the largest-first rule needs, none of more than so many bytes."""
+    """The wheels in as few parts as the largest-first rule needs, none larger than a limit."""
     parts: list[list[Path]] = []
     for wheel in sorted(wheels, key=lambda wheel_file: -wheel_file.stat().st_size):
         size = wheel.stat().st_size

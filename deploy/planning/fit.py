@@ -65,7 +65,7 @@ class Wish:
 
     gpus: int = 1
     hosts: int = 1
-    """Hosts with so many GPUs each, and a stage of the LLM's pipeline on each."""
+    """Hosts with this many GPUs each, and a stage of the LLM's pipeline on each."""
     expert: int = 0
     """GPUs among which whole experts are split, as in `Parallel`."""
     path: str = ""
@@ -165,7 +165,7 @@ def fit_of(
 
 
 def _hosts_of_fit(host: Host, count: int) -> tuple[Host, ...]:
-    """The host; or so many, joined by InfiniBand, that serve the LLM together."""
+    """The host; or a number of hosts, joined by InfiniBand, that serve the LLM together."""
     if count == 1:
         return (host,)
     machine = replace(host.machine, fabric=Fabric(kind="infiniband", gbit=400, interface="ib0"))

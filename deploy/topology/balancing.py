@@ -133,7 +133,7 @@ def line_of(host: str) -> str:
 
 
 def held_in_flight(hosts: Iterable[Host], ports: int) -> int:
-    """Held requests that one of so many ports, of all balancers, sends on at once: 1 or more.
+    """Held requests that one of this many ports, of all balancers, sends on at once: 1 or more.
 
     All may be for the same model of the host that is ready first. So they fill at most half of the smallest queue of
     any model; the other half is for requests that come meanwhile.

@@ -14,7 +14,7 @@ HEADER = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 KEYS = ("authorization", "api-key", "x-api-key")
 """Headers that have the key."""
 OWN = ("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "cookie", "connection")
-"""Headers that mean something else already."""
+"""Headers that already have another meaning."""
 MOST = 64
 
 

@@ -53,7 +53,7 @@ class Spent:
         return sum(tokens for _, _, tokens in self.seconds)
 
     def free_in(self, kind: int, amount: int) -> int:
-        """Whole seconds until so much usage has left the minute's window; `kind` 1 is requests, 2 is tokens.
+        """Whole seconds until this much usage has left the minute's window; `kind` 1 is requests, 2 is tokens.
 
         At most 60: openai's client obeys no longer wait (2.20, 2026-11-25).
         """

@@ -109,7 +109,7 @@ class Generation:
                 yield event
 
     async def reserved_events(self, seconds: float) -> AsyncGenerator[Event, None]:
-        """The model's events within so many seconds, for a request with reserved tokens; as `events`."""
+        """The events of the model within a number of seconds, for a request with reserved tokens; like `events`."""
         record, unfinished = self.request.exchange.record, self.sampling.sequences
         metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
         cached = 0

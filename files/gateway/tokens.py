@@ -166,7 +166,7 @@ class Tokens:
 
 
 def within(text: str, most: int) -> str:
-    """The text, unchanged, if it has at most so many characters.
+    """The text, unchanged, if it has at most `most` characters.
 
     Raises: TooLong.
     """

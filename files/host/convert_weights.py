@@ -84,7 +84,7 @@ TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def converted(staging: Path, sums: dict[str, str]) -> dict[str, str]:
-    """`sums` with those of the safetensors that every pytorch_model.bin was rewritten as; the pickles are gone."""
+    """`sums` after every pytorch_model.bin is rewritten as safetensors; removes the pickles."""
     kept = dict(sums)
     for name in sums:
         if not is_converted(name):

@@ -96,7 +96,7 @@ def _keep(path: Path, copy: Path) -> dict[str, int | str]:
 
 
 def watch(name: str, seconds: int, making: bool) -> int:
-    """The timer runs; one that ran before is started anew. What no timer watches is taken back at once."""
+    """Starts the timer, or restarts a running one. A change without a timer is reverted at once."""
     if not (KEPT / name).is_dir():
         print(f"{name}: it took so long to change that it was taken back meanwhile; run again", file=sys.stderr)
         return 1

@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def logged(log: Path, models: set[str], seconds: float = LOG_SECONDS) -> dict[str, list[str]]:
-    """Kernels of each model by the log, which is read until it names all of them, for so long at most."""
+    """Kernels of each model in the log, which is read until it names all of them or the time is over."""
     end = time.monotonic() + seconds
     while not models <= (by_model := kernels(log.read_text("utf-8", "replace"))).keys():
         if time.monotonic() > end:

@@ -116,7 +116,7 @@ def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_second
 
 @contextlib.contextmanager
 def clients(gateway: Gateway, path: str, body: Body, count: int, within_seconds: float) -> Iterator[list[Answer]]:
-    """Answers to `count` clients that ask one question after the other during the block, each at most so long."""
+    """Answers to `count` clients that ask one question after the other during the block, each within a time limit."""
     answers, ended = list[Answer](), threading.Event()
 
     def ask() -> None:

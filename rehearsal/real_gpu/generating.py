@@ -68,7 +68,7 @@ def filling(model: ModelSlice, answer: int = ANSWER_TOKENS) -> Shape:
 
 
 class Prompts:
-    """Texts of random words with exactly so many tokens, begin token included; no two begin alike."""
+    """Texts of random words with an exact number of tokens, begin token included; no two begin alike."""
 
     def __init__(self, tokenizer_json: Path, seed: int = 2026) -> None:
         self._tokenizer = Tokenizer.from_file(str(tokenizer_json))
@@ -120,7 +120,7 @@ class Generation:
         return sum(sequence.held for sequence in self.running)
 
     def wait_until_held(self, tokens: int, seconds: float) -> float:
-        """Seconds until so many tokens were held. Raises: AssertionError if that takes too long, or one failed."""
+        """Seconds until this many tokens were held. Raises: AssertionError if that takes too long, or one failed."""
         began, most = time.monotonic(), 0
         while time.monotonic() < began + seconds:
             most = max(most, held := self.held_tokens)

@@ -49,7 +49,7 @@ def prompt(number: int) -> str:
 
 
 def faults(answer: Streamed, most: int, events: range) -> list[str]:
-    """Faults of an answer of at most `most` tokens that may have so many events; empty if nothing is."""
+    """Faults of an answer of at most `most` tokens in a permitted number of events; empty without faults."""
     wrong = []
     if not 0 < len(answer.ids) == answer.output_tokens <= most:
         wrong.append(f"{len(answer.ids)} ids, {answer.output_tokens} counted, {most} asked for")

@@ -114,7 +114,7 @@ class FactCache:
     """Facts to ask of a host in this run, and its recent answers."""
 
     wants_nothing: bool = False
-    """No step would change the host, so while it executes too its facts go together."""
+    """True if no step would change the host: then its facts are also asked together while it executes."""
     _noted: list[FactCall] = field(default_factory=list)
     _answers: list[tuple[FactCall, Any]] = field(default_factory=list)
     _tried: list[FactCall] = field(default_factory=list)

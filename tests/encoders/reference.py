@@ -26,7 +26,7 @@ class Mistakes:
     expert_bias_weighted: bool = False
     positions_from_zero: bool = False
     pad_to: int = 0
-    """Pad the sequence to so many tokens and pool the padding too."""
+    """Pad the sequence to this many tokens and pool the padding too."""
     attend_to_padding: bool = False
 
 

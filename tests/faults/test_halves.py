@@ -107,7 +107,7 @@ def test_a_server_renamed_to_one_that_never_serves_serves_again_under_its_old_na
 
 
 def cut_power(scene: Scene) -> None:
-    """The plug, and what boots after it."""
+    """Cuts the power and boots again."""
     scene.machine.power_cycle()
 
 

@@ -35,7 +35,7 @@ class Process:
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to it, closed with the process at the latest."""
+        """A connection to the process, closed with it at the latest."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         self.writers.append(writer)
         return reader, writer

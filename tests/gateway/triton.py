@@ -60,7 +60,7 @@ class Script:
     error_prompt: tuple[int, ...] = ()
     """Ids of the only prompt that has the error; empty: every request has it."""
     halts_after: int | None = None
-    """A stream sends so many events and then nothing more until it is cancelled, or until `goes_on` is set.
+    """A stream sends this many events and then nothing more until it is cancelled, or until `goes_on` is set.
 
     As many as it has: it does not end after its final response.
     """
@@ -133,7 +133,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
             self.running -= is_running
 
     def _events(self, request: ModelRequest) -> tuple[Event, ...]:
-        """A script of one sequence is that of every sequence asked for."""
+        """The script's events; a script of one sequence is repeated for every requested sequence."""
         (count,) = request.tensors.get("sampling_param_n", [1])
         if any(event.sequence for event in self.script.events):
             return self.script.events

@@ -22,7 +22,7 @@ Drive = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Drive:
-    """Runs the program in a checkout of its own, as a root who may do nothing else."""
+    """Runs the program in a separate checkout, as root without other rights."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/id").write_text("#!/bin/sh\necho ${UID_TOLD:-0}\n")
     (tmp_path / "bin/id").chmod(0o755)

@@ -60,7 +60,7 @@ class Pair:
         return self.leader, self.follower
 
     def deploy(self, *words: str, batch: int = 8) -> Run:
-        """A run with so many requests at once."""
+        """A run with this many requests at once."""
         with mock.patch.dict(os.environ, {"BATCH": str(batch)}):
             return self.operator.pyinfra(*words, inventory=INVENTORY)
 

@@ -93,7 +93,7 @@ def group(llm: LLM, gpu: str, gpus: int, fabric: Fabric | None = INFINIBAND, hos
 
 
 def named(hosts: int = 2) -> tuple[str, ...]:
-    """The names of a group of so many hosts."""
+    """The names of a group of this many hosts."""
     return tuple(f"gpu-0{number}" for number in range(1, hosts + 1))
 
 

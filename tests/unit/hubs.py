@@ -64,7 +64,7 @@ def repository(folder: Path, config: Mapping[str, Any] | None = None, files: Map
 
 
 def weights(header_bytes: int = 0, **tensors: tuple[str, list[int]]) -> bytes:
-    """A safetensors file with this header, made at least so long, and a little data that nobody is to ask for."""
+    """A safetensors file with this header, padded to a least length, and a little data that must not be requested."""
     described: dict[str, Any] = {
         name: {"dtype": kind, "shape": shape, "data_offsets": [0, 0]} for name, (kind, shape) in tensors.items()
     }

@@ -17,7 +17,7 @@ WELL = dict.fromkeys(RATES, 10.0) | {"errors": []}
 
 
 class Card:
-    """A machine whose cards have so many MiB in use."""
+    """A machine whose cards have this many MiB in use."""
 
     def __init__(self, *used: int) -> None:
         self.output = "".join(f"{mib}\n" for mib in used)

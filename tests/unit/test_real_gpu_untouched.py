@@ -123,6 +123,7 @@ MEANT = {
     "deploy/doctor/catalogue_logs.py": "sentences for a person: which daemon to start again after a fabric's fault",
     "files/host/gpu_state.py": "a sentence for a person: a broken GPU is reset by hand",
     "files/host/mig.py": "cuts GPUs as the inventory declares",
+    "files/host/repair/act.py": "resets GPUs where the inventory allows repairs, which wants a managed driver",
     "files/shell/reload-modules": "run where the driver is managed",
     "files/units/enginehouse-mig.service": "placed where the inventory declares a cut",
     "files/units/persistenced.conf": "placed where the driver is managed",

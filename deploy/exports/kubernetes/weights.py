@@ -42,7 +42,7 @@ def wheels(host: ServedHost) -> list[dict[str, str]]:
 
 
 def claim(name: str, namespace: str, marks: dict[str, str], gib: int, storage: Storage) -> Manifest:
-    """A claim of so many GiB."""
+    """A claim of this many GiB."""
     spec: dict[str, Any] = {
         "accessModes": [storage.access_mode],
         **({"storageClassName": storage.storage_class} if storage.storage_class else {}),

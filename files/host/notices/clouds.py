@@ -33,7 +33,7 @@ PLACES = {  # by number: a name server that hangs cannot be interrupted
 POLL_SECONDS = {"aws": 5.0, "gcp": 1.0, "azure": 1.0}
 """AWS recommends five seconds; the other clouds' notices are as short as 30 seconds (2026-11-25)."""
 PREEMPTED_SECONDS, MAINTENANCE_SECONDS = 30.0, 60.0
-"""Google states no time: the VM ends so many seconds after the value changed."""
+"""Google states no time: the VM ends this many seconds after the value changed."""
 ENDING = {"Preempt", "Terminate", "Reboot", "Redeploy"}
 
 

@@ -104,7 +104,7 @@ def no_digest(offer: Path) -> None:
 
 
 def no_offer(offer: Path) -> None:
-    """Something else than an offer."""
+    """A file that is not an offer."""
     offer.write_text("[]")
 
 
