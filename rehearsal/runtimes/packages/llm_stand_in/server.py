@@ -23,6 +23,8 @@ FIELDS = {
     "vllm": SHARED | {"return_tokens_as_token_ids", "return_token_ids", "cache_salt", "structured_outputs"},
     "trtllm-serve": SHARED,
 }
+KEEP_ALIVE_SECONDS = 5
+"""Seconds until uvicorn closes a silent connection, in both programs (their own setting, read on 2026-11-27)."""
 FIRST_ID = 40
 """Token ids of the made text: those of letters in most tokenizers, so that a reader of ids has something to read."""
 
@@ -110,8 +112,14 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def handle_one_request(self) -> None:
+            """A request, unless the client is silent for too long."""
+            self.connection.settimeout(KEEP_ALIVE_SECONDS)
+            super().handle_one_request()
+
         def do_GET(self) -> None:
             """The pages."""
+            self.connection.settimeout(None)
             metrics = "/metrics" if engine.runtime == "vllm" else "/prometheus/metrics"
             if self.path == "/health":
                 self._whole(200, b"", "text/plain")
@@ -127,6 +135,7 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
 
         def do_POST(self) -> None:
             """Completions; nothing else is served."""
+            self.connection.settimeout(None)
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.path != "/v1/completions":
                 self._json(404, {"detail": "Not Found"})
