@@ -42,6 +42,8 @@ DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 NO_DISK = re.compile(r"/dev/(loop|ram|zram|sr|fd|nbd|tty|nvidia|null|zero|mem)[0-9a-z]*")
 """Devices that are no disk, or forget."""
+INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
+"""A network interface's name: 15 bytes at most in Linux."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 OTHER_RELEASE = re.compile(r"(debian|ubuntu)-(1[4-9]|[2-9][0-9])(\.(04|10))?")
@@ -55,6 +57,15 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     yield from _sizes(host)
     yield from _docker(host)
     yield from _secure_boot(host)
+    if host.machine.fabric and not INTERFACE.fullmatch(host.machine.fabric.interface):
+        yield refuse(
+            "fabric-interface",
+            "the interface of the fabric is a name that no network interface has",
+            where="machine.fabric.interface",
+            seen=shortened(host.machine.fabric.interface),
+            wanted="a name as `ip link` shows it on the host, of 15 characters at most: ib0, eth1, enp3s0f0",
+            attempt='interface="ib0"',
+        )
     if host.machine.data_disk:
         yield from _data_disk(host.machine.data_disk)
     if host.machine.confidential:

@@ -30,6 +30,7 @@ from deploy.spec import (
     Eagle,
     EngineStore,
     EngineTrust,
+    Fabric,
     Firewall,
     Gateway,
     Https,
@@ -42,6 +43,7 @@ from deploy.spec import (
     Monitor,
     Opening,
     Price,
+    Proxy,
     ReDrafter,
     Registry,
     Release,
@@ -68,17 +70,7 @@ OPTION = "-oProxyCommand=touch"
 DATA = {
     # Files of the control machine, opened there by their name; what is in them travels.
     ".Host.bundle",
-    ".Balancer.certificate",
-    ".Balancer.clients",
-    ".EngineTrust.key",
-    ".Https.certificate",
-    ".Acme.authority",
-    ".Hub.ca_file",
-    ".Registry.ca_file",
-    ".AptMirror.key_file",
     ".Calibration.directory",
-    ".Replay.prompts",
-    ".Replay.answers",
     # A variable's name, a file, or a command of the control machine, which the inventory's owner has written.
     ".Secret.source",
     # Strings of JSON; tests/roles/test_hostile_words.py reads them back.
@@ -118,7 +110,16 @@ BASES: dict[str, dict[str, Any]] = {
         rollout=Rollout(),
         sharing=Sharing(),
         peer_address="10.0.0.1",
+        proxy=Proxy(
+            url="http://proxy.example.com:3128",
+            username="enginehouse",
+            password=Secret.env("PROXY_PASSWORD"),
+            direct=(".corp.example.com",),
+        ),
         traffic=Traffic(address="10.0.0.1"),
+    ),
+    "fabric": host(
+        machine=replace(MACHINE, fabric=Fabric(kind="roce", gbit=400, interface="eth1")), peer_address="10.0.0.1"
     ),
     "own release": host(release=Release(name="26.07-mine", derived_from="26.07", image="registry.example.com/t:1")),
     "own checkpoint": host(replace(GPT_OSS, name="mine", checkpoint=ONE_B, weights=OWN)),

@@ -8,6 +8,7 @@ from typing import Any
 from deploy.spec import (
     DataDisk,
     Docker,
+    Fabric,
     Firewall,
     Hub,
     KVCache,
@@ -130,6 +131,11 @@ PAIRS = {
     ),
     "an L40S has no NVSwitch": Wrong(
         {"machine": replace(MACHINE, gpu="l40s-48", nvswitch=True)}, "nvswitch-without-nvlink", "machine.nvswitch"
+    ),
+    "an interface has a name of Linux": Wrong(
+        {"machine": replace(MACHINE, fabric=Fabric(kind="roce", gbit=400, interface="mlx5_0:1"))},
+        "fabric-interface",
+        "machine.fabric.interface",
     ),
     "a kernel's flavour is offered the nearest": Wrong(
         {"machine": replace(MACHINE, kernel_flavour="azur")}, "kernel-flavour", "machine.kernel_flavour"
