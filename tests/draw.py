@@ -69,7 +69,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/kills/test_kills_host_fetches.py": Dealt("number-1", "fraction", 15, 4, 4),
     "tests/power/test_cuts.py": Dealt("number-8", "cut", 10, 8, 4),
     "tests/power/test_usage.py": Whole("number-8", 4, 8),
-    "tests/rehearsal/test_beside.py": Whole("number-1", 3, 9),
+    "tests/rehearsal/test_beside.py": Whole("number-1", 3, 5),
     "tests/rehearsal/test_client_certificates.py": Whole("number-6", 1, 3),
     "tests/rehearsal/test_cloud_init.py": Whole("number-16", 2, 9),
     "tests/rehearsal/test_group.py": Whole("number-12", 4, 15),
