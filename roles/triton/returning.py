@@ -14,6 +14,7 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.operation import OperationMeta
 from pyinfra.context import ctx_host
 
+from deploy.planning.groups import groups_in_part
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.slices.host import Slice
 from roles._pyinfra.runs import this_run
@@ -32,8 +33,8 @@ AT_ONCE = 32
 def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
     """The way back of run `run_id` (without a name: of the last that changed something) on the hosts of `slices`.
 
-    Asked once, of all hosts, before anything changes. Raises: Refusals for an unknown run, and for one after which
-    others came.
+    Asked once, of all hosts, before anything changes. Raises: Refusals for an unknown run, for one after which others
+    came, and for a group of which `slices` have a part.
     """
     with _turn:
         if host.state not in _outcomes:
@@ -43,7 +44,8 @@ def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
             reached = [planned.host for planned in slices if planned.host in here]
             gevent.joinall([pool.spawn(_ask, name, pasts) for name in reached], raise_error=True)
             planned = {mine.host: [server.name for server in mine.servers] for mine in slices}
-            _outcomes[host.state] = outcome = way_back(run_id, dict(sorted(pasts.items())), planned)
+            outcome = groups_in_part(slices) or way_back(run_id, dict(sorted(pasts.items())), planned)
+            _outcomes[host.state] = outcome
             for line in [] if isinstance(outcome, list) else announcement(outcome):
                 logger.info(line)
     outcome = _outcomes[host.state]

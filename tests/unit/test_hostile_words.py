@@ -1,7 +1,7 @@
 """Every text of every class of the spec, filled with words of a shell, a unit, a template: refused, or known as data.
 
 Whoever feeds an inventory (Terraform, Ansible, a form on a web page) says where hosts are and what they are called, and
-becomes root nowhere by it.
+becomes root nowhere by it. More than 300 lines: an inventory has every class of the spec.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import pytest
 from pyinfra import state
 
 from deploy.refusals.errors import Refusal
+from roles.triton import returning
 from roles.triton.past import Change
 from tests.roles.triton.histories import FIRST, NAMES, SECOND, THIRD, Machines, typed
 
@@ -177,3 +178,19 @@ def test_an_unreachable_host_stops_a_rollback_before_any_change(machines: Machin
 @pytest.mark.parametrize("line", ['{"run": "1", "ser', "[]", '{"run": 1}', '{"server": "main", "from": "a"}'])
 def test_a_line_that_a_power_cut_tore_is_passed_over(line: str) -> None:
     assert list(Change.of(line)) == []
+
+
+def test_hosts_that_serve_one_model_go_back_together(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--limit` to a part of them would stop all of them, and none could start."""
+    machines.deployed(FIRST, "a")
+    machines.deployed(SECOND, "b")
+    asked: list[list[str]] = []
+
+    def in_part(slices: Any) -> list[Refusal]:
+        asked.append([planned.host for planned in slices])
+        return [Refusal("changed together", attempt="--limit @fake/one", kind="group-in-part")]
+
+    monkeypatch.setattr(returning, "groups_in_part", in_part)
+    with pytest.raises(Refusal, match="changed together"):
+        typed(machines)
+    assert (len(asked), machines.changed) == (1, [])
