@@ -184,13 +184,13 @@ def test_hosts_that_serve_one_model_go_back_together(machines: Machines, monkeyp
     """`--limit` to a part of them would stop all of them, and none could start."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
-    asked: list[list[str]] = []
+    runs: list[list[str]] = []
 
     def in_part(slices: Any) -> list[Refusal]:
-        asked.append([planned.host for planned in slices])
+        runs.append([planned.host for planned in slices])
         return [Refusal("changed together", attempt="--limit @fake/one", kind="group-in-part")]
 
     monkeypatch.setattr(returning, "groups_in_part", in_part)
     with pytest.raises(Refusal, match="changed together"):
         typed(machines)
-    assert (len(asked), machines.changed) == (1, [])
+    assert (len(runs), machines.changed) == (1, [])
