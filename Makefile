@@ -92,7 +92,7 @@ faults: $(TESTREADY) ## everything that goes wrong on a host, on rehearsal machi
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	$(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
 
-# A quarter of them by the commit's hash: ENGINEHOUSE_FAULTS_DRAW=hash tries another commit's share again (tests/draw.py).
+# A fifth of them by the commit's hash: ENGINEHOUSE_FAULTS_DRAW=hash tries another commit's share again (tests/draw.py).
 test-faults-share: $(TESTREADY) ## the share of the faults that this commit's hash draws: what CI runs
 	$(RUN)/python -m rehearsal requirements --install --tests --faults
 	ENGINEHOUSE_FAULTS_DRAW=$${ENGINEHOUSE_FAULTS_DRAW:-HEAD} $(RUN)/pytest -m faults $(LANES) $(PYTEST_ARGS)
