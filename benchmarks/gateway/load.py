@@ -50,7 +50,7 @@ class Load:
         return [gateway.stream(self.tokens) if self.way == "chat" else gateway.embedding() for gateway in gateways]
 
     def split(self, processes: int) -> list[Load]:
-        """The same load split over a number of processes at most, each with its streams."""
+        """Loads of at most `processes` processes, which have the streams of this one between them."""
         counts = [len(range(number, self.streams, processes)) for number in range(processes)]
         return [Load(**{**asdict(self), "streams": count}) for count in counts if count]
 

@@ -39,7 +39,7 @@ class Promotion:
         return ":".join(part for part in (self.model, self.runtime, self.image) if part)
 
     def of(self, model: LLM) -> LLM:
-        """The same model on the other program."""
+        """The model, served by the promotion's program."""
         if self.runtime == TRITON:
             return replace(model, runtime=TRITON, image="", port=LLM.port)
         return replace(model, runtime=self.runtime, image=self.image or rows_of(self.runtime)[0].image)

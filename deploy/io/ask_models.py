@@ -198,7 +198,7 @@ def _gateway_request(
 
 
 def _completing(request: Request) -> Request:
-    """The same texts, as the beginning of a text for the model to continue."""
+    """A request for a completion, whose prompt is the texts of `request`."""
     question = gateway_question(request.model, request.question.texts, is_chat=False)
     return replace(request, question=question, command=_through(request, question))
 

@@ -28,7 +28,7 @@ _SHAPES = (
     *(r"glpat-[\w-]{8,}", r"sk-[\w-]{16,}", r"AKIA[0-9A-Z]{16}", r"xox[abp]-[\w-]{8,}"),
 )
 _WHOLE = (r"hf_[A-Za-z0-9]{20,}", r"nvapi-[\w-]{20,}", r"gh[pousr]_[A-Za-z0-9]{20,}", r"github_pat_\w{20,}")
-"""Of the length that such keys have: told from other words also in the middle of one."""
+"""Patterns of keys at their full length, which are recognised in the middle of a word, too."""
 _KEY = re.compile(
     rf"(?P<before>)(?<![\w-])(?:{'|'.join(_SHAPES)})|{'|'.join(_WHOLE)}|-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"']*"
 )

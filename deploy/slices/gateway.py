@@ -101,7 +101,7 @@ class GatewaySlice:
     models: tuple[GatewayModelSlice, ...]
     aliases: tuple[GatewayAliasSlice, ...]
     trace_one_in: int = 0
-    """One request of this many is traced; 0 for none."""
+    """Number of requests of which one is traced; 0 traces none."""
     unknown_fields: str = "ignore"
     cors_origins: tuple[str, ...] = ()
     pages: bool = True

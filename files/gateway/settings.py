@@ -170,7 +170,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Alias:
-    """Another name of a model; `task` is the embedder's if the client names none.
+    """A name under which clients may ask for a model; `task` is the embedder's if the client names none.
 
     Requests of this name go to the LLM's LoRA `adapter`, if there is one. `shorter` are engines of the same LLM with
     less context than `model`, the shortest first. `shares` are the models of a split with their weights, `model` the

@@ -80,6 +80,8 @@ class Engine:
     address: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     connections: int = 0
+    stopping: int = 0
+    """Streams that end before their first event, as those that reach a program while it stops."""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers the requests of a connection until the client closes it."""
@@ -153,6 +155,11 @@ class Engine:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n")
         writer.write(b"transfer-encoding: chunked\r\n\r\n")
         begun: set[int] = set()
+        if self.stopping:
+            self.stopping -= 1
+            chunk(writer, b"data: [DONE]\n\n")
+            writer.write(b"0\r\n\r\n")
+            return
         for sent, event in enumerate(events):
             if error and sent == script.error_after:
                 chunk(writer, b"data: " + self._error(500) + b"\n\n")

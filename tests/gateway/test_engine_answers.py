@@ -244,3 +244,17 @@ async def test_events_are_forwarded_as_soon_as_the_engine_sends_them(tmp_path: P
         assert not request.answer.is_complete
         front.triton.goes_on.set()
         assert (await task).events[-1] == "[DONE]"
+
+
+@in_loop
+async def test_a_request_that_reaches_an_engine_while_it_stops_is_asked_again(tmp_path: Path) -> None:
+    """The engine ends the stream before its first event; the request waits until the engine is ready again."""
+    async with running_gateway(tmp_path, runtime="vllm", hold_seconds=60) as front:
+        assert front.engine
+        front.engine.stopping = 1
+        task = asyncio.ensure_future(front.chat(stream=True))
+        await becomes(lambda: len(front.engine.bodies) == 1 and not front.engine.stopping)
+        while not task.done():
+            await front.gateway.fleet.look()
+            await asyncio.sleep(0.01)
+        assert ((await task).status, len(front.engine.bodies)) == (200, 2)
