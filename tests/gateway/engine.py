@@ -81,7 +81,9 @@ class Engine:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     connections: int = 0
     stopping: int = 0
-    """Streams that end before their first event, as those that reach a program while it stops."""
+    """Answers that end as `stops_by` says, as those that reach a program while it stops."""
+    stops_by: str = "done"
+    """"done": a stream without events; "abort": an answer that was aborted, without text if streamed; "cut": half."""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers the requests of a connection until the client closes it."""
@@ -150,13 +152,17 @@ class Engine:
         if not body.get("stream"):
             if script.halts_after is not None:
                 await self.triton.goes_on.wait()
-            whole(writer, json.dumps(self._whole(body, events)).encode(), 200)
+            self._send_whole(writer, self._whole(body, events))
             return
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n")
         writer.write(b"transfer-encoding: chunked\r\n\r\n")
         begun: set[int] = set()
         if self.stopping:
             self.stopping -= 1
+            if self.stops_by == "abort":
+                self._send(writer, {"choices": [self._choice(body, Event(finish="abort"))]})
+            if self.stops_by == "cut":
+                raise ConnectionResetError
             chunk(writer, b"data: [DONE]\n\n")
             writer.write(b"0\r\n\r\n")
             return
@@ -178,6 +184,18 @@ class Engine:
         writer.write(b"0\r\n\r\n")
         if script.halts_after == len(events):
             await self.triton.goes_on.wait()
+
+    def _send_whole(self, writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
+        if not self.stopping:
+            whole(writer, json.dumps(answer).encode(), 200)
+            return
+        self.stopping -= 1
+        if self.stops_by == "abort":
+            choices = [{**choice, "text": choice["text"][:2], "finish_reason": "abort"} for choice in answer["choices"]]
+            whole(writer, json.dumps({**answer, "choices": choices}).encode(), 200)
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{")
+        raise ConnectionResetError
 
     def _send(self, writer: asyncio.StreamWriter, more: dict[str, Any]) -> None:
         event = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "llama", **more}
