@@ -82,7 +82,7 @@ class Completion:
     def whole(self, content: bytes) -> list[Event]:
         """The events of an answer that came whole.
 
-        Raises: UpstreamError, also for an answer that the engine aborted: nothing of it has reached a client; Malformed.
+        Raises: UpstreamError, also for an aborted answer, of which nothing has reached a client; Malformed.
         """
         self.is_done = True
         events = self._event(parsed(content))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from gateway.tensors import Outputs
 
-
 ABORTED = "aborted"
 """`finish` of an answer that an engine over HTTP ended itself, as vLLM does while it stops."""
 

@@ -149,20 +149,21 @@ class Engine:
             status = 429 if "maximum queue size" in error[1].lower() else STATUSES.get(error[0], 500)
             whole(writer, self._error(status), status)
             return
+        stops_by, self.stopping = self.stops_by * bool(self.stopping), max(self.stopping - 1, 0)
+        if stops_by == "abort":
+            events = (Event("" if body.get("stream") else "He", finish="abort", tokens=1),)
+        if stops_by == "cut":
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{")
+            raise ConnectionResetError
         if not body.get("stream"):
             if script.halts_after is not None:
                 await self.triton.goes_on.wait()
-            self._send_whole(writer, self._whole(body, events))
+            whole(writer, json.dumps(self._whole(body, events)).encode(), 200)
             return
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n")
         writer.write(b"transfer-encoding: chunked\r\n\r\n")
         begun: set[int] = set()
-        if self.stopping:
-            self.stopping -= 1
-            if self.stops_by == "abort":
-                self._send(writer, {"choices": [self._choice(body, Event(finish="abort"))]})
-            if self.stops_by == "cut":
-                raise ConnectionResetError
+        if stops_by == "done":
             chunk(writer, b"data: [DONE]\n\n")
             writer.write(b"0\r\n\r\n")
             return
@@ -184,18 +185,6 @@ class Engine:
         writer.write(b"0\r\n\r\n")
         if script.halts_after == len(events):
             await self.triton.goes_on.wait()
-
-    def _send_whole(self, writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
-        if not self.stopping:
-            whole(writer, json.dumps(answer).encode(), 200)
-            return
-        self.stopping -= 1
-        if self.stops_by == "abort":
-            choices = [{**choice, "text": choice["text"][:2], "finish_reason": "abort"} for choice in answer["choices"]]
-            whole(writer, json.dumps({**answer, "choices": choices}).encode(), 200)
-            return
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{")
-        raise ConnectionResetError
 
     def _send(self, writer: asyncio.StreamWriter, more: dict[str, Any]) -> None:
         event = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "llama", **more}
