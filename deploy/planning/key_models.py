@@ -13,7 +13,8 @@ from deploy.slices.host import Slice
 def served_names(slices: Iterable[Slice]) -> frozenset[str]:
     """Names and aliases that clients of the gateways may write; none without a gateway."""
     gateways = [slice_.gateway for slice_ in slices if slice_.gateway]
-    return frozenset(named.name for gateway in gateways for named in (*gateway.models, *gateway.aliases))
+    models = {model.name for gateway in gateways for model in gateway.models}
+    return frozenset(models | {alias.name for gateway in gateways for alias in gateway.aliases})
 
 
 def key_notices(slices: Iterable[Slice], keys: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
