@@ -22,6 +22,7 @@ from deploy.io.engine_records import with_engines
 from deploy.io.groups import contradictions, no_group_reason, repeated_hosts, shape_problems
 from deploy.io.host_keys import host_key_problems
 from deploy.io.inventory_file import confirm_is_python, missing, syntax_refusal
+from deploy.io.key_file import models_of_keys
 from deploy.io.local_weights import look_around
 from deploy.io.mistakes import connector_refusal, ended_itself, explained, no_host_in_limit
 from deploy.io.model_lock import lock_of, read_lock
@@ -63,7 +64,9 @@ def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
     around = with_certificates(with_engines(look_around(fleet, root), inventory, fleet, root), fleet, root)
     file = _files.get(inventory, _last_loaded[0])
     around = replace(around, inventory=file, locked=read_lock(lock_of(file)) if file else {})
-    return make_plan(fleet, replace(around, missing=missing_files(inventory, fleet, root)))
+    keys, unread_keys = models_of_keys(root)
+    missing = (*missing_files(inventory, fleet, root), *unread_keys)
+    return make_plan(fleet, replace(around, missing=missing, keys=keys))
 
 
 def load_inventory(file: str, data: dict[str, Any]) -> Any:

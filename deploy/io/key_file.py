@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deploy.inventory.gateway_keys import GatewayKey, KeyFile, file_in, gateway_key, key_text, text_of, without
+from deploy.inventory.gateway_keys import FILE, GatewayKey, KeyFile, file_in, gateway_key, key_text, text_of, without
 from deploy.inventory.key_limits import TenantLimits
 from deploy.refusals.errors import Refusal
 
@@ -66,6 +66,15 @@ def content_of(file: Path) -> KeyFile:
         return KeyFile()
     except (OSError, UnicodeDecodeError) as error:
         raise _not_usable(file, error) from None
+
+
+def models_of_keys(root: Path) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Models of each key by its prefix, from the file that a deploy sends; and a sentence if it cannot be read."""
+    try:
+        return {key.prefix: key.models for key in content_of(root / FILE).keys}, ()
+    except Refusal as problem:
+        reason = problem.facts.get("seen") or problem.facts["said"]
+        return {}, (f"{FILE} is no file of keys ({reason}): a deploy of a gateway with keys refuses it",)
 
 
 @contextlib.contextmanager

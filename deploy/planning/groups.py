@@ -13,6 +13,7 @@ from deploy.models.memory import MIB, kv_heads, mib
 from deploy.models.resolve import Layout, Served, kv_dtype_of, layout_of, serve
 from deploy.models.runtimes import known_only, row_of_image
 from deploy.models.stages import layers_of_stages, stage_kv_bytes, stage_weights_mib
+from deploy.planning.mpi import PYTHON, STORE, mpi_words
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, together
 from deploy.slices.group import GroupSlice, MemberSlice, RankSlice, TrafficOfRanks
@@ -25,8 +26,6 @@ from deploy.topology.groups import group_of, grouped
 
 EVERYWHERE = "0.0.0.0"
 """The address of a program inside a container of its own network; on the host's network it is loopback."""
-STORE = 2
-"""Place of the port of the ranks' store among those of a group."""
 
 
 def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Surroundings) -> tuple[Slice, ...]:
@@ -201,16 +200,22 @@ def sent_between_hosts(served: Served, llm: LLM, layout: Layout, gpus: int, fabr
 
 
 def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice:
-    """The program of this member. vLLM starts once on each host; the others have no HTTP and wait for the leader.
+    """The program of this member; only the leader's answers, on loopback.
 
-    Its ranks find each other at the leader's store, and then connect to ports that the system chooses, at the address
-    of VLLM_HOST_IP. This traffic is not authenticated, so the firewall limits it to these hosts.
+    Ranks find each other at the leader's store, and then connect to ports that the system chooses, at the addresses of
+    the group's network. Nothing of that traffic is authenticated, so the firewall keeps it among these hosts.
     """
-    if llm.runtime != VLLM:
-        return replace(runtime, group=group)
+    listens = tuple(LOOPBACK if word == EVERYWHERE else word for word in runtime.arguments)
+    if llm.runtime == SERVE:
+        return replace(
+            runtime,
+            program=PYTHON,
+            arguments=mpi_words(group, runtime.program, listens),
+            environment=environment_of(group, llm.runtime),
+            group=group,
+        )
     row = row_of_image(llm)
     assert row
-    listens = tuple(LOOPBACK if word == EVERYWHERE else word for word in runtime.arguments)
     joined = (
         *("--distributed-executor-backend", "mp", "--nnodes", str(len(group.members))),
         *("--node-rank", str(group.number), "--master-addr", group.leader.address),
@@ -220,13 +225,16 @@ def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice
     return replace(
         runtime,
         arguments=known_only((*listens, *joined), row),
-        environment=environment_of(group),
+        environment=environment_of(group, llm.runtime),
         group=group,
     )
 
 
-def environment_of(group: GroupSlice) -> tuple[tuple[str, str], ...]:
-    """Variables by which NCCL and Gloo use the declared network and no other."""
-    own = group.members[group.number].address
-    sockets = {"VLLM_HOST_IP": own, "NCCL_SOCKET_IFNAME": f"={group.interface}", "GLOO_SOCKET_IFNAME": group.interface}
-    return tuple(sorted({**sockets, **({"NCCL_IB_DISABLE": "1"} if group.fabric == "ethernet" else {})}.items()))
+def environment_of(group: GroupSlice, runtime: str) -> tuple[tuple[str, str], ...]:
+    """Variables by which NCCL, and what else the program connects with, take the declared network and no other one."""
+    own = {"NCCL_SOCKET_IFNAME": f"={group.interface}"}
+    if runtime == VLLM:
+        own |= {"VLLM_HOST_IP": group.members[group.number].address, "GLOO_SOCKET_IFNAME": group.interface}
+    if group.fabric == "ethernet":
+        own["NCCL_IB_DISABLE"] = "1"
+    return tuple(sorted(own.items()))

@@ -18,6 +18,7 @@ from deploy.models.resolve import image_of, release_row
 from deploy.planning.bundled import with_bundles
 from deploy.planning.digest import digest
 from deploy.planning.groups import with_groups
+from deploy.planning.key_models import key_notices
 from deploy.planning.serving import served_by, server_slice
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.refuse import model_at, refuse, together
@@ -164,7 +165,11 @@ def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
     return replace(
         plan,
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in plan.engines},
-        warnings=(*notices(fleet, surroundings), *unjudged_notices(plan.engines)),
+        warnings=(
+            *notices(fleet, surroundings),
+            *key_notices(plan.slices, surroundings.keys),
+            *unjudged_notices(plan.engines),
+        ),
     )
 
 

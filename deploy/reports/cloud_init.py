@@ -144,6 +144,8 @@ def settings(digest: str, mine: Slice, inventory: str, archive: Archive) -> str:
         "SHA256": archive.sha256,
         "SECRETS": " ".join(variables(mine)),
     }
+    if mine.proxy:
+        values |= {"PROXY": mine.proxy.url, "DIRECT": ",".join((*mine.proxy.direct, *mine.proxy.fleet))}
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
@@ -256,6 +258,15 @@ def host_problems(mine: Slice) -> Iterator[Refusal]:
             seen=f"{mine.machine.os} with Python {system.python}",
             wanted="Python 3.11 or newer: Debian 12 or 13, Ubuntu 24.04",
             attempt='os="ubuntu-24.04", or deploy this host from a control machine',
+        )
+    if mine.proxy and mine.proxy.password:
+        yield refuse(
+            "proxy-login-at-first-boot",
+            f"{mine.host} cannot deploy itself: its proxy asks for a login, and secrets are read behind the proxy",
+            where=f"{mine.host}: proxy.password",
+            seen="a proxy with a username and a password",
+            wanted="a proxy that lets this host out without a login",
+            attempt="leave username and password out, or deploy this host from a control machine",
         )
     for weights in mine.weights:
         if not weights.repository:

@@ -79,5 +79,7 @@ class Surroundings:
     """The inventory's file, for commands in messages; empty if unknown."""
     missing: tuple[str, ...] = ()
     """A sentence for each file the inventory names that is not on the control machine."""
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Models that each key of the gateways may use, by the key's prefix, from the file of keys."""
     certificates: Mapping[str, CertificateFile] = field(default_factory=dict)
     """Certificates on the control machine, by their path in the inventory."""

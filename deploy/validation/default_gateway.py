@@ -24,4 +24,5 @@ def with_default_gateway(fleet: Fleet) -> Fleet:
     problem = next(gateway_problems(with_gateway), None)
     if problem is None:
         return replace(fleet, hosts=(with_gateway,))
-    return replace(fleet, remarks=(f"no gateway: {problem.problem}; with `gateway=None` nothing is said of it",))
+    seen = f"no gateway: {problem.problem} ({problem.facts['seen']})"
+    return replace(fleet, remarks=(f"{seen}; for one: {problem.attempt}; with `gateway=None` nothing is said of it",))

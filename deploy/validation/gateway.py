@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -149,8 +149,7 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 attempt="Gateway(ports=(8080,))",
             )
         elif port in taken or port in gateway.ports[:number]:
-            others = {*taken, *gateway.ports}
-            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in others)
+            free = _free_port({*taken, *gateway.ports}, port + 1)
             yield refuse(
                 "port-twice",
                 f"port {port} is given out twice on one host",
@@ -161,11 +160,24 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
             )
 
 
+def gateway_beside(host: Host) -> str:
+    """The gateway that a host without one may declare: on its default port, or on a free one."""
+    taken, port = taken_ports(host), Gateway().ports[0]
+    return f"Gateway(ports=({_free_port(taken, port)},))" if port in taken else "Gateway()"
+
+
+def _free_port(taken: Collection[int], first: int) -> int:
+    return next(candidate for candidate in range(first, 65536) if candidate not in taken)
+
+
 def taken_ports(host: Host) -> dict[int, str]:
-    """Ports of this project's other programs on the host: its servers, and the agent that balancers ask."""
+    """Ports of our other programs on the host: its servers, programs beside Triton, and the agent of balancers."""
     traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
     servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
-    return traffic | servers
+    beside = {
+        model.port: model_at(server.name, model.name, "port") for server in host.servers for model in server.beside
+    }
+    return traffic | servers | beside
 
 
 def _ranges(place: str, limits_of: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:

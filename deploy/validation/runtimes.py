@@ -14,6 +14,7 @@ from deploy.models.runtimes import IMAGE, path_of, row_of_image, runtime_instead
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Host, KVCache, Server
+from deploy.validation.gateway import gateway_beside
 from deploy.validation.lora import adapter_problems
 from deploy.validation.offers import beside_triton, on_triton, or_else
 from deploy.validation.parallel import parallel_problems
@@ -64,7 +65,7 @@ def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
             where=model_at(server.name, beside[0].name, "runtime"),
             seen=f'runtime="{beside[0].runtime}" and no gateway on this host',
             wanted="a gateway on this host, which clients ask",
-            attempt='"gateway": Gateway() in the data of the host',
+            attempt=f'"gateway": {gateway_beside(host)} in the data of the host',
         )
 
 
