@@ -197,8 +197,8 @@ def _serving(
 
 def _own_card(kind: Kind) -> str:
     """A remark that says how to declare a card that the catalog lacks."""
-    found = inside_quotes(kind.pci_id)
-    return f'  # found {found}, not in the catalog: a name, and card=GPU(pci_id="{found}", sm="…", mib=…)'
+    pci_id = inside_quotes(kind.pci_id)
+    return f'  # found {pci_id}, not in the catalog: a name, and card=GPU(pci_id="{pci_id}", sm="…", mib=…)'
 
 
 def _routes(groups: Iterable[str]) -> str:

@@ -95,3 +95,9 @@ def test_encoders_alone_run_on_turing() -> None:
 def test_a_name_without_numbers_is_told_that_they_can_be_said() -> None:
     (problem,) = refusals(*sources(machine=replace(MACHINE, gpu="rtx-5090-32")))
     assert "card=GPU(…)" in str(problem.facts["wanted"])
+
+
+def test_numbers_in_the_place_of_the_name_are_told_their_own() -> None:
+    nameless: Any = CARD
+    problem = next(iter(refusals(*sources(machine=replace(MACHINE, gpu=nameless)))))
+    assert problem.kind == "wrong-type" and "card=GPU(…)" in problem.attempt
