@@ -1,6 +1,6 @@
-"""A host's slice as plain values without the fields that its inventory does not declare.
+"""A host's slice as plain values, without fields that its inventory does not declare.
 
-So the digests of older inventories stay what they were.
+So the digests of older inventories do not change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The objects of an inventory: Machine, Server, models, release, rollout. Declared here, judged in `deploy.validation`.
+"""The objects of an inventory: Machine, Server, models, release, rollout. `deploy.validation` judges them.
 
-Built inside Python inventories, so that an editor completes the names and mypy reads them. Constructing one never
-raises for a wrong *value*: all problems of an inventory are reported together by the plan. Units end the names.
+They are built inside Python inventories, so that an editor completes the names and mypy checks them. Constructing one
+never raises for a wrong *value*: the plan reports all problems of an inventory together. Names of numbers end with the
+unit.
 """
 
 from deploy.spec.balancer import Balancer, BalancerHost, Route, Traffic

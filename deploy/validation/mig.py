@@ -1,6 +1,6 @@
-"""A machine cut into MIG instances: profiles its GPUs offer, together, in the driver's order, one instance a server.
+"""A machine cut into MIG instances: profiles that its GPUs offer, together, in the driver's order, one for each server.
 
-How many MiB an instance has is judged with the memory of the models, by the same checks as a whole GPU's.
+The memory of an instance is judged with the models, by the same checks as for a whole GPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHERE = "machine.mig"
 
 
 def mig_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake in how the GPUs are cut and who uses the instances; none if GPUs are whole."""
+    """A refusal for each mistake in the GPUs' instances and their use; none if the GPUs are whole."""
     machine = host.machine
     if not machine.mig or machine.card or declared_card(machine) is None:
         return
@@ -84,7 +84,7 @@ def _together(host: Host, profiles: list[MigProfile]) -> Iterator[Refusal]:
 
 
 def _without_the_last(profiles: list[MigProfile]) -> tuple[str, ...]:
-    """The longest beginning that fits, in the driver's order."""
+    """The longest beginning of the list that fits, in the driver's order."""
     kept: list[MigProfile] = []
     for profile in profiles:
         if places([*kept, profile]) is not None:

@@ -9,7 +9,7 @@ from deploy.spec import Host
 
 
 def idle_gpus(host: Host) -> str:
-    """A sentence about the GPUs of a serving host that no server has; empty if all are used."""
+    """A sentence about GPUs of a serving host that no server uses; empty if all are used."""
     if not host.servers or host.farm:
         return ""
     used = {index for server in host.servers for index in server.gpus}
