@@ -27,9 +27,7 @@ class SshCut(Fault):
     name = "ssh-cut"
     summary = "every SSH session breaks after a number of sent bytes"
     finds = ("drift",)
-    happens = (
-        "rsync continues in a new session; if pyinfra's own session breaks too, the run ends; sent files stay"
-    )
+    happens = "rsync continues in a new session; if pyinfra's own session breaks too, the run ends; sent files stay"
     says = "rsync ended with"  # 255, as its ssh does; or 10 or 12, where it notices first that nobody listens
     then = "run again: the transfer resumes"
     moment = "Model store | Send"
