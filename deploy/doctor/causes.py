@@ -1,4 +1,4 @@
-"""Causes of a server or build that did not come up, by fixed phrases in its log. Only the phrases leave a host.
+"""Causes of a server or build that did not start, by fixed phrases in its log. Only the phrases leave a host.
 
 `deploy/doctor/phrases.py` holds the phrases and their sources.
 """
@@ -34,9 +34,9 @@ _FOLLOWS = {
 
 
 def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Finding]:
-    """The causes in the logs of servers and builds, from lines `COUNT PHRASE`; notes if nothing of `others` suffers.
+    """The causes in the logs of servers and builds, from lines `COUNT PHRASE`; notes if `others` has no findings.
 
-    A server that runs out of memory while it answers others is in trouble by that alone. Phrases of a cause share a
+    A server that runs out of memory while it answers other requests is a finding by itself. Phrases of a cause share a
     finding, because a program and the library below it log the same fault.
     """
     is_troubled = any(finding.id in _IN_TROUBLE for finding in others)

@@ -1,9 +1,9 @@
 """Findings in the kernel's log beside Xid messages: driver, NVSwitches, PCIe, memory of the host, and crashes.
 
-Sources, read in stored copies on 2026-11-27: NVIDIA/open-gpu-kernel-modules (nv.c, nv-pci.c, osinit.c, and the
-NVSwitch driver's `SXid (PCI:…): N, Fatal|Non-fatal, …`), Linux drivers/pci/pcie/aer.c and mm/oom_kill.c. The lines of
-`module-refused`, `task-hung`, `disk-failing`, `uvm-fatal` and `host-memory-fault` (mce, EDAC) are known from reports;
-their sources were not looked up. A message of several lines comes as several lines; the last may have no stamp.
+Sources, read in stored copies on 2026-11-27: NVIDIA/open-gpu-kernel-modules (nv.c, nv-pci.c, osinit.c, and the NVSwitch
+driver's `SXid (PCI:…): N, Fatal|Non-fatal, …`), Linux drivers/pci/pcie/aer.c and mm/oom_kill.c. The lines of
+`module-refused`, `task-hung`, `disk-failing`, `uvm-fatal` and `host-memory-fault` (mce, EDAC) are known from reports, and
+their sources were not read. A message of several lines comes as several lines; the last may have no stamp.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Line:
 def kernel_findings(
     lines: list[str], names: Mapping[str, int], are_all_listed: bool, mended: float = 0.0
 ) -> Iterator[Finding]:
-    """Findings of this boot, a kind of a device once, with its last line and how often it came.
+    """Findings of this boot: each kind once per device, with its last line and the number of occurrences.
 
     `names` are the GPUs' indices by PCI place. With `are_all_listed` nvidia-smi lists every GPU, so that a failed
     start is over. Messages before `mended`, in seconds of the epoch, are resolved.

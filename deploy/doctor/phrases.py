@@ -5,9 +5,9 @@ kvCacheManager, worldConfig, executorImpl, runtime/generation.py), Triton core a
 texts, NCCL's result strings, CUDA's names of errors, Docker, nvidia-container-toolkit, and threads that quote them.
 The first phrases are of 2026-11-23.
 
-More than 300 lines: one for each phrase. A phrase holds no word of a prompt: what varies in it is bounded to signs of
-a path, a number or a name. The sign for
-"greater" is written as a part of a range, so that a test can see that no question of the doctor redirects.
+A phrase holds no word of a prompt: its variable parts match only the characters of a path, a number or a name. The
+character ">" is written as part of a range, so that a test can see that no question of the doctor redirects. More than
+300 lines: one for each phrase.
 """
 
 from __future__ import annotations
