@@ -2,8 +2,8 @@
 
 Sources, read in stored copies on 2026-11-27: NVIDIA/open-gpu-kernel-modules (nv.c, nv-pci.c, osinit.c, and the NVSwitch
 driver's `SXid (PCI:…): N, Fatal|Non-fatal, …`), Linux drivers/pci/pcie/aer.c and mm/oom_kill.c. The lines of
-`module-refused`, `task-hung`, `disk-failing`, `uvm-fatal` and `host-memory-fault` (mce, EDAC) are known from reports, and
-their sources were not read. A message of several lines comes as several lines; the last may have no stamp.
+`module-refused`, `task-hung`, `disk-failing`, `uvm-fatal` and `host-memory-fault` (mce, EDAC) are known from reports,
+and their sources were not read. A message of several lines comes as several lines; the last may have no stamp.
 """
 
 from __future__ import annotations
