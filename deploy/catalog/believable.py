@@ -107,6 +107,10 @@ RANGES: dict[str, dict[str, Believable]] = {
     },
     "Fabric": {"gbit": Believable("Gbit/s", 1, 6400, "eight adapters of 800 Gbit/s in one host")},
     "Firewall": {"confirm_seconds": Believable("seconds", 10, 600, "a new login takes no longer")},
+    "GPU": {
+        "mib": Believable("MiB", 2048, 1_048_576, "no card has a TiB"),
+        "reserved_mib": Believable("MiB", 0, 16_384, "drivers keep some hundred"),
+    },
     "Gateway": {
         "ports": _LISTEN,
         "hold_seconds": Believable("seconds", 0, 3600, "no client waits longer"),

@@ -29,11 +29,13 @@ class GPU:
     reserved_mib: int = 640
     platform: str = "x86_64"
     source: str = LISTED
+    is_joined: bool = False
+    """Declared to have NVLink; of the catalog's cards the title says it."""
 
     @property
     def nvlink(self) -> bool:
         """True if cards of this kind are connected by NVLink: boards (SXM, B200) and bridged pairs (NVL) are."""
-        return any(word in self.title for word in ("SXM", "NVL", "B200", "GH200"))
+        return self.is_joined or any(word in self.title for word in ("SXM", "NVL", "B200", "GH200"))
 
     @property
     def usable_mib(self) -> int:

@@ -169,7 +169,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
 """The text to write instead, by class and unknown setting."""
 
 CLASSES = {
-    **dict.fromkeys(("GPU", "Gpu", "Card"), 'Machine(os="ubuntu-24.04", gpu="h100-80", gpus=1)'),
+    **dict.fromkeys(("Gpu", "Card"), 'Machine(os="ubuntu-24.04", gpu="h100-80", gpus=1)'),
     **dict.fromkeys(("Model", "ChatModel", "VLLM", "Vllm", "TensorRTLLM", "TRTLLM"), 'LLM("OWNER/NAME")'),
     **dict.fromkeys(("Embedding", "EmbeddingModel", "TextEmbedding"), 'Embedder("OWNER/NAME")'),
     **dict.fromkeys(("Rerank", "RerankModel", "CrossEncoder"), 'Reranker("OWNER/NAME")'),

@@ -182,7 +182,7 @@ def _serving(
         os=source(kind.os),
         os_remark="" if kind.os in SYSTEMS else "  # not provisioned by this project",
         gpu=source(kind.gpu),
-        gpu_remark="" if kind.gpu else f"  # found {inside_quotes(kind.pci_id)}, which is not in the catalog",
+        gpu_remark="" if kind.gpu else _own_card(kind),
         gpus=source(kind.gpus),
         memory_mib=source(min(machine.memory_mib for machine in machines)),
         disk_mib=source(min(machine.disk_mib for machine in machines)),
@@ -192,6 +192,12 @@ def _serving(
         release=source(DEFAULT_RELEASE),
         server=(BALANCED if is_balanced else ALONE).format(models=served),
     )
+
+
+def _own_card(kind: Kind) -> str:
+    """A remark that says how to declare a card that the catalog lacks."""
+    pci_id = inside_quotes(kind.pci_id)
+    return f'  # found {pci_id}, not in the catalog: a name, and card=GPU(pci_id="{pci_id}", sm="…", mib=…)'
 
 
 def _routes(groups: Iterable[str]) -> str:

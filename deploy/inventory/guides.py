@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deploy.catalog import CHECKPOINTS, GPUS
+from deploy.catalog import CHECKPOINTS
 from deploy.models import memory
+from deploy.models.cards import declared_card
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM, Host
@@ -110,7 +111,7 @@ def _tokens_meant(data: Mapping[str, Any], host: Host | None) -> int:
     Shape: (total x GPT_GPU_FRACTION - weights - contexts - workspace) x KV_CACHE_FRACTION / bytes per token.
     """
     llms = [model for server in host.servers for model in server.models if isinstance(model, LLM)] if host else []
-    gpu = GPUS.get(host.machine.gpu) if host else None
+    gpu = declared_card(host.machine) if host else None
     known = CHECKPOINTS.get(llms[0].checkpoint) if llms and isinstance(llms[0].checkpoint, str) else None
     shares = [data.get(name, usual) for name, usual in USUAL_SHARES.items()]
     if not gpu or not known or not all(isinstance(share, (int, float)) for share in shares):

@@ -60,6 +60,8 @@ def meant_by(value: object, wanted: str, where: str) -> str:
         return f"{field}={wanted.removesuffix(' or NoneType')}()"
     if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
         return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
+    if field == "gpu" and type(value).__name__ == "GPU":
+        return 'gpu="rtx-5090-32", card=GPU(…): a name of its own, and its numbers beside it'
     if field == "gpus" and isinstance(value, (tuple, list)) and 0 < len(value) <= MOST_SHOWN:
         return f"gpus={len(value)}, a number; a Server says which"
     if isinstance(value, (tuple, list)) and len(value) == 1 and type(value[0]).__name__ == wanted.split(" or ")[0]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from deploy.catalog import (
     CHECKPOINTS,
     GPU,
-    GPUS,
     RELEASES,
     STORED,
     Architecture,
@@ -20,6 +19,7 @@ from deploy.catalog import (
     architecture_as,
 )
 from deploy.catalog.mig import PROFILES, rank
+from deploy.models.cards import declared_card
 from deploy.slices.host import WeightsSlice
 from deploy.slices.image import ImageSlice
 from deploy.spec import LLM, Checkpoint, Draft, Embedder, Encoder, Host, Lookahead, Model, Release, Server, Weights
@@ -102,7 +102,7 @@ def gpu_of(host: Host, server: Server) -> GPU | None:
 
     None if the card, or a profile of it, is unknown. Instances are numbered as by the driver, larger ones first.
     """
-    card, profiles = GPUS.get(host.machine.gpu), host.machine.mig
+    card, profiles = declared_card(host.machine), host.machine.mig
     if card is None or not profiles:
         return card
     rows = [PROFILES.get((card.name, name)) for name in profiles]

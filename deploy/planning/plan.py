@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from deploy.catalog import GPUS, SYSTEMS
+from deploy.catalog import SYSTEMS
 from deploy.engine.changes import why_built
 from deploy.engine.farm import farmed
 from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
 from deploy.inventory.named_models import with_names
+from deploy.models.cards import planned_card
 from deploy.models.files import all_weights_of, disk_needed_mib
 from deploy.models.resolve import image_of, release_row
 from deploy.planning.bundled import with_bundles
@@ -218,7 +219,7 @@ def host_slice(
     """The decisions for one GPU host. Its inventory has been validated: an unknown name is a defect of this code."""
     row = release_row(host.release)
     assert row is not None, "an unknown release passed the checks"
-    image, gpu = image_of(host, row), GPUS[host.machine.gpu]
+    image, gpu = image_of(host, row), planned_card(host.machine)
     servers = tuple(server_slice(server, host, image, surroundings) for server in host.servers)
     weights = distinct(
         weights

@@ -12,9 +12,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from deploy.catalog import ARCHITECTURES, GPU, GPUS
+from deploy.catalog import ARCHITECTURES, GPU
 from deploy.catalog.mig import PROFILES
 from deploy.models import memory
+from deploy.models.cards import planned_card
 from deploy.models.runtimes import verdicts
 from deploy.planning.fit import Fit
 from deploy.planning.plan import Plan
@@ -64,7 +65,7 @@ def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
 def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableType]:
     slice_ = alike[0]
     names = alike[0].host if len(alike) == 1 else f"{alike[0].host} … {alike[-1].host} ({len(alike)} hosts)"
-    card = GPUS[slice_.machine.gpu]
+    card = planned_card(slice_.machine)
     cutting = "each cut into" if slice_.driver.manage else "each already cut into"
     cut = f", {cutting} {' + '.join(slice_.mig)}" if slice_.mig else ""
     yield Text(
@@ -78,7 +79,7 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         for gpu in server.gpus:
             yield memory_bar(server, gpu, slice_)
         yield memory_table(server, slice_)
-        yield from group_report(server, GPUS[slice_.machine.gpu].usable_mib, memory.RESERVE_MIB)
+        yield from group_report(server, planned_card(slice_.machine).usable_mib, memory.RESERVE_MIB)
         llms = llm_table(server)
         if llms:
             yield llms
@@ -178,7 +179,7 @@ def memory_parts(server: ServerSlice, gpu: int, slice_: Slice) -> dict[str, int]
 
 def card_of(gpu: int, slice_: Slice) -> GPU:
     """The card behind a server's GPU number; a MIG instance as a card of its MiB."""
-    card = GPUS[slice_.machine.gpu]
+    card = planned_card(slice_.machine)
     if not slice_.mig:
         return card
     cut = PROFILES[card.name, slice_.mig[gpu % len(slice_.mig)]]
@@ -267,7 +268,7 @@ def fit_report(fitted: Fit) -> Group:
     groups = [
         part
         for own in fitted.plan.slices
-        for part in group_report(own.servers[0], GPUS[own.machine.gpu].usable_mib, memory.RESERVE_MIB)
+        for part in group_report(own.servers[0], planned_card(own.machine).usable_mib, memory.RESERVE_MIB)
     ]
     return Group(
         *split,

@@ -26,7 +26,7 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
-    for name in ("notices", "fabric"):
+    for name in ("notices", "fabric", "card"):
         if not plain["machine"][name]:
             del plain["machine"][name]
     if plain["machine"]["repair"] == "none":

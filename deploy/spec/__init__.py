@@ -29,6 +29,7 @@ from deploy.spec.llm import (
     Speculative,
 )
 from deploy.spec.machine import (
+    GPU,
     AptMirror,
     DataDisk,
     Docker,
@@ -49,6 +50,7 @@ from deploy.spec.sharing import Sharing
 from deploy.spec.sources import Checkpoint, Secret, Weights
 
 __all__ = [
+    "GPU",
     "LLM",
     "AcceptedHoles",
     "Acme",

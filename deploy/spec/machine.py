@@ -30,8 +30,28 @@ class Fabric:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GPU:
+    """A card that the catalog lacks, as `lspci -nn` and `nvidia-smi` show it. The plan says what is unproven on it."""
+
+    pci_id: str
+    """Vendor and device, `10de:2b85`."""
+    sm: str
+    """Its compute capability without the point: "120"."""
+    mib: int
+    """What nvidia-smi prints as its memory."""
+    reserved_mib: int = 640
+    """MiB of them that the driver keeps for itself; nobody measured a card of yours, so that this is on the safe side.
+    """
+    smi: str = ""
+    """Its name in nvidia-smi without the vendor's; empty: the name in `Machine.gpu`."""
+    nvlink: bool = False
+    """Cards of this kind reach each other over NVLink."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The declared VM, which preflight confirms. `gpu` is a row of catalog.GPUS, `os` a row of catalog.SYSTEMS."""
+    """The declared VM, which preflight confirms. `os` is a row of catalog.SYSTEMS, `gpu` a row of catalog.GPUS or the
+    name of the `card` that is declared beside it."""
 
     os: str
     gpu: str
@@ -45,6 +65,8 @@ class Machine:
     mig: tuple[str, ...] = ()
     """Profiles every GPU is cut into, in order (`("3g.40gb", "3g.40gb")`). A server's `gpus` then count instances:
     those of GPU 0 first. With `Driver(manage=False)` they have to be there already."""
+    card: GPU | None = None
+    """None: `gpu` is a card of the catalog."""
     data_disk: DataDisk | None = None
     fabric: Fabric | None = None
     """None: no network is declared over which this host could serve a model together with others."""

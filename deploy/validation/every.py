@@ -17,6 +17,7 @@ from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
 from deploy.validation.bundled import bundled_problems
+from deploy.validation.cards import own_card
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
 from deploy.validation.consequences import without_consequences
 from deploy.validation.daemon import daemon_problems
@@ -191,7 +192,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from runtime_notices(host)
-    yield from filter(None, [missing_switches(host), idle_gpus(host)])
+    yield from filter(None, [own_card(host), missing_switches(host), idle_gpus(host)])
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))

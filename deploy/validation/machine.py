@@ -11,11 +11,13 @@ from deploy.catalog.believable import RANGES
 from deploy.catalog.gpus import card_called
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
+from deploy.models.cards import declared_card
 from deploy.models.files import ROOT
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec import DataDisk, Host
+from deploy.validation.cards import card_problems
 
 FLAVOURS = (
     *(
@@ -120,8 +122,10 @@ def _flavour_meant(flavour: str) -> str:
 
 
 def _gpu(host: Host) -> Iterator[Refusal]:
-    name, row = host.machine.gpu, GPUS.get(host.machine.gpu)
-    if "mig" in name.lower():
+    name, row = host.machine.gpu, declared_card(host.machine)
+    if host.machine.card:
+        yield from card_problems(host)
+    elif "mig" in name.lower():
         card = nearest(name.lower().split("-mig")[0], X86) or X86[0]
         profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
         yield refuse(
@@ -140,7 +144,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             else "a machine without a GPU is declared, and every server has one",
             where="machine.gpu",
             seen=repr(name),
-            wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB",
+            wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB; or card=GPU(…), which says them",
             attempt=_card_meant(name),
         )
     elif row.platform != "x86_64":

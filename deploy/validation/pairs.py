@@ -6,10 +6,11 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from deploy.catalog import CHECKPOINTS, GPUS
+from deploy.catalog import CHECKPOINTS
 from deploy.catalog.believable import RANGES
 from deploy.catalog.formats import FORMATS
 from deploy.catalog.names import offer
+from deploy.models.cards import declared_card
 from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
@@ -131,7 +132,7 @@ def _partition(host: Host) -> Iterator[Refusal]:
 
 
 def _switches(host: Host) -> Iterator[Refusal]:
-    row = GPUS.get(host.machine.gpu)
+    row = declared_card(host.machine)
     if row and host.machine.nvswitch and not row.nvlink:
         yield refuse(
             "nvswitch-without-nvlink",
@@ -145,7 +146,7 @@ def _switches(host: Host) -> Iterator[Refusal]:
 
 def missing_switches(host: Host) -> str:
     """A sentence for a board of eight GPUs without its NVSwitches; empty for any other host."""
-    row, machine = GPUS.get(host.machine.gpu), host.machine
+    row, machine = declared_card(host.machine), host.machine
     is_board = row is not None and machine.gpus == BOARD and any(word in row.title for word in ("SXM", "B200"))
     if row is None or not is_board or machine.nvswitch or machine.mig:
         return ""

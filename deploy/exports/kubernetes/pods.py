@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from deploy.catalog.gpus import GPUS
 from deploy.exports.kubernetes.files import volume
 from deploy.exports.kubernetes.names import READY_PORT, Manifest, labels, manifest, object_name
 from deploy.exports.served import Served, ServedHost, ServedServer
+from deploy.models.cards import planned_card
 from deploy.models.files import ROOT, WEIGHTS
 from deploy.models.runtimes import OF_THE_RELEASE
 from deploy.slices.container import ContainerSlice
@@ -271,7 +271,7 @@ def placed(host: ServedHost) -> dict[str, Any]:
     """Selects nodes with the declared card, by the label of GPU feature discovery."""
     if not host.slice.machine.gpus:
         return {}
-    product = f"NVIDIA-{GPUS[host.slice.machine.gpu].smi.replace(' ', '-')}"
+    product = f"NVIDIA-{planned_card(host.slice.machine).smi.replace(' ', '-')}"
     expressions = [{"key": "nvidia.com/gpu.product", "operator": "In", "values": [product]}]
     node = {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
