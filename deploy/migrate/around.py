@@ -1,7 +1,7 @@
-"""Finds a place for what stands around a server's own words: variables, ports, GPUs, volumes and the rest.
+"""Finds a place for the settings around a server's own words: variables, ports, GPUs, volumes and others.
 
-Every option of `docker run` gets a finding, so that none is passed over in silence; keys of files are
-`deploy.migrate.around_files`.
+Every option of `docker run` gets a finding, so that none is silently skipped; `deploy.migrate.around_files` does the
+same for keys of files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def of_variables(pairs: tuple[tuple[str, str], ...]) -> Iterator[Finding]:
 
 
 def publish(call: Given, text: str, listening: str) -> Finding:
-    """The finding about a published port, after the gateway got the host's one if the server listens there."""
+    """The finding about a published port; the gateway takes over the host's port if the server listens there."""
     match = PORT.fullmatch(text)
     outside, inside = (match["outside"] or match["inside"], match["inside"]) if match else ("", "")
     if varies(text) or "{{" in text:
@@ -104,7 +104,7 @@ def _of_option(option: Option, call: Given, listening: str) -> Iterator[Finding]
 
 
 def gpus_of(call: Given, written: str, value: str) -> Finding:
-    """The finding about GPUs that a container is given, by number or by name."""
+    """The finding about a container's GPUs, which are listed by number or by name."""
     devices = re.fullmatch(r"['\"]*(?:device=)?([\d,]+)['\"]*", value)
     by_name = "device=" in value or "--device" in written
     if value == "all":
@@ -120,7 +120,7 @@ def gpus_of(call: Given, written: str, value: str) -> Finding:
 
 
 def volume_of(call: Given, written: str, value: str) -> Finding:
-    """The finding about a volume; a directory of the host is reported, since weights may be in it."""
+    """The finding about a volume; a directory of the host is named, because it may hold weights."""
     parts = dict(part.partition("=")[::2] for part in value.split(",")) if "=" in value else {}
     outside, _, rest = value.partition(":")
     inside = rest.partition(":")[0]

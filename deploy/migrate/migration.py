@@ -1,4 +1,4 @@
-"""Reads the first server out of pasted text, finds a place for each of its words, and writes the inventory."""
+"""Finds the first server in pasted text, a place for each of its words, and writes the inventory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 
 
 def migrate(text: str) -> Migration:
-    """The inventory of the first server in the text, and what it leaves out.
+    """The inventory of the first server in the text, and its words that have no place in it.
 
     Raises: a Refusal if there is none, or it names no model.
     """
@@ -56,7 +56,7 @@ def migrate(text: str) -> Migration:
 
 
 def _placed(server: Server) -> tuple[Given, list[Finding]]:
-    """The settings that a server's words say, and a finding for each word."""
+    """The settings in a server's words, and a finding for each word."""
     call = Given(port=server.engine.port, kind=server.engine.kind)
     findings = [*_of_args(server, call), *_of_variables(server, call)]
     listening = str(call.port)
@@ -117,7 +117,7 @@ def _of_llm(finding: Finding) -> Finding:
 
 
 def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
-    """Other servers split a long prompt by default; here an iteration needs the room, or an explicit setting."""
+    """Other servers split long prompts by default; here an iteration needs room for them, or an explicit setting."""
     length = int(call.model.get("max_seq_len", LLM.max_seq_len))
     room = int(call.model.get("max_num_tokens", LLM.max_num_tokens))
     if length <= room or "chunked_prefill" in call.model:
@@ -186,7 +186,7 @@ def _translated(server: Server, option: Option, name: str) -> Option:
 
 
 def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
-    """Splits variables into those that stand for an option, as that option, and the others."""
+    """Variables that stand for an option, as that option, and the other variables."""
     others: list[tuple[str, str]] = []
     for name, value in dict(server.variables).items():
         flag = _flag_of(server, name)
@@ -203,7 +203,7 @@ def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
 
 
 def _flag_of(server: Server, name: str) -> str:
-    """The option that a variable stands for; empty if it stands for none."""
+    """The option for which a variable stands; empty for none."""
     if name == "NIM_PASSTHROUGH_ARGS":
         return "--passthrough"
     if name in server.engine.variables:
@@ -214,14 +214,14 @@ def _flag_of(server: Server, name: str) -> str:
 
 
 def _assigned(text: str) -> Finding:
-    """The finding about a variable of the script, which was substituted where the script uses it."""
+    """The finding about a variable of the script, whose value was put in wherever the script uses it."""
     name, _, value = text.partition("=")
     shown = name if SECRET_NAME.search(name) else masked(text)
     return Finding(shown, place=f"put in for ${name}") if value else Finding(shown, why="it is empty")
 
 
 def _storage(container: Container, call: Given) -> Iterator[Finding]:
-    """The model that KServe takes from a storage, if no option names one."""
+    """The model that KServe loads from a storage, if no option names a model."""
     model = fields_of(container.owner, "spec", "model")
     for key, uri in (("storageUri", container.settings.get("storageUri")), ("model.uri", model.get("uri"))):
         if isinstance(uri, str) and uri and not call.repository:

@@ -1,7 +1,7 @@
 """Finds the server in pasted text: in a line, a script, a here-document, `docker run`, a compose file or a manifest.
 
-Variables that the same text assigns are put in the place of their names. Nothing is run, and a name that nobody
-assigned stays open.
+Variables that the same text assigns are replaced by their values. Nothing is run, and an unassigned variable stays as
+it is.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Server:
 
 
 def servers_of(text: str) -> Iterator[Server]:
-    """The servers that the text starts: each of its containers' first, or the first one of a script."""
+    """The servers that the text starts: the first one of each container, or the first one of a script."""
     for part in (text, *(document.body for document in here_documents(text))):
         every = list(containers(part))
         yield from filter(None, map(_of_container, every))
@@ -98,7 +98,7 @@ def _assignments(words: Sequence[Word]) -> list[tuple[str, str]] | None:
 
 
 def _filled(part: Word, known: Mapping[str, str]) -> Word:
-    """The word with the variables put in that the text assigned, or gives a default."""
+    """The word with its variables replaced by values that the text assigns, or by their defaults."""
     if "$" not in part.text or part.raw.startswith("'"):
         return part
     text = NAME.sub(
@@ -109,7 +109,7 @@ def _filled(part: Word, known: Mapping[str, str]) -> Word:
 
 
 def _of_command(words: Sequence[Word], known: Mapping[str, str], depth: int) -> Server | None:
-    """The server that one command starts, itself, in a container, or in a shell."""
+    """The server that one command starts, directly, in a container, or in a shell."""
     call = call_of(words)
     if call is None or depth > DEEPEST:
         return None

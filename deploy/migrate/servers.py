@@ -1,9 +1,9 @@
-"""Other servers' options in vLLM's words, so that one table says where each has its place.
+"""Other servers' options under vLLM's names, so that one table holds the place of each.
 
 Sources, read in stored copies on 2026-11-27: vLLM as in `deploy.migrate.options`; SGLang's page on server arguments;
 text-generation-inference docs/source/reference/launcher.md; text-embeddings-inference docs/source/en/cli_arguments.md;
-NVIDIA's pages on variables of NIM for LLMs (2.0) and on trtllm-serve (0.18 to 1.3); KServe's Hugging Face server is
-known from its examples.
+NVIDIA's pages on variables of NIM for LLMs (2.0) and on trtllm-serve (0.18 to 1.3); KServe's Hugging Face server, from
+its examples.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ STEPS: dict[str, Step] = {
     "beside-refused": Step(beside_events.refused, ("beside-deploy",), 250),
     "beside-swap": Step(beside_events.swap, ("beside-deploy",), 170),
     "beside-rollback": Step(beside_events.rollback, ("beside-swap",), 100),
-    "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 120),
+    "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 230),
     "beside-drain": Step(beside_events.drain, ("beside-deploy",), 70),
     "hosts-machines": Step(two_hosts.up, ("machine",), 15),
     "cards-deploy": Step(two_cards.deploy, ("machine",), 230),
