@@ -42,6 +42,7 @@ triton-server:x:{UID}:{UID}::/var/cache/enginehouse:/bin/bash
 NETWORK = "enginehouse"
 INSIDE = (8000, 8001, 8002)
 """Ports of HTTP, gRPC and metrics inside every container of Triton."""
+NO_MODELS = b"This server has no model of Triton's: its LLM is served beside it.\n"
 HIDDEN = HERE / "files" / "launch" / "hidden.py"
 SPANS = HERE / "files" / "spans" / "receiver.py"
 
@@ -50,6 +51,8 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     """Every file of the release by its path."""
     loaded = [_loaded(model, server.image.trtllm, settings) for model in server.in_triton]
     files = {f"models/{path}": content for model in loaded for path, content in model.files.items()}
+    if not loaded:  # Triton ends at once if the directory is not there
+        files["models/README"] = NO_MODELS
     files["run"] = _run(server, settings)
     files["launch"] = _launch(server, loaded)
     files["hidden.py"] = HIDDEN.read_bytes()
