@@ -70,9 +70,7 @@ class Fields:
         return self._left.pop(name, None)
 
     def text(self, name: str, default: str | None = None, choices: tuple[str, ...] = (), most: int = 0) -> str:
-        """A text. Raises: FieldError if it is absent without a default, is not a choice, or has over `most`
-        characters.
-        """
+        """A text. Raises: FieldError if it is absent without a default, is not a choice, or is longer than `most`."""
         value = self._or_default(name, default)
         if not isinstance(value, str):
             raise self.wrong(name, "a text")
