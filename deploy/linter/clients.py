@@ -225,7 +225,8 @@ def _with_endpoint(call: Call) -> list[str]:
         name, equals, value = raw.partition("=")
         if name == "--service-kind":
             kind = value if equals else words[place + 1] if place + 1 < len(words) else ""
-            right = ["--endpoint-type", SERVICES.get(kind, "generate")]
+            has_type = any(word.partition("=")[0] == "--endpoint-type" for word in words)
+            right = [] if has_type else ["--endpoint-type", SERVICES.get(kind, "generate")]
             return [*words[:place], *right, *words[place + (1 if equals else 2) :]]
     return words
 

@@ -17,6 +17,7 @@ from deploy.linter.pieces import Piece, pieces_of
 from deploy.linter.release import Target, target_named, target_of_image
 from deploy.linter.report import Checked, Report
 from deploy.linter.shells import SHELLS, calls_in, judge_shell, text_place
+from deploy.linter.systemd import unit_as_script
 from deploy.linter.words import Pasted, varies, word
 
 JUDGES: dict[str, Judge] = {
@@ -91,6 +92,7 @@ def check(text: str, release: str = "") -> Report:
         return Report(target=target, checked=(_file("the file", broken, target),))
     checked: list[Checked] = []
     passed_over: list[str] = []
+    text, _settings = unit_as_script(text)
     for piece in pieces_of(text, target, named=bool(release)):
         if piece.text:
             where = f"line {piece.number}: config.pbtxt"

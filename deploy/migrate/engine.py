@@ -31,6 +31,8 @@ class Engine:
     port: int = 8000
     takes_beginnings: bool = True
     kind: str = ""
+    takes_every_gpu: bool = False
+    """True if a server without an option for it is split over every GPU of its container."""
     takes_a_word: bool = False
     """True if a word without an option is the model."""
 

@@ -30,6 +30,9 @@ from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
 from deploy.spec.sources import HUB_NAME
 
+UNIT = "the roles write the units of servers: their user, limits, restarts and order"
+SEVERAL = frozenset(["--served-model-name", "--lora-modules", "--allowed-origins", "--middleware", "--api-key"])
+"""Options that take several words."""
 SECRET = ("--api-key", "--hf-token")
 OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
 """Beginnings of places that only an LLM has."""
@@ -66,8 +69,16 @@ def _placed(server: Server) -> tuple[Given, list[Finding]]:
         findings += _storage(server.container, call)
     findings += [Finding(name, why=VARIABLES.get(name, "its value was not seen")) for name in server.files]
     findings += [_assigned(text) for text in server.assigned]
+    findings += [Finding(masked(line), place=UNIT) for line in server.unit]
     others = dict.fromkeys(server.others)
     findings += [Finding(f"command {name}", why="not read here", is_known=False) for name in others]
+    if server.engine.takes_every_gpu and not call.parallel:
+        call.gpus = max(call.gpus, call.host_gpus, len(call.devices))
+    if call.gpus > call.host_gpus > 0:
+        seen = f"{call.gpus} GPUs, {call.host_gpus} a host"
+        findings.append(
+            Finding(seen, why="one LLM over several hosts: Parallel(hosts=(…)), each with a Server of its name")
+        )
     if not call.repository and server.engine is NIM and NIM.image.search(server.image):
         findings.append(of_nim(server.image, call))
     return call, findings
@@ -137,9 +148,18 @@ def _of_args(server: Server, call: Given) -> Iterator[Finding]:
         if not name or (alone and values and not option.is_attached):
             yield from _of_words(server, call, values)
             values = ()
+        elif _has_a_model(server, call, name, values):
+            yield from _of_words(server, call, values[1:])
+            values = values[:1]
         if name:
             kept = Option(name, values, option.raw, option.is_attached)
             yield _finding(server, kept, name, call)
+
+
+def _has_a_model(server: Server, call: Given, name: str, values: tuple[Word, ...]) -> bool:
+    """True if the word after an option's value is the model: `vllm serve --config file.yaml OWNER/NAME`."""
+    is_extra = len(values) > 1 and name not in SEVERAL and not server.engine.stands_alone(name)
+    return is_extra and server.engine.takes_a_word and not call.repository and is_model(values[1].text)
 
 
 def _of_words(server: Server, call: Given, words: tuple[Word, ...]) -> Iterator[Finding]:

@@ -33,7 +33,10 @@ def kind_by_name(source: Source) -> str:
 
 
 def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Iterator[Finding]:
-    if source.why:
+    if source.tail.lower().endswith(".gguf"):
+        why = "GGUF is not served here: name the hub's repository of the model's safetensors"
+        yield Finding(call.repository, why=why)
+    elif source.why:
         yield Finding(call.repository, why=source.why)
     elif source.directory:
         yield Finding(call.repository, place=f"weights from {source.directory}, on the machine where plan is typed")

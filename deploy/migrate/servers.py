@@ -148,6 +148,7 @@ _NOWHERE_OF_HUGGING_FACE = {
 }
 TGI = Engine(
     title="text-generation-inference",
+    takes_every_gpu=True,
     image=re.compile(r"text-generation-inference"),
     programs=frozenset(["text-generation-launcher"]),
     port=80,
@@ -215,6 +216,7 @@ TEI = Engine(
 )
 NIM = Engine(
     title="NIM",
+    takes_every_gpu=True,
     image=re.compile(r"(^|/)nvcr\.io/nim/[\w./-]+(:|@|$)"),
     variables={
         "NIM_MAX_MODEL_LEN": "--max-model-len",
