@@ -190,9 +190,9 @@ class Batcher:
 
     def _drop_unwanted(self) -> None:
         jobs = {id(job): job for job, _ in self._window}.values()
-        asked = time.monotonic() - ASKED_AFTER_SECONDS
+        early = time.monotonic() - ASKED_AFTER_SECONDS
         for job in jobs:
-            if job.error is None and job.arrived <= asked and _is_cancelled(job):
+            if job.error is None and job.arrived <= early and _is_cancelled(job):
                 _fail([(job, 0)], RequestError("cancelled by the client", "CANCELLED"))
         if any(job.error is not None for job in jobs):
             self._window = [slot for slot in self._window if slot[0].error is None]

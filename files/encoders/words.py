@@ -38,14 +38,11 @@ class Words:
 
     def ids(self, texts: Sequence[str]) -> list[bytes]:
         """The int32 ids of each text, as bytes."""
-        every = [self._joined(text) for text in texts]
-        new = [text for text, ids in zip(texts, every, strict=True) if ids is None]
-        if not new:
-            return every  # type: ignore[return-value]
-        self._learn(new)
-        again = [self._joined(text) if ids is None else ids for text, ids in zip(texts, every, strict=True)]
-        others = self._encode([text for text, ids in zip(texts, again, strict=True) if ids is None])
-        return [next(others) if ids is None else ids for ids in again]
+        known = [self._joined(text) for text in texts]
+        self._learn(text for text, ids in zip(texts, known, strict=True) if ids is None)
+        learnt = [self._joined(text) if ids is None else ids for text, ids in zip(texts, known, strict=True)]
+        rest = self._encode([text for text, ids in zip(texts, learnt, strict=True) if ids is None])
+        return [next(rest) if ids is None else ids for ids in learnt]
 
     def _joined(self, text: str) -> bytes | None:
         try:
@@ -55,6 +52,8 @@ class Words:
 
     def _learn(self, texts: Iterable[str]) -> None:
         words = {word for text in texts for word in text.split(" ")}
+        if not words:
+            return
         new = [word for word in words if word not in self._known and stands_alone(word)]
         if len(self._known) + len(new) > MOST_WORDS:
             self._known = {}

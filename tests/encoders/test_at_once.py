@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from encoders import batching
 from encoders.embedding import Embedder
 from encoders.serving import Service
 from tests.encoders.fake_triton import TritonError
@@ -35,6 +36,16 @@ def test_few_words_are_answered_by_the_call_itself_and_as_by_the_threads(embed: 
         np.testing.assert_allclose(got["embeddings"], request.sender.get()["embeddings"], atol=2e-6)
     embed.close()
     assert embed._pipeline._meter.answers == 5 and embed._pipeline._meter.documents == 6
+
+
+def test_triton_is_not_asked_if_the_client_of_a_request_that_just_came_has_gone(
+    embed: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "ASKED_AFTER_SECONDS", 3600.0)
+    request = sent("the cat")
+    request.is_cancelled = lambda: True
+    (got,) = embed.execute([request]) or []
+    assert got.error is None
 
 
 def test_many_words_go_to_the_threads(embed: Service) -> None:

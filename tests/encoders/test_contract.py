@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from encoders import batching
 from encoders.embedding import Embedder
 from encoders.packing import Packed
 from encoders.reranking import Reranker
@@ -165,13 +164,6 @@ def test_requests_with_different_numbers_of_passages_run_together(rank: Service)
     assert [got["scores"].shape for got in rank.execute(requests)] == [(1, 1), (1, 7), (1, 0), (1, 3)]
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request is asked before its pass if its client has gone, however short its wait was."""
-    monkeypatch.setattr(batching, "ASKED_AFTER_SECONDS", 0.0)
-
-
-@pytest.mark.usefixtures("asked")
 def test_a_request_cancelled_before_its_pass_is_answered_as_cancelled(embed: Service) -> None:
     cancelled = texts(["cat"])
     cancelled.is_cancelled = lambda: True
@@ -180,7 +172,6 @@ def test_a_request_cancelled_before_its_pass_is_answered_as_cancelled(embed: Ser
     assert got[1].error is None
 
 
-@pytest.mark.usefixtures("asked")
 def test_a_request_cancelled_on_its_way_costs_no_further_pass(serve: Callable[..., Service], nomic: Path) -> None:
     slow = serve(nomic, Embedder, max_batch_tokens="8")
     answers: Iterator[bool] = iter([False, False, True])

@@ -41,12 +41,12 @@ class Library:
     """A tokeniser that counts the texts it is asked for."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer, self.asked = tokenizer, 0
+        self.tokenizer, self.texts = tokenizer, 0
         tokenizer.no_padding()
         tokenizer.no_truncation()
 
     def __call__(self, texts: Sequence[str]) -> Iterator[bytes]:
-        self.asked += len(texts)
+        self.texts += len(texts)
         for encoding in self.tokenizer.encode_batch(list(texts), add_special_tokens=False):
             yield packed(encoding.ids)
 
@@ -66,8 +66,8 @@ def test_texts_of_known_words_do_not_go_to_the_library() -> None:
     library = Library(xlm_roberta())
     table = Words(library)
     table.ids(["the cat", "cat sat  the"])
-    asked = library.asked
-    assert table.ids(["sat the cat"]) == list(library(["sat the cat"])) and library.asked == asked + 1
+    before = library.texts
+    assert table.ids(["sat the cat"]) == list(library(["sat the cat"])) and library.texts == before + 1
 
 
 def test_a_full_table_begins_anew_and_stays_right(monkeypatch: pytest.MonkeyPatch) -> None:
