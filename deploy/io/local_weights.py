@@ -92,8 +92,9 @@ def is_file_name(name: str) -> bool:
 
 
 def _is_shape(shape: object) -> TypeGuard[list[int]]:
-    is_list = isinstance(shape, list) and len(shape) <= MOST_DIMENSIONS
-    return is_list and all(type(size) is int and 0 <= size <= MOST_SIZE for size in shape)
+    if not isinstance(shape, list) or len(shape) > MOST_DIMENSIONS:
+        return False
+    return all(type(size) is int and 0 <= size <= MOST_SIZE for size in shape)
 
 
 def _config(directory: Path) -> dict[str, Any]:
