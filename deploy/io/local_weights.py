@@ -15,6 +15,8 @@ from deploy.inventory.fleet import Fleet
 from deploy.io.local_paths import is_directory, local_path
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import weights_files
+from deploy.models.prompts import FILE as PROMPTS_FILE
+from deploy.models.prompts import kept_prompts
 from deploy.models.resolve import sources_of
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
@@ -28,14 +30,14 @@ MOST_DIMENSIONS, MOST_SIZE = 16, 2**48
 
 
 def look_around(fleet: Fleet, root: Path) -> Surroundings:
-    """Today's date, and every local checkpoint directory the fleet names that holds safetensors files."""
+    """Today's date, and every local checkpoint directory with safetensors files that the fleet names."""
     models = (model for host in fleet.hosts for server in host.servers for model in server.models)
     named = {weights.directory for model in models for _place, weights in sources_of(model)}
     return Surroundings(today=date.today(), local=dict(_existing(sorted(named - {""}), root)))
 
 
 def read_local(directory: Path) -> LocalWeights:
-    """The files of one directory, and the sums of the tensors in those that its architecture loads."""
+    """The files of one directory, and the sums of the tensors in the files that its architecture loads."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
     config, names = _config(directory), tuple(str(path.relative_to(directory)) for path in files)
     counted = weights_files(names, architecture_of(config)) or names
@@ -75,7 +77,7 @@ def _header(path: Path) -> bytes:
 
 
 def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
-    """Shape and type of each tensor in a safetensors header; none for a broken one."""
+    """Shape and type of each tensor in a safetensors header; none for a damaged header."""
     try:
         described = json.loads(header)
     except (ValueError, RecursionError):
@@ -99,8 +101,14 @@ def _is_shape(shape: object) -> TypeGuard[list[int]]:
 
 def _config(directory: Path) -> dict[str, Any]:
     """The part of config.json that the planner reads; empty if the file is missing or unreadable."""
+    config = _object(directory / "config.json")
+    return {**kept(config), **kept_prompts(_object(directory / PROMPTS_FILE))} if config else {}
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if the file is missing or holds something else."""
     try:
-        config = json.loads((directory / "config.json").read_text("utf-8"))
+        content = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return kept(config) if isinstance(config, dict) else {}
+    return content if isinstance(content, dict) else {}

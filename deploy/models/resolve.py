@@ -1,6 +1,6 @@
-"""Names of the inventory into rows of the catalog.
+"""Catalog rows for the names of an inventory.
 
-Gives None for an unknown name; `deploy.validation` refuses it.
+An unknown name gives None, and `deploy.validation` refuses it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from deploy.catalog import (
     CHECKPOINTS,
     GPU,
-    GPUS,
     RELEASES,
     STORED,
     Architecture,
@@ -20,6 +19,8 @@ from deploy.catalog import (
     architecture_as,
 )
 from deploy.catalog.mig import PROFILES, rank
+from deploy.models.cards import declared_card
+from deploy.models.prompts import prefixes_of
 from deploy.slices.host import WeightsSlice
 from deploy.slices.image import ImageSlice
 from deploy.spec import LLM, Checkpoint, Draft, Embedder, Encoder, Host, Lookahead, Model, Release, Server, Weights
@@ -28,7 +29,7 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """A model with everything that the catalog and its own files say about it."""
+    """A model with all facts from the catalog and from its own files."""
 
     model: Model
     shape: Checkpoint
@@ -61,9 +62,15 @@ class Served:
 
     @property
     def prefixes(self) -> Mapping[str, str]:
-        """An embedder's prefix of each task, as declared or from the catalog; empty if its family fixes them."""
-        declared = self.model.prefixes if isinstance(self.model, Embedder) else {}
-        return declared or (self.known.prefixes if self.known else {})
+        """An embedder's prefix of each task: as declared, published or in the catalog; empty if its family fixes them.
+
+        Published prompts that lack a task of the family are left to the family.
+        """
+        if not isinstance(self.model, Embedder):
+            return {}
+        published = prefixes_of(self.local.config) if self.local else {}
+        published = published if set(self.architecture.tasks) <= set(published) else {}
+        return self.model.prefixes or published or (self.known.prefixes if self.known else {})
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -98,11 +105,11 @@ def layout_of(server: Server, model: Model) -> Layout:
 
 
 def gpu_of(host: Host, server: Server) -> GPU | None:
-    """The card a server computes on: the declared one, or its tightest MIG instance as a card of that many MiB.
+    """The card on which a server computes: the declared one, or its tightest MIG instance as a card of that many MiB.
 
-    None if the card, or a profile of it, is unknown. Instances are numbered as the driver does, larger first.
+    None if the card, or a profile of it, is unknown. Instances are numbered as by the driver, larger ones first.
     """
-    card, profiles = GPUS.get(host.machine.gpu), host.machine.mig
+    card, profiles = declared_card(host.machine), host.machine.mig
     if card is None or not profiles:
         return card
     rows = [PROFILES.get((card.name, name)) for name in profiles]
@@ -115,7 +122,7 @@ def gpu_of(host: Host, server: Server) -> GPU | None:
 
 
 def precision_of(served: Served) -> str:
-    """The precision of the weights while serving: as requested, else as stored."""
+    """The precision of the weights while serving: the requested one, else the stored one."""
     model = served.model
     if not isinstance(model, LLM):
         return model.dtype
@@ -141,7 +148,7 @@ def parsers_of(model: LLM) -> tuple[str, str]:
 
 
 def sources_of(model: Model) -> list[tuple[str, Weights]]:
-    """Every set of files a model brings, with its place inside the model: its own, a draft's or head's, adapters'."""
+    """Every set of files of a model, with its place inside the model: its own, a draft's or head's, adapters'."""
     sources = [("weights", model.weights)]
     if isinstance(model, LLM):
         if model.speculative and not isinstance(model.speculative, Lookahead):
@@ -152,7 +159,7 @@ def sources_of(model: Model) -> list[tuple[str, Weights]]:
 
 
 def shape_of(model: Model | Draft) -> Checkpoint | None:
-    """The shape the inventory states, or the catalog's row."""
+    """The shape in the inventory, or in the catalog's row."""
     if isinstance(model.checkpoint, Checkpoint):
         return model.checkpoint
     known = CHECKPOINTS.get(model.checkpoint)
@@ -160,7 +167,7 @@ def shape_of(model: Model | Draft) -> Checkpoint | None:
 
 
 def draft_of(model: Model) -> Checkpoint | None:
-    """The shape of the model that drafts; None if none does, or if it is unknown."""
+    """The shape of the draft model; None without one, or if it is unknown."""
     speculative = model.speculative if isinstance(model, LLM) else None
     return shape_of(speculative) if isinstance(speculative, Draft) else None
 

@@ -1,7 +1,7 @@
-"""Reads an engine's completion, streamed or whole, as events of an LLM; whatever is not a completion is refused.
+"""Reads an engine's completion, streamed or whole, as events of an LLM; everything else is refused.
 
-A sequence's last event carries the count of tokens, as Triton's does. Engines tell the count of all sequences together
-and after all of them, so that the last sequence to end carries it, held until it comes.
+A sequence's last event has the count of tokens, as with Triton. Engines report the count of all sequences together and
+after all of them, so the last sequence's end is held back until the count arrives, and has it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gateway.errors import UpstreamError
-from gateway.events import Event
+from gateway.events import ABORTED, Event
 from gateway.json_body import Bounds, JsonError, check
 from gateway.llm_request import LlmRequest
 from gateway.sampling_numbers import SAMPLING_NUMBERS
@@ -29,12 +29,12 @@ NESTING, BRACKETS, MARKS = 32, 1024, 4096
 MOST_TOKENS, MOST_ID = 2**31 - 1, 2**31 - 1
 TOKEN = "token_id:"
 NEVER = -9999.0
-FINISHES = {"stop": "stop", "length": "length", "abort": "cancelled", "repetition": "stop", "timeout": "cancelled"}
+FINISHES = {"stop": "stop", "length": "length", "abort": ABORTED, "repetition": "stop", "timeout": "cancelled"}
 NO_OUTPUTS: Outputs = {}
 
 
 class Malformed(ValueError):
-    """An answer says something that no completion says. The message has no word of the answer."""
+    """An answer is not a valid completion. The message has no word of the answer."""
 
 
 class Completion:
@@ -45,7 +45,7 @@ class Completion:
         self.most_line = LINE_BYTES + ID_BYTES * len(request.prompt)
         self._bounds = bounds_of(request)
         self._ended: set[int] = set()
-        self._has_begun = False
+        self._has_begun = self._has_tokens = False
         self._held: Event | None = None
         self._usage: tuple[int, int] | None = None
         self._lines: list[bytes] = []
@@ -84,20 +84,24 @@ class Completion:
             self._lines.append(piece)
 
     def whole(self, content: bytes) -> list[Event]:
-        """The events of an answer that came whole.
+        """The events of an answer that is not a stream.
 
-        Raises: UpstreamError, Malformed.
+        Raises: UpstreamError, also for an aborted answer, of which no byte has reached a client; Malformed.
         """
         self.is_done = True
-        return self._event(parsed(content, self._bounds))
+        events = self._event(parsed(content, self._bounds))
+        if any(event.finish == ABORTED for event in (*events, *filter(None, [self._held]))):
+            raise UpstreamError("UNAVAILABLE", "the engine aborted the answer")
+        return events
 
     def end(self) -> None:
         """Ends the answer.
 
-        An engine that is stopped may end an answer before its first event (vLLM 0.26.0 on an H100, 2026-11-27). Nothing
-        has reached a client then, so the request may be asked again.
+        A stopping engine may end an answer before its first event (vLLM 0.26.0 on an H100, 2026-11-27). No byte has
+        reached a client then, so the request may be retried.
 
-        Raises: UpstreamError if it ended before it began; Malformed if it broke off, or lacks its number of tokens.
+        Raises: UpstreamError if the answer ended before its first event; Malformed if it broke off, or lacks its number
+        of tokens.
         """
         if self.is_done and not self._has_begun:
             raise UpstreamError("UNAVAILABLE", "the engine ended the answer before its first token")
@@ -122,7 +126,7 @@ class Completion:
         return events
 
     def _choice(self, choice: object) -> Event | None:
-        """The event of a choice; None for the last one of all, which is held until the count comes."""
+        """The event of a choice; None for the very last one, which is held back until the count arrives."""
         if not isinstance(choice, dict):
             raise Malformed("a choice of another form")
         sequence, text, finish = choice.get("index"), choice.get("text"), choice.get("finish_reason")
@@ -138,7 +142,10 @@ class Completion:
             raise Malformed("an answer that ended in no known way")
         event = Event(sequence, text, ids, FINISHES[finish] if finish else "", 0, 0, outputs)
         if not event.finish:
+            self._has_tokens = self._has_tokens or bool(text or ids)
             return event
+        if event.finish == ABORTED and not (self._has_tokens or text or ids):
+            raise UpstreamError("UNAVAILABLE", "the engine aborted the answer before its first token")
         self._ended.add(sequence)
         if len(self._ended) < self._count:
             return event
@@ -176,7 +183,7 @@ def parsed(content: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
 
 
 def refuse_error(value: dict[str, Any]) -> None:
-    """Raises UpstreamError if the object is an error: vLLM's has one inside, trtllm-serve's is one."""
+    """Raises UpstreamError if the object is an error: vLLM's has one inside, trtllm-serve's is one itself."""
     error = value if value.get("object") == "error" else value.get("error")
     if error is None:
         return
@@ -193,7 +200,7 @@ PARAMS |= {"structured_outputs": "response_format", "response_format": "response
 
 
 def refused(status: int, param: object = None) -> UpstreamError:
-    """The error for an engine's status. The engine's own words stay out: vLLM repeats the request in them."""
+    """The error for an engine's status. The engine's message is left out, because vLLM repeats the request in it."""
     code = CODES.get(status, "INTERNAL")
     if status == 429:
         return UpstreamError(code, "the engine is at its maximum queue size")
@@ -237,7 +244,7 @@ def ids_of(value: object) -> Sequence[int]:
 
 
 def outputs_of(value: object, width: int) -> Outputs:
-    """The log probabilities as the slot's tensors have them; `width` others beside each token.
+    """The log probabilities in the slot's tensors; `width` others beside each token.
 
     Raises: Malformed.
     """
@@ -261,7 +268,7 @@ def outputs_of(value: object, width: int) -> Outputs:
 
 
 def likeliest(value: object, width: int) -> list[tuple[int, float]]:
-    """The `width` tokens of the highest chances, filled up with the id -1, which stands for no token."""
+    """The `width` most likely tokens, filled up with the id -1, which means no token."""
     if not isinstance(value, dict):
         raise Malformed("log probabilities of another form")
     pairs = [(id_of(token), chance_of(chance)) for token, chance in value.items()]

@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 from gateway.tensors import Outputs
 
+ABORTED = "aborted"
+"""`finish` of an answer that an engine over HTTP ended itself, as vLLM does while it stops."""
+
 
 class Event(NamedTuple):
-    """New text and tokens of a sequence; the counts come with its last event, whose `finish` is not empty."""
+    """New text and tokens of a sequence; the counts are in its last event, whose `finish` is not empty."""
 
     sequence: int
     text: str
@@ -24,7 +27,7 @@ class Event(NamedTuple):
 
 
 def event_of(outputs: Outputs) -> Event:
-    """The event that these tensors say."""
+    """The event in these tensors."""
     ids = outputs.get("token_ids")
     finish = _text(outputs, "finish_reason")
     return Event(
