@@ -63,6 +63,7 @@ exec python3 -B /usr/local/lib/enginehouse/host group main -- docker run \
   --host 10.0.8.1:4,10.0.8.2:4 \
   --map-by slot \
   --bind-to none \
+  --noprefix \
   --leave-session-attached \
   --mca plm_rsh_no_tree_spawn 1 \
   --mca oob_tcp_if_include ib0 \

@@ -1,4 +1,7 @@
-"""Rehearsal machines that serve one LLM together: BATCH is the requests at once, another one a new release."""
+"""Rehearsal machines that serve one LLM together: BATCH is the requests at once, another one a new release.
+
+RUNTIME is the program: vllm or trtllm-serve.
+"""
 
 import os as _os
 from dataclasses import replace as _replace
@@ -15,10 +18,13 @@ from tests.rehearsal.variants import hosts as _hosts
 from tests.rehearsal.variants import llama as _llama
 
 _NAMES = tuple(machine.name for machine in _machines.known())
+_IMAGES = {"vllm": "vllm/vllm-openai", "trtllm-serve": "nvidia/tensorrt-llm/release"}
 
 
 def _data(data: dict[str, _Any], _: _Path) -> dict[str, _Any]:
     (server,), release, machine = data["servers"], data["release"], data["machine"]
+    runtime = _os.environ.get("RUNTIME", "vllm")
+    registry, repository = release.image.split("/", 1)[0], _IMAGES[runtime]
     together = _replace(
         _llama(),
         path="auto",
@@ -26,8 +32,8 @@ def _data(data: dict[str, _Any], _: _Path) -> dict[str, _Any]:
         calibration=None,
         replay=None,
         kv_cache=_replace(_llama().kv_cache, dtype="auto"),
-        runtime="vllm",
-        image=f"{release.image.split('/', 1)[0]}/vllm/vllm-openai:{_TAGS['vllm/vllm-openai']}@{release.digest}",
+        runtime=runtime,
+        image=f"{registry}/{repository}:{_TAGS[repository]}@{release.digest}",
         parallel=_Parallel(tensor=len(_NAMES) // 2, pipeline=2, hosts=_NAMES),
         max_batch_size=int(_os.environ.get("BATCH", "8")),
     )
