@@ -26,7 +26,18 @@ def mpi_words(group: GroupSlice, program: tuple[str, ...], arguments: tuple[str,
         return (f"{OF_THE_RELEASE}/{RANKS}", "follow", *store, group.members[group.number].address)
     others = tuple(member.address for member in group.others)
     served = (*PYTHON, f"{OF_THE_RELEASE}/{RANKS}", "serve", *program, *arguments)
-    return (f"{OF_THE_RELEASE}/{RANKS}", "lead", *store, *others, "--", "mpirun", *_mpirun(group), LAUNCH, *served)
+    return (
+        f"{OF_THE_RELEASE}/{RANKS}",
+        "lead",
+        *store,
+        *others,
+        "--",
+        "mpirun",
+        *_mpirun(group),
+        "--",
+        LAUNCH,
+        *served,
+    )
 
 
 def _mpirun(group: GroupSlice) -> tuple[str, ...]:

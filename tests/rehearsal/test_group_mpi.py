@@ -45,6 +45,17 @@ def test_every_host_has_ranks_of_one_open_mpi_job(group: Group) -> None:
     assert version.startswith("mpirun (Open MPI) 4.1")
 
 
+def test_ranks_have_added_up_right_before_their_first_start_alone(group: Group) -> None:
+    """The bandwidth is told once; a restart of the same release measures nothing again."""
+    told = "all-reduce of 64 MiB by all ranks: "
+    assert says(group.leader, LOG).count(told) == 1
+    before = group.starts()
+    group.leader.run("systemctl restart llm@main")
+    assert until(lambda: group.has_restarted(before), 60)
+    assert until(group.is_whole, 120)
+    assert says(group.leader, LOG).count(told) == 1
+
+
 def test_a_second_run_changes_nothing(group: Group) -> None:
     before = group.starts()
     again = group.deploy()

@@ -69,7 +69,7 @@ exec python3 -B /usr/local/lib/enginehouse/host group main -- docker run \
   --mca oob_tcp_if_include ib0 \
   --mca btl_tcp_if_include ib0 \
   --mca btl_vader_single_copy_mechanism none \
-  trtllm-llmapi-launch python3 -B "$release"/llm/ranks.py serve trtllm-serve serve /var/lib/enginehouse/weights/mixtral-8x22b/cccccccccccccccccccccccccccccccccccccccc \
+  -- trtllm-llmapi-launch python3 -B "$release"/llm/ranks.py serve trtllm-serve serve /var/lib/enginehouse/weights/mixtral-8x22b/cccccccccccccccccccccccccccccccccccccccc \
   --host 127.0.0.1 \
   --port 8010 \
   --backend pytorch \
