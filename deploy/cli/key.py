@@ -43,7 +43,7 @@ BUDGETS = (
 
 
 def budgets(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options for budgets of a day and a month."""
+    """The command with the options for daily and monthly budgets."""
     for option in reversed(BUDGETS):
         command = option(command)
     return command
@@ -83,7 +83,7 @@ def key_new(
 ) -> None:
     """Make a key for TENANT. The key alone is on standard output; it is shown once and kept nowhere.
 
-    Keys that TENANT has already go on: hand the new one out, then revoke the old one.
+    TENANT's earlier keys stay valid: hand the new one out, then revoke the old one.
     """
     names = [name.strip() for name in models.split(",")]
     limits = {"tokens_per_minute": tokens_per_minute, "requests_per_minute": requests_per_minute}
@@ -125,9 +125,9 @@ def key_tenant(
     currency: str,
     file: str,
 ) -> None:
-    """Set the budgets that all keys of TENANT share, above those of each key. They replace its budgets of before.
+    """Set the budgets that all keys of TENANT share, besides those of each key. They replace TENANT's earlier budgets.
 
-    Without an option TENANT has no budgets any more.
+    Without an option, all budgets of TENANT are removed.
     """
     with refusals_shown("", False):
         line = tenant_limits(

@@ -39,10 +39,10 @@ _last_loaded: list[str] = [""]
 
 
 def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
-    """The plan of the whole inventory, made once for all its hosts and seen from those of `--limit`.
+    """The plan of the whole inventory, made once for all its hosts and limited to the hosts of `--limit`.
 
-    `knobs` are the roles' own, which `<role>_settings` are judged by. Raises: a Refusal for what the plan refuses, a
-    plan other than `--data expect=DIGEST`, and engines that need something this machine does not have.
+    `knobs` are the roles' declarations for `<role>_settings`. Raises: a Refusal for what the plan refuses, a
+    plan other than `--data expect=DIGEST`, and engines whose build needs files that this machine lacks.
     """
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
@@ -68,9 +68,9 @@ def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
 
 
 def load_inventory(file: str, data: dict[str, Any]) -> Any:
-    """pyinfra's own reading of an inventory: group data, host data, and `data` above both.
+    """pyinfra's own reading of an inventory: group data, host data, and `data` with precedence over both.
 
-    Raises: a Refusal for a file that is not Python, ends with an exception, or holds what pyinfra stumbles over.
+    Raises: a Refusal for a file that is not Python, ends with an exception, or would make pyinfra fail.
     """
     from pyinfra.api.exceptions import PyinfraError
     from pyinfra.api.state import State
@@ -99,7 +99,7 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
 
 
 def _confirm_groups(file: str) -> None:
-    """Confirms the groups. Raises: a Refusal for groups that pyinfra cannot read, or would read in part silently."""
+    """Raises: a Refusal for groups that pyinfra cannot read, or would silently read in part."""
     from pyinfra_cli.util import exec_file
 
     try:
@@ -115,9 +115,9 @@ def _confirm_groups(file: str) -> None:
 def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> None:
     """Confirms that the inventory loads.
 
-    Raises: a Refusal if pyinfra would print a traceback over an inventory file, or would end well without a host.
+    Raises: a Refusal if pyinfra would print a traceback over an inventory file, or would succeed without a host.
 
-    What is not a file (a host's name, `@local`, a module) is left to pyinfra.
+    An argument that is not a file (a host's name, `@local`, a module) is left to pyinfra.
     """
     if Path(file).exists():
         inventory = load_inventory(file, override_data(data))
@@ -129,7 +129,7 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
 
 
 def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> None:
-    """Confirms that hosts run in step. Raises: a Refusal if a verb is called with `--serial` or `--no-wait`.
+    """Raises: a Refusal if a verb is called with `--serial` or `--no-wait`, which take hosts out of step.
 
     A command of pyinfra's own has no gates and may have them.
     """
@@ -155,7 +155,7 @@ def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
 
 
 def names_in(inventory: Any, limit: Iterable[str]) -> list[str]:
-    """Hosts of these groups, names or patterns, as pyinfra's `--limit` takes them; all without any.
+    """Hosts of these groups, names or patterns, as pyinfra's `--limit` takes them; all hosts without a limit.
 
     Raises: a Refusal for a word of `limit` that matches no host.
     """

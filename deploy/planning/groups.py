@@ -29,7 +29,7 @@ EVERYWHERE = "0.0.0.0"
 
 
 def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Surroundings) -> tuple[Slice, ...]:
-    """The slices; those of hosts that serve a model together with their parts in it."""
+    """The slices; hosts that serve a model together have their parts in it."""
     by_name = {host.name: host for host in hosts}
     return tuple(
         _with(slice_, by_name, surroundings) if group_of(by_name[slice_.host]) else slice_ for slice_ in slices
@@ -58,7 +58,7 @@ def not_exported(slices: Iterable[Slice]) -> list[Refusal]:
 
 
 def groups_in_part(slices: Iterable[Slice]) -> list[Refusal]:
-    """A refusal for each group of which a run has some hosts and not the others."""
+    """A refusal for each group of which a run includes only some hosts."""
     known = list(slices)
     names = {slice_.host for slice_ in known}
     runtimes = (server.beside[1] for slice_ in known for server in slice_.servers if server.beside)
@@ -139,7 +139,7 @@ def _group(
 
 
 def _identity(planned: ModelSlice, llm: LLM, addresses: tuple[str, ...]) -> str:
-    """Sixteen hex digits over what all members have in common: hosts, image, start line, settings and files."""
+    """Sixteen hex digits over everything that all members share: hosts, image, start line, settings and files."""
     runtime, files = planned.runtime, planned.weights
     assert runtime
     image = runtime.image.pull_reference
@@ -151,7 +151,7 @@ def _identity(planned: ModelSlice, llm: LLM, addresses: tuple[str, ...]) -> str:
 def ranks_of(
     planned: ModelSlice, served: Served, llm: LLM, layout: Layout, number: int, gpus: tuple[int, ...]
 ) -> tuple[RankSlice, ...]:
-    """The ranks of the member of this number: tensor parallelism counts first, so a stage has neighbouring ranks."""
+    """The ranks of the member with this number: tensor parallelism counts first, so a stage has neighbouring ranks."""
     shape, tensor = served.shape, layout.tensor
     stages = layers_of_stages(shape.layers, layout.pipeline, llm.runtime)
     whole = layout.expert or (math.gcd(tensor, shape.experts) if llm.runtime == SERVE and shape.experts else 1)
@@ -179,13 +179,13 @@ def ranks_of(
 
 
 def sent_between_hosts(served: Served, llm: LLM, layout: Layout, gpus: int, fabric: Fabric) -> TrafficOfRanks:
-    """Bytes over one host's link for the longest prompt that one iteration takes, and their time at the link's speed.
+    """Bytes over one host's link for the longest prompt of an iteration, and their time at the link's speed.
 
-    Shape:   tensor parallelism over n hosts: two all-reduces of tokens x hidden x 2 bytes in each layer, of which a
-             ring sends 2 (n - 1) / n through each link; over one host nothing. Pipeline: the same tokens once, at
-             each border between hosts. Bytes alone; each exchange waits for the network's latency beside them.
-    By hand: Llama-3.1-405B, 8,192 tokens: 8,192 x 16,384 x 2 = 268,435,456 bytes, 256 MiB at a border: 6 ms at 400
-             Gbit/s. Tensor 16 over two hosts: 252 x 256 MiB = 64,512 MiB: 1,353 ms at 400 Gbit/s, 21,647 at 25.
+    Shape: tensor parallelism over n hosts: two all-reduces of tokens x hidden x 2 bytes in each layer, of which a ring
+    sends 2 (n - 1) / n through each link; 0 within one host. Pipeline: the same tokens once, at each border between
+    hosts. The network's latency, for which each exchange also waits, is not included. By hand: Llama-3.1-405B, 8,192
+    tokens: 8,192 x 16,384 x 2 = 268,435,456 bytes, 256 MiB at a border: 6 ms at 400 Gbit/s. Tensor 16 over two hosts:
+    252 x 256 MiB = 64,512 MiB: 1,353 ms at 400 Gbit/s, 21,647 at 25.
     """
     shape, tokens = served.shape, llm.max_num_tokens
     states = tokens * shape.hidden * 2

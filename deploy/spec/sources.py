@@ -14,7 +14,7 @@ DIRECTORY = re.compile(r"(\.{1,2}|~)?/.*")
 
 @dataclass(frozen=True)
 class Secret:
-    """The place from which a secret is read when it is needed; never the secret itself. A plain string is refused."""
+    """The source from which a secret is read when it is used, never the secret itself. A plain string is refused."""
 
     kind: Literal["env", "vault", "command"]
     source: tuple[str, ...]
@@ -41,13 +41,16 @@ class Secret:
 
 @dataclass(frozen=True)
 class Weights:
-    """The source of a model's files: a hub repository at a pinned commit, or a directory of the control machine."""
+    """The source of a model's files: a hub repository at a pinned commit, a directory of the control machine, or one of
+    the host itself."""
 
     repository: str = ""
     revision: str = ""
     directory: str = ""
-    fetch_on: Literal["host", "control"] = "host"
+    fetch_on: Literal["host", "control", "nowhere"] = "host"
     files: tuple[str, ...] = ()
+    path: str = ""
+    """The directory on the host, if the files are there already."""
     private: bool = False
     """Hosts that share (`Sharing`) do not pass these files on: each fetches them itself, or is sent them over SSH."""
 
@@ -69,10 +72,18 @@ class Weights:
         """A directory of the machine that runs pyinfra, sent with rsync; its manifest is its revision."""
         return cls(directory=directory, fetch_on="control", files=files, private=private)
 
+    @classmethod
+    def on_host(cls, path: str, repository: str = "", revision: str = "", *, files: tuple[str, ...] = ()) -> Weights:
+        """A directory that every host has already: NFS, an image, a mounted RAID. Nothing of it is changed or deleted.
+
+        `repository` and `revision` say which published files they are, so that preflight compares them.
+        """
+        return cls(repository=repository, revision=revision, fetch_on="nowhere", files=files, path=path)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """The shape of a checkpoint, for one the catalog does not know. Sizes as the model's config.json states them."""
+    """The shape of a checkpoint that the catalog does not know. Sizes are those in the model's config.json."""
 
     architecture: str
     parameters: int
@@ -104,7 +115,7 @@ class Checkpoint:
 
 
 def completed(model: Any) -> None:
-    """Fill in what `source` says and the operator left out: name, checkpoint, and the directory of the weights."""
+    """Fills in fields that follow from `source`: name, checkpoint, and the directory of the weights."""
     source = model.source
     if not isinstance(source, str) or not source:
         return

@@ -1,6 +1,6 @@
-"""A host's gateway: where it listens, what it calls the models, and models that it can speak to.
+"""A host's gateway: its addresses, the names of its models, and models that it can use.
 
-More than 300 lines, because all refusals of a gateway's own fields stand in one place.
+More than 300 lines, because all refusals of a gateway's own fields are in one place.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def gateway_notice(host: Host) -> str:
 
 
 def past_the_gateway(host: Host) -> str:
-    """A sentence if clients may go past a gateway that asks for keys, to Triton itself; empty if they cannot."""
+    """A sentence if clients may bypass a gateway that requires keys, directly to Triton; empty if they cannot."""
     if host.gateway is None or host.gateway.keys is None or host.firewall is None:
         return ""
     passed = [
@@ -263,7 +263,7 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 
 
 def _alias_meant(name: object, value: object, model: str) -> str:
-    """The alias as it can be written: shares in whole numbers, percent of those that were fractions."""
+    """A valid form of the alias: shares in whole numbers; fractions become percent."""
     shares = value.models if isinstance(value, Alias) and isinstance(value.models, dict) else {}
     if shares and all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares.values()):
         written = ", ".join(f'"{key}": {round(100 * share)}' for key, share in shares.items())
@@ -272,7 +272,7 @@ def _alias_meant(name: object, value: object, model: str) -> str:
 
 
 def _of_one_kind(wanted: Sequence[str], models: Mapping[str, Model]) -> list[str]:
-    """The models of the kind of those that are known, which an alias may name together; all if none is known."""
+    """The models of the kind of the known ones, which an alias may name together; all models if none is known."""
     kinds = {type(models[word]) for word in wanted if word in models}
     same = [name for name, model in models.items() if type(model) in kinds and name not in wanted]
     return sorted(same if kinds else models)
@@ -387,7 +387,7 @@ def smaller_fallbacks(host: Host) -> Iterator[str]:
 
 
 def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
-    """A refusal if an alias of several models does not stand for one LLM in several lengths."""
+    """A refusal if an alias of several models is not one LLM in several lengths."""
     weights = [model.weights for model in models if isinstance(model, LLM)]
     if len(weights) < len(models) or any(files != weights[0] for files in weights):
         yield refuse(
@@ -425,7 +425,7 @@ def seen_from_outside(model: Model) -> tuple[Any, ...]:
 
 
 def spoken_to(server: str, model: Model) -> Iterator[Refusal]:
-    """A refusal if an LLM could not be used through a gateway."""
+    """A refusal if an LLM cannot be used through a gateway."""
     if not isinstance(model, LLM):
         return
     if not model.decoupled:

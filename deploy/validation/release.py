@@ -97,7 +97,7 @@ def _release(release: str | Release) -> Iterator[Refusal]:
 
 
 def _own_words(release: Release) -> Iterator[Refusal]:
-    """A refusal for each text of an own release that is not what its field holds."""
+    """A refusal for each text of a custom release that does not fit its field."""
     versions = "a version: digits first, then letters, digits and . _ + ~ : -"
     rows = [
         ("name", release.name, NAME, "letters, digits and . _ + -", "mine"),
@@ -216,7 +216,7 @@ def _older(host: Host) -> str:
 
 
 def ending_soon(host: Host, today: date) -> str:
-    """A sentence about a driver branch that ends within the warning time, or nothing."""
+    """A sentence about a driver branch that ends within the warning time; empty otherwise."""
     branch = DRIVER_BRANCHES.get(host.driver.branch)
     if branch is None or not today <= branch.ends < today + timedelta(days=BRANCH_WARNING_DAYS):
         return ""
@@ -226,7 +226,7 @@ def ending_soon(host: Host, today: date) -> str:
 def _reaches(driver: Driver, floor: str) -> bool:
     """True if the driver is at least `floor`.
 
-    A branch alone brings its newest version, so only the branch's number counts.
+    A branch without a version installs its newest one, so only the branch's number counts.
     """
     return at_least(driver.version, floor) if driver.version else version(driver.branch) >= version(floor)[:1]
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal import gateway, nspawn
+from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 from rehearsal.real_gpu.passes import Passes, full_passes
 from rehearsal.real_gpu.report import StepResults
@@ -91,9 +92,9 @@ def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {name: round(statistics.median(figures[name] for figures in rounds), 3) for name in FIGURES}
 
 
-def words(port: int, model: str, weights: Path, streams: int, seed: int) -> list[str]:
-    """The command line of `vllm bench serve`."""
-    requests = 16 if streams == 1 else streams * REQUESTS_OF_A_STREAM
+def words(port: int, model: str, weights: Path, streams: int, seed: int, requests: int = 0) -> list[str]:
+    """The command line of `vllm bench serve`; 0 requests: as many as that many streams want."""
+    requests = requests or (16 if streams == 1 else streams * REQUESTS_OF_A_STREAM)
     values = {
         "--backend": "openai-chat",
         "--endpoint": "/v1/chat/completions",
@@ -124,10 +125,10 @@ def ask(process: Process, listed: list[str]) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def client(key: str) -> Iterator[Process]:
+def client(key: str, host: Machine | None = None) -> Iterator[Process]:
     """A process that has imported vLLM's benchmark, on the machine's network: its loopback has engine and gateway."""
     place = os.environ["ENGINEHOUSE_PLACE"]
-    leader = nspawn.leader_pid(machine().directory)
+    leader = nspawn.leader_pid((host or machine()).directory)
     command = ["nsenter", f"--target={leader}", "--net", "chroot", str(OUTER), "env", f"--chdir={place}/control/repo"]
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",

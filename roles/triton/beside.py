@@ -1,6 +1,6 @@
 """The LLM beside a Triton server as files of the server's release: `llm/run`, and the settings that it names.
 
-The release brings both containers, so that a swap, a way back and a clean-up treat them as one.
+The release has both containers, so that a swap, a rollback and a clean-up treat them as one.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ ExecStop=-/usr/bin/python3 -B /usr/local/lib/enginehouse/host traffic drained %i
 
 
 def drop_in(server: ServerSlice, drain_seconds: int) -> Text:
-    """The times of the LLM's unit: those of its server's."""
+    """The time limits of the LLM's unit, which are those of its server's."""
     text = unit_settings(server, drain_seconds).replace("Triton's exit timeout", "the program's shutdown time")
     group = server.beside[1].group if server.beside else None
     return Text(f"{UNITS}/llm@{server.name}.service.d/enginehouse.conf", text + (OF_GROUP if group else ""))

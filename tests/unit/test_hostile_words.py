@@ -17,6 +17,7 @@ import pytest
 from deploy import spec
 from deploy.inventory.fleet import Fleet
 from deploy.spec import (
+    GPU,
     AcceptedHoles,
     Acme,
     Adapter,
@@ -52,6 +53,7 @@ from deploy.spec import (
     Secret,
     Sharing,
     Traffic,
+    Weights,
 )
 from deploy.validation.every import judge
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, UNJUDGED, Source
@@ -123,6 +125,14 @@ BASES: dict[str, dict[str, Any]] = {
     ),
     "own release": host(release=Release(name="26.07-mine", derived_from="26.07", image="registry.example.com/t:1")),
     "own checkpoint": host(replace(GPT_OSS, name="mine", checkpoint=ONE_B, weights=OWN)),
+    "own card": host(
+        machine=replace(
+            MACHINE, gpu="rtx-5090-32", card=GPU(pci_id="10de:2b85", sm="120", mib=32_607, smi="GeForce RTX 5090")
+        )
+    ),
+    "weights on the host": host(
+        replace(GPT_OSS, weights=Weights.on_host("/mnt/models/gpt", "openai/gpt-oss-20b", "6" * 40)),
+    ),
     "lora": host(
         replace(COMPILED, precision="float16", lora=LoRA(adapters=(Adapter(name="sql", task_id=1, weights=OWN),))),
         **OF_ENGINES,

@@ -1,4 +1,4 @@
-"""Refusals of a plan that no job could serve as its hosts do, and of words that no cluster takes."""
+"""Refusals of a plan that no job could serve as its hosts do, and of settings that are wrong for every cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PORTS = (8000, 8001, 8002)
 
 
 def problems(jobs: Iterable[Job], cluster: Cluster) -> Iterator[Refusal]:
-    """A refusal for each thing that the batch files could not say."""
+    """A refusal for each feature that the batch files cannot express."""
     if not re.fullmatch(r"/[\w./-]*\w", cluster.root, re.ASCII):
         yield refuse(
             "directory-of-a-cluster",
@@ -49,6 +49,15 @@ def _of_time(job: Job, cluster: Cluster) -> Iterator[Refusal]:
 
 def _of_host(host: ServedHost, cluster: Cluster) -> Iterator[Refusal]:
     mine = host.slice
+    for files in mine.on_host:
+        yield refuse(
+            "weights-of-a-host",
+            f"a job reads weights that the cluster fetched, and those of {files.model} are in a directory of a host",
+            where=f"{mine.host}: weights of {files.model}",
+            seen=f'Weights.on_host("{files.path}")',
+            wanted="weights that the cluster fetches from a hub",
+            attempt='Weights.hub("OWNER/NAME", "COMMIT")',
+        )
     for weights in mine.weights:
         if not weights.repository:
             yield refuse(
