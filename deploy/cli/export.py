@@ -128,6 +128,7 @@ def slurm(inventory: str, hosts: tuple[str, ...], folder: Path, runtime: str, ro
     with refusals_shown(inventory, False):
         confirm_folder(folder, STEPS)
         plan = load_plan(inventory, (), (), knobs())
+        refuse_all(not_exported(plan.slices))
         rendered = chosen(served(plan, inventory, host_data(inventory), programs(OF_JOBS)), hosts)
         texts = files(rendered, Cluster(runtime=runtime, root=root, time=limit), steps())
         paths = list(written(texts, folder))
