@@ -6,8 +6,10 @@ RUNTIME and BATCH are those of group.py; GROUPS is the number of groups.
 import json as _json
 import os as _os
 import runpy as _runpy
+from dataclasses import replace as _replace
 
 from deploy.spec import Balancer as _Balancer
+from deploy.spec import Firewall as _Firewall
 from deploy.spec import Gateway as _Gateway
 from deploy.spec import Rollout as _Rollout
 from deploy.spec import Route as _Route
@@ -28,10 +30,14 @@ _data = dict(_runpy.run_path("inventories/rehearsal.py")["rehearsal"])
 
 def _host(name, data):
     (group,) = (group for group in _groups if name in group)
+    together = _together(data, group)
+    (server,) = together["servers"]
     return (
         data
-        | _together(data, group)
+        | together
         | {
+            "servers": (_replace(server, address="0.0.0.0", protection="balancer"),),
+            "firewall": _Firewall(rest="closed"),
             "gateway": _Gateway(address="0.0.0.0", protection="balancer", hold_seconds=300),
             "pool": "chat",
             "rollout": _rollout,
