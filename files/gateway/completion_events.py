@@ -1,7 +1,7 @@
-"""Reads an engine's completion, streamed or whole, as events of an LLM; whatever is not a completion is refused.
+"""Reads an engine's completion, streamed or whole, as events of an LLM; everything else is refused.
 
-A sequence's last event carries the count of tokens, as Triton's does. Engines tell the count of all sequences together
-and after all of them, so that the last sequence to end carries it, held until it comes.
+A sequence's last event has the count of tokens, as with Triton. Engines report the count of all sequences together and
+after all of them, so the last sequence's end is held back until the count arrives, and has it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from gateway.errors import UpstreamError
 from gateway.events import ABORTED, Event
+from gateway.json_body import Bounds, JsonError, check
 from gateway.llm_request import LlmRequest
 from gateway.sampling_numbers import SAMPLING_NUMBERS
 from gateway.tensors import Output, Outputs
@@ -23,6 +24,8 @@ LINE_BYTES = 2**20
 ID_BYTES = 12
 WHOLE_BYTES = 2**24
 """Bytes of an answer that comes whole."""
+NESTING, BRACKETS, MARKS = 32, 1024, 4096
+"""Bounds of JSON beside what the request asks for: 16 MiB of empty lists held up all streams for 4 s (2026-11-27)."""
 MOST_TOKENS, MOST_ID = 2**31 - 1, 2**31 - 1
 TOKEN = "token_id:"
 NEVER = -9999.0
@@ -31,7 +34,7 @@ NO_OUTPUTS: Outputs = {}
 
 
 class Malformed(ValueError):
-    """An answer says something that no completion says. The message has no word of the answer."""
+    """An answer is not a valid completion. The message has no word of the answer."""
 
 
 class Completion:
@@ -40,6 +43,7 @@ class Completion:
     def __init__(self, request: LlmRequest) -> None:
         self._count, self._logprobs = request.sampling.sequences, request.sampling.logprobs
         self.most_line = LINE_BYTES + ID_BYTES * len(request.prompt)
+        self._bounds = bounds_of(request)
         self._ended: set[int] = set()
         self._has_begun = self._has_tokens = False
         self._held: Event | None = None
@@ -70,7 +74,7 @@ class Completion:
             if content == DONE:
                 self.is_done = True
                 return
-            yield from self._event(parsed(content))
+            yield from self._event(parsed(content, self._bounds))
 
     def _hold(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -80,12 +84,12 @@ class Completion:
             self._lines.append(piece)
 
     def whole(self, content: bytes) -> list[Event]:
-        """The events of an answer that came whole.
+        """The events of an answer that is not a stream.
 
-        Raises: UpstreamError, also for an aborted answer, of which nothing has reached a client; Malformed.
+        Raises: UpstreamError, also for an aborted answer, of which no byte has reached a client; Malformed.
         """
         self.is_done = True
-        events = self._event(parsed(content))
+        events = self._event(parsed(content, self._bounds))
         if any(event.finish == ABORTED for event in (*events, *filter(None, [self._held]))):
             raise UpstreamError("UNAVAILABLE", "the engine aborted the answer")
         return events
@@ -93,10 +97,11 @@ class Completion:
     def end(self) -> None:
         """Ends the answer.
 
-        An engine that is stopped may end an answer before its first event (vLLM 0.26.0 on an H100, 2026-11-27). Nothing
-        has reached a client then, so the request may be asked again.
+        A stopping engine may end an answer before its first event (vLLM 0.26.0 on an H100, 2026-11-27). No byte has
+        reached a client then, so the request may be retried.
 
-        Raises: UpstreamError if it ended before it began; Malformed if it broke off, or lacks its number of tokens.
+        Raises: UpstreamError if the answer ended before its first event; Malformed if it broke off, or lacks its number
+        of tokens.
         """
         if self.is_done and not self._has_begun:
             raise UpstreamError("UNAVAILABLE", "the engine ended the answer before its first token")
@@ -121,7 +126,7 @@ class Completion:
         return events
 
     def _choice(self, choice: object) -> Event | None:
-        """The event of a choice; None for the last one of all, which is held until the count comes."""
+        """The event of a choice; None for the very last one, which is held back until the count arrives."""
         if not isinstance(choice, dict):
             raise Malformed("a choice of another form")
         sequence, text, finish = choice.get("index"), choice.get("text"), choice.get("finish_reason")
@@ -148,13 +153,28 @@ class Completion:
         return None
 
 
-def parsed(content: bytes) -> dict[str, Any]:
-    """The JSON object in these bytes.
+def bounds_of(request: LlmRequest) -> Bounds:
+    """Bounds of one JSON text of the answer: each token has an id, and its log probabilities with those of others.
+
+    Engines repeat the prompt's ids in some.
+    """
+    sampling = request.sampling
+    tokens = sampling.sequences * request.max_tokens
+    lists, per_token = (0, 2) if sampling.logprobs is None else (tokens, 8 + 2 * sampling.logprobs)
+    brackets = BRACKETS + lists + 16 * sampling.sequences
+    return Bounds(NESTING, brackets, MARKS + len(request.prompt) + tokens * per_token + 64 * sampling.sequences)
+
+
+def parsed(content: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
+    """The JSON object in these bytes, within these bounds; without bounds an error's.
 
     Raises: Malformed.
     """
     try:
+        check(content, bounds or Bounds(NESTING, BRACKETS, MARKS))
         value = json.loads(content)
+    except JsonError:
+        raise Malformed("an event of too many values") from None
     except (ValueError, RecursionError):
         raise Malformed("an event that is no JSON") from None
     if not isinstance(value, dict):
@@ -163,7 +183,7 @@ def parsed(content: bytes) -> dict[str, Any]:
 
 
 def refuse_error(value: dict[str, Any]) -> None:
-    """Raises UpstreamError if the object is an error: vLLM's has one inside, trtllm-serve's is one."""
+    """Raises UpstreamError if the object is an error: vLLM's has one inside, trtllm-serve's is one itself."""
     error = value if value.get("object") == "error" else value.get("error")
     if error is None:
         return
@@ -180,7 +200,7 @@ PARAMS |= {"structured_outputs": "response_format", "response_format": "response
 
 
 def refused(status: int, param: object = None) -> UpstreamError:
-    """The error for an engine's status. The engine's own words stay out: vLLM repeats the request in them."""
+    """The error for an engine's status. The engine's message is left out, because vLLM repeats the request in it."""
     code = CODES.get(status, "INTERNAL")
     if status == 429:
         return UpstreamError(code, "the engine is at its maximum queue size")
@@ -224,7 +244,7 @@ def ids_of(value: object) -> Sequence[int]:
 
 
 def outputs_of(value: object, width: int) -> Outputs:
-    """The log probabilities as the slot's tensors have them; `width` others beside each token.
+    """The log probabilities in the slot's tensors; `width` others beside each token.
 
     Raises: Malformed.
     """
@@ -248,7 +268,7 @@ def outputs_of(value: object, width: int) -> Outputs:
 
 
 def likeliest(value: object, width: int) -> list[tuple[int, float]]:
-    """The `width` tokens of the highest chances, filled up with the id -1, which stands for no token."""
+    """The `width` most likely tokens, filled up with the id -1, which means no token."""
     if not isinstance(value, dict):
         raise Malformed("log probabilities of another form")
     pairs = [(id_of(token), chance_of(chance)) for token, chance in value.items()]
