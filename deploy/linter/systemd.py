@@ -27,6 +27,7 @@ OPTIONS = {
 
 
 def is_unit(text: str) -> bool:
+    """True for a unit with a command of its own, or with a container of podman."""
     if CONTAINER.search(text) and re.search(r"^Image=", text, re.MULTILINE):
         return True
     return SERVICE.search(text) is not None and re.search(r"^ExecStart=", text, re.MULTILINE) is not None
@@ -65,5 +66,5 @@ def _container(text: str) -> tuple[str, tuple[str, ...]]:
     by_key = {setting["key"]: setting["value"] for setting in settings}
     command = f"podman run {options} {by_key.get('Image', '')} {by_key.get('Exec', '')}".strip()
     others = tuple(setting[0] for setting in settings if setting["key"] not in (*OPTIONS, "Image", "Exec"))
-    place = text[: re.search(r"^Image=", text, re.MULTILINE).start()].count("\n")  # type: ignore[union-attr]
+    place = next(number for number, row in enumerate(text.splitlines()) if row.startswith("Image="))
     return "\n" * place + command + "\n", others
