@@ -7,7 +7,7 @@ from typing import Any
 
 from deploy.catalog import ARCHITECTURES
 from deploy.catalog.formats import FORMATS
-from deploy.models.formats import format_of
+from deploy.models.formats import MODELOPT_FILE, format_by_name, format_of
 from deploy.refusals.refuse import refuse
 from deploy.spec import Checkpoint
 
@@ -34,6 +34,8 @@ BESIDE = (
     *("activation_function", "tie_word_embeddings", "torch_dtype", "dtype"),
 )
 """Further keys that a verdict depends on, or that a reader of a lock wants to see."""
+MODALITIES = ("vision", "audio", "speech", "image", "video")
+"""Beginnings of the parts of config.json about inputs that are no text."""
 SERVED = ("llm", "embedder", "reranker")
 
 
@@ -41,6 +43,8 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of config.json that this module reads, sorted, as a lock stores it. Lists of modules are left out."""
     names = {*(key for keys in (*NAMES.values(), *MORE.values()) for key in keys), *BESIDE, "architectures"}
     part = {name: value for name, value in _flat(config).items() if name in names and value is not None}
+    if modalities := [name for name in MODALITIES if isinstance(config.get(f"{name}_config"), Mapping)]:
+        part["modalities"] = modalities
     if isinstance(stored := config.get("quantization_config"), Mapping):
         part["quantization_config"] = {
             key: value
@@ -77,6 +81,8 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
         optional["intermediate"] = width
     quantization = config.get("quantization_config")
     stored = format_of(quantization, names) if isinstance(quantization, Mapping) else ""
+    if not quantization and MODELOPT_FILE in names:  # a lock of before that file was read
+        stored = format_by_name(where.removesuffix("/config.json")) or "modelopt-other"
     return Checkpoint(
         architecture=architecture,
         parameters=max(parameters, 1),
