@@ -7,7 +7,8 @@ from typing import Any
 
 from deploy.catalog import ARCHITECTURES
 from deploy.catalog.formats import FORMATS
-from deploy.models.formats import MODELOPT_FILE, format_by_name, format_of
+from deploy.models.formats import MODELOPT_FILE, format_of
+from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Checkpoint
 
@@ -80,9 +81,9 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
     if optional["experts"] and width:
         optional["intermediate"] = width
     quantization = config.get("quantization_config")
+    if not quantization and MODELOPT_FILE in names:
+        raise _unread_format(where)
     stored = format_of(quantization, names) if isinstance(quantization, Mapping) else ""
-    if not quantization and MODELOPT_FILE in names:  # a lock of before that file was read
-        stored = format_by_name(where.removesuffix("/config.json")) or "modelopt-other"
     return Checkpoint(
         architecture=architecture,
         parameters=max(parameters, 1),
@@ -91,6 +92,18 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
         dense_intermediate=dense if dense != optional["intermediate"] else 0,
         **{name: max(number, 1) for name, number in required.items()},
         **optional,
+    )
+
+
+def _unread_format(where: str) -> Refusal:
+    """The refusal of a lock that was made before ModelOpt's own file was read, and of a directory whose is broken."""
+    return refuse(
+        "format-unread",
+        f"{where} names no format of its weights, and {MODELOPT_FILE} beside it was not read",
+        where=where,
+        seen="no quantization_config",
+        wanted=f"the format that {MODELOPT_FILE} names",
+        attempt=f"enginehouse pin --update INVENTORY, which reads it; in a directory, mend {MODELOPT_FILE}",
     )
 
 

@@ -16,7 +16,7 @@ from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import LocalWeights, Surroundings
 from deploy.validation.generation import llm_problems
 from deploy.validation.names import unknown_checkpoint
-from deploy.validation.published import published_problems
+from deploy.validation.published import other_kind, published_problems
 from deploy.validation.runtimes import beside_problems, path_problems
 from deploy.validation.shapes import shape_problems
 
@@ -103,7 +103,7 @@ def _unknown(server: Server, model: Model, files: LocalWeights | None) -> Iterat
     if shape is None:
         yield unknown_checkpoint(model, place)
     elif files and files.config.get("modalities"):
-        yield _other_kind(model, shape.architecture, "multi-modal", place)
+        yield other_kind(model, shape.architecture, "multi-modal", place)
     else:
         kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
         served = [row.name for row in ARCHITECTURES.values() if row.kind == kind]
@@ -116,18 +116,6 @@ def _unknown(server: Server, model: Model, files: LocalWeights | None) -> Iterat
             wanted=f"the class string of config.json, one of {', '.join(sorted(served))}",
             attempt=f"did you mean `{slip}`?" if slip else f"{_alternative(model)}; a near name is another network",
         )
-
-
-def _other_kind(model: Model, architecture: str, kind: str, place: str) -> Refusal:
-    article = "a" if kind == "multi-modal" else "an"
-    return refuse(
-        kind,
-        f"{model.name}: {architecture} is {article} {kind} model, which is not served here",
-        where=place,
-        seen=architecture,
-        wanted="a text-only decoder, or an encoder that embeds or reranks",
-        attempt="serve it with another project; this one will not",
-    )
 
 
 def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
@@ -144,7 +132,7 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
         )
         return
     if architecture.kind not in KINDS:
-        yield _other_kind(model, architecture.name, architecture.kind, place)
+        yield other_kind(model, architecture.name, architecture.kind, place)
         return
     if files := list(published_problems(server, served)):
         yield from files

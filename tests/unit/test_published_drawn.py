@@ -105,7 +105,7 @@ BILLIONS |= {"MiniMax-M2.5": 230}
 
 
 def tensors(name: str) -> dict[str, tuple[str, list[int]]]:
-    """One tensor of the nominal size in the repository's numbers; 4-bit numbers lie two in a byte."""
+    """A tensor of the repository's nominal size; 4-bit numbers lie two in a byte."""
     last = name.rpartition("/")[2]
     named = re.search(r"(?<![A-Za-z\d])(\d+(?:\.\d+)?)B", last)
     count = int(float(named[1] if named else BILLIONS.get(last, 100)) * 1e9)
@@ -177,3 +177,12 @@ def test_four_bits_that_modelopt_s_file_alone_names_are_refused_before_blackwell
     """Their config.json has no word of a format: it was planned as 16 bit, on any card."""
     assert "quantization_config" not in CONFIGS[name]
     assert [problem.kind for problem in refused(hub, name, card="h200-141")] == ["wrong-sm"]
+
+
+def test_a_lock_of_before_that_file_was_read_asks_for_a_new_one(hub: Standing) -> None:
+    name = "nvidia/Qwen3-235B-A22B-NVFP4"
+    source = stood_in(name)
+    files = resolve(source, hub.access()).files
+    old = replace(files, config={key: value for key, value in files.config.items() if key != "quantization_config"})
+    with pytest.raises(Refusal, match="pin --update"):
+        fit_of("b200-180", (LLM(source),), "26.07", replace(AROUND, locked={source: old}), Wish(gpus=4))
