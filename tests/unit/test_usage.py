@@ -1,4 +1,4 @@
-"""`enginehouse usage` adds the counters of the hosts up, and names a host that did not answer."""
+"""`enginehouse usage` adds up the counters of the hosts, and names a host that did not answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_hosts_add_up_and_a_quantile_is_that_of_all_hosts() -> None:
 
 
 def test_persons_named_by_a_proxy_are_counted_separately_within_one_key() -> None:
-    """A gateway counts a person as `PREFIX/PERSON`; a model's own name may have the same sign."""
+    """A gateway counts a person as `PREFIX/PERSON`; a model's own name may contain the same sign."""
     ann, bob = ({"key": f"eh-4k2pxt/{name}", "model": "org/llama"} for name in ("ann@example.com", "bob"))
     rows = rows_of(answered(ROW | ann, ROW | bob, ROW))
     persons = added_up({"a": rows}, ("key", "person"), "2026-11-01").lines
@@ -51,6 +51,25 @@ def test_persons_named_by_a_proxy_are_counted_separately_within_one_key() -> Non
     assert [(line.group, line.counts["requests"]) for line in keys] == [
         (("eh-4k2pxt", "llama"), 100), (("eh-4k2pxt", "org/llama"), 200),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        {"requests": -1},
+        {"cost": 10**400},
+        {"prompt_tokens": "1e999"},
+        {"times": {"nan": 1}},
+        {"times": {"inf": 1}},
+        {"times": {"0.5": 10**400}},
+        {"times": {"-1": 1}},
+        {"times": [1]},
+    ],
+)
+def test_a_host_with_absurd_numbers_is_named_and_the_others_are_counted(absurd: dict[str, Any]) -> None:
+    rows = rows_of(answered(ROW | absurd).replace('"1e999"', "1e999"))
+    report = added_up({"a": rows_of(answered(ROW)), "b": rows}, ("tenant",), "2026-11-01")
+    assert (report.missing, report.lines[0].counts["requests"]) == (("b",), 100)
 
 
 def test_a_host_that_is_down_is_named_and_the_others_are_counted() -> None:
