@@ -1,4 +1,4 @@
-"""Bundles beside the roles: what one has to carry for a host, and the way of a host without a network to its own."""
+"""Bundles for the roles: the needed parts of a bundle, and a network-less host's connection to its bundle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLOCK = "systemd-timesyncd"
 
 
 def reach(mine: Slice | None) -> Slice | None:
-    """The slice, unchanged; a host without a network reaches its bundle from here on, until the run ends."""
+    """The slice, unchanged; a host without a network is connected to its bundle from here to the end of the run."""
     if mine and mine.bundle:
         bundle.opened_for(state.inventory.get_host(host.name), mine, wanted_words(mine, host.data.dict()))
     return mine
@@ -36,8 +36,7 @@ def reach(mine: Slice | None) -> Slice | None:
 def needs(
     slices: Iterable[Slice], data: Mapping[str, Mapping[str, Any]], kernels: Mapping[str, Iterable[str]]
 ) -> tuple[Need, ...]:
-    """Packages to fetch for these hosts, without repetitions. `kernels`: by OS, the kernels for which headers are
-    wanted."""
+    """Packages to fetch for these hosts, without repetitions. `kernels`: the kernels by OS that need headers."""
     wanted = dict[Need, None]()
     for mine in slices:
         for kernel in kernels.get(mine.machine.os) or ("",):
@@ -84,7 +83,7 @@ def packages(mine: Slice, data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def headers(mine: Slice, kernel: str) -> dict[str, str]:
-    """The headers with which the driver's module is built; none if it comes built, or is not managed."""
+    """The headers for building the driver's module; none if the module comes built, or is not managed."""
     if not (mine.driver.manage and mine.driver.source == "nvidia"):
         return {}
     newest = "amd64" if SYSTEMS[mine.machine.os].distribution == "debian" else mine.machine.kernel_flavour

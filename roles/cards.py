@@ -1,7 +1,8 @@
-"""Partitions of a host's GPUs, read from nvidia-smi; and the refusals for GPUs that somebody else manages. Pure.
+"""Partitions of a host's GPUs, read from nvidia-smi; and the refusals for GPUs that this project does not manage. Pure.
 
-`Driver(manage=False)` says that a card's settings belong to somebody else, its MIG mode and instances among them.
-Preflight refuses such a card before the first change; the role `mig` judges it again once the driver was verified.
+`Driver(manage=False)` means that this project does not manage a card's settings, including its MIG mode and instances.
+Preflight refuses a wrong cut of such a card before the first change; the role `mig` judges it again after the driver
+was verified.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 
 @dataclass(frozen=True)
 class GpuState:
-    """A GPU of the host: its mode now and after the next reset, and its instances in the order CDI numbers them."""
+    """A GPU of the host: its mode now and after the next reset, and its instances in the order of CDI's numbers."""
 
     index: int
     current: str
@@ -34,7 +35,7 @@ class GpuState:
     instances: tuple[str, ...]
 
     def is_cut(self, wanted: tuple[str, ...]) -> bool:
-        """True if the GPU is cut into exactly `wanted`; for none its mode is off, or it has no MIG."""
+        """True if the GPU is cut into exactly `wanted`; for an empty `wanted` its mode is off, or it has no MIG."""
         if not wanted:
             return OFF == self.current == self.pending or self.current == NEVER
         return ON == self.current == self.pending and self.instances == wanted
@@ -75,7 +76,7 @@ def gpus(facts: HostFacts) -> tuple[GpuState, ...]:
 
 
 def is_cut(facts: HostFacts, mine: Slice) -> bool:
-    """True if every GPU is as planned; a GPU that is to be cut has to exist."""
+    """True if every GPU is as planned; a GPU with planned instances has to exist."""
     present = gpus(facts)
     return all(gpu.is_cut(mine.mig) for gpu in present) and (not mine.mig or len(present) == mine.machine.gpus)
 
@@ -85,10 +86,9 @@ def planned_cut(mine: Slice) -> str:
 
 
 def not_ours_to_cut(facts: HostFacts, mine: Slice, state: str) -> Iterator[Refusal]:
-    """Refusals for `Driver(manage=False)`: GPUs that are not as declared, and a boot unit of this project that would
-    cut them.
+    """Refusals of unmanaged GPUs that differ from the declaration, and of a boot unit of ours that would cut them.
 
-    Only for `Driver(manage=False)`. What they offer to type is for the inventory, or for the owner of the GPUs.
+    Only for `Driver(manage=False)`. Their `try` lines are for the inventory, or for the owner of the GPUs.
     """
     present = gpus(facts)
     if any(not gpu.is_cut(mine.mig) for gpu in present):
@@ -133,7 +133,7 @@ def _declared(present: tuple[GpuState, ...], mine: Slice) -> Iterator[str]:
 
 
 def _by_their_owner(wrong: list[GpuState], mine: Slice) -> Iterator[str]:
-    """The command with which the owner gives `wrong` the declared cut; none if a GPU has no MIG mode."""
+    """The command with which the owner cuts `wrong` as declared; none if a GPU has no MIG mode."""
     if any(gpu.current == NEVER for gpu in wrong):
         return
     wanted = ON if mine.mig else OFF
@@ -155,12 +155,12 @@ def _numbers(present: Iterable[GpuState]) -> str:
 
 
 def _placed(mine: Slice) -> str:
-    """The planned instances as nvidia-smi takes them: the number of each profile, and where it begins on the card."""
+    """The planned instances as nvidia-smi takes them: the number of each profile, and its place on the card."""
     return ",".join(f"{profile.profile_id}:{start}" for profile, start in placements(mine))
 
 
 def placements(mine: Slice) -> list[tuple[MigProfile, int]]:
-    """The planned instances of a GPU, each with the memory slice it begins at."""
+    """The planned instances of a GPU, each with its first memory slice."""
     profiles = [PROFILES[mine.machine.gpu, name] for name in mine.mig]
     starts = places(profiles)
     assert starts is not None, "instances that do not fit passed the checks"

@@ -1,6 +1,6 @@
 """Steps after the last wave, once each has passed its gate: balancers, gateways, monitors, exporters and cleanup.
 
-Nothing here stops a server, so nobody is drained for it.
+No step stops a server, so no host is drained.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Preconditions of serving: tools, Docker, driver, MIG, toolkit; in two calls, by whether the host serves.
+"""Preconditions of serving: tools, Docker, driver, MIG, toolkit; in two calls, one for hosts that already serve.
 
-Everything in here may interrupt a container: a driver is reloaded, Docker restarted, the host rebooted. So
-`deploy.py` calls it twice. Before the waves it acts on hosts where nothing serves; inside a wave, after the drain, on
-those where something does. One question per call tells which it is. Long downloads are started on the way, as soon as
-the host can run them; `stage` awaits them.
+Every step may interrupt a container: a driver is reloaded, Docker restarted, the host rebooted. So `deploy.py` calls it
+twice: before the waves for hosts on which no server runs, and inside a wave, after the drain, for the others. A fact in
+each call tells them apart. Long downloads are started here as soon as the host can run them; `stage` awaits them.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from roles._pyinfra.steps import ask
 class Serving(FactBase[list[str]]):
     """The `triton@` and `llm@` units of this host that serve, or are about to.
 
-    One that keeps trying to start while Docker is down is not about to: were it counted, what mends Docker
-    would wait for a drained host, and the run would end before that, at the image it cannot ask Docker for.
+    A unit that keeps trying to start while Docker is down does not count: otherwise the repair of Docker would wait for
+    a drained host, and the run would fail earlier, at the image, for which it needs Docker.
     """
 
     default = list
 
     def command(self) -> str:
-        """Empty if systemd knows none."""
+        """The command; its output is empty if systemd has no such unit."""
         return (
             "states=active,reloading; systemctl is-active --quiet docker.service && states=$states,activating; "
             "systemctl list-units --plain --no-legend --state=$states 'triton@*.service' 'llm@*.service' 2>/dev/null "
@@ -43,9 +42,9 @@ together.early(Serving)
 
 
 def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
-    """The host has driver, Docker and toolkit. Returns the steps, none if the other call acts.
+    """Gives the host driver, Docker and toolkit. Returns the steps, none if the other call acts.
 
-    Without `drained` it acts only where nothing serves, with it only where something does.
+    Without `drained` it acts only on hosts that do not serve, with it only on those that do.
     """
     known = [] if drained else proxy.apply(mine)  # it interrupts nothing, and downloads beside a server need it
     if bool(ask(host, Serving)) != drained:
@@ -65,7 +64,7 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
 
 
 def _driver(mine: Slice) -> list[OperationMeta]:
-    """The driver runs, and its GPUs are cut as declared."""
+    """Loads the driver, and cuts its GPUs as declared."""
     driver = nvidia_driver.apply(mine)
     # A reload of the driver loses the cut; CDI describes it later. A new list: MIG's step reads its own when it runs.
     return [*driver, *mig.apply(mine, below=driver)]

@@ -8,8 +8,7 @@ from roles._shipping import programs
 
 
 def lay() -> None:
-    """Records the host's state before the first change, and installs the programs and the switch that reverts a
-    lockout."""
+    """Records the host's state before the first change, and installs the programs and the lockout switch."""
     removal.remember()  # so that remove.py leaves it
     programs.installed()  # before anything names them
     undo.installed()  # before the first such change

@@ -1,8 +1,8 @@
 """Downloads to a host while it serves: image, weights, engines. Started early, awaited late.
 
-A host that serves nothing yet has image and weights started by `foundation`, as soon as it has Python and Docker, so
-that they run beside the driver's installation. On one that serves they start here, where they interrupt nothing. An
-engine is built from both, so it comes last; one that is built beside a server needs GPU memory the server leaves free.
+For a host that does not serve yet, `foundation` starts the downloads of image and weights as soon as it has Python and
+Docker, in parallel with the driver's installation. For a serving host they start here, where they interrupt nothing. An
+engine is built from both, so it comes last; a build beside a server needs GPU memory that the server leaves free.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from roles.foundation import Serving
 
 
 def apply(mine: Slice, slices: Iterable[Slice]) -> None:
-    """Publishes and checks weights, and brings the image and every signed engine. `slices`: those of all hosts."""
+    """Publishes and verifies weights, image and every signed engine on the host. `slices`: those of all hosts."""
     _fetched(mine)
     engines.apply(mine, slices)
 

@@ -1,7 +1,7 @@
-"""Steps of a balancer or a monitor, in place of `foundation` and what follows on other hosts.
+"""Steps of a balancer or a monitor, in place of `foundation` and the later steps of other hosts.
 
-Neither is in a wave. Hosts join and leave a balancer before the first wave, and nothing of it is reloaded while one is
-out. A monitor learns of what is new after the last wave: before, nobody would answer it.
+Neither is in a wave. Hosts join and leave a balancer before the first wave, and it is not reloaded while a host is out.
+A monitor gets new targets after the last wave, because before that they would not answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from roles import balancer, base, exporters, firewall, monitor, proxy
 
 
 def apply(mine: BalancerSlice | MonitorSlice) -> None:
-    """Tools and firewall are there; a balancer's HAProxy sends to the hosts of the plan, each once it says ready."""
+    """Installs tools and firewall; a balancer's HAProxy sends to the hosts of the plan, each once it is ready."""
     proxy.apply(mine)
     base.apply(mine)
     if isinstance(mine, BalancerSlice):

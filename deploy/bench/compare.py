@@ -1,9 +1,9 @@
 """Finds the figures of a bench result that are worse than another's, beyond the spread among runs.
 
-A figure is worse if two things hold. Its runs rank worse than the other result's (Mann-Whitney, one-sided, exact),
-with all figures judged together at 5 % by Holm's method. And its median is worse by `least` percent or more: a machine
-that is a little slower an hour later is no finding. A figure that this many runs could not tell apart however far they
-lie from each other is "too few runs", never "no slower".
+A figure is worse if two things hold. Its runs rank worse than the other result's (Mann-Whitney, one-sided, exact), with
+all figures judged together at 5 % by Holm's method. And its median is worse by `least` percent or more: a machine that
+is a little slower an hour later is no finding. A figure with too few runs for any difference to be significant is
+reported as "too few runs", never as "no slower".
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All figures that both results have; `differences`: of machine, release and load, which no figure is to be read
-    without."""
+    """All figures that both results have. `differences` of machine, release and load must be read with the figures."""
 
     figures: tuple[Figure, ...]
     differences: tuple[str, ...] = ()
@@ -129,7 +128,7 @@ def _rankings(before: int, after: int, wins: int) -> int:
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """The chances, each raised so that all together are judged by one bound (Holm 1979)."""
+    """The chances, each raised so that a single significance bound holds for all together (Holm 1979)."""
     order = sorted(range(len(chances)), key=lambda place: chances[place])
     raised, so_far = [1.0] * len(chances), 0.0
     for rank, place in enumerate(order):

@@ -27,10 +27,10 @@ WARM_UP = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """A load: `clients` that ask again at once, or `rate` requests a second at random moments (Poisson), clients 0.
+    """A load: `clients` that each ask again after an answer, or, with `clients` 0, `rate` Poisson requests a second.
 
-    Lengths are tokens: of a prompt, of an answer, of a passage or text. The service level is in milliseconds: the
-    first token and the gap of chats, the whole of encoders. Goodput counts the requests that keep to it.
+    Lengths are tokens: of a prompt, of an answer, of a passage or text. The service level is in milliseconds: first
+    token and gap between tokens for chats, the whole request for encoders. Goodput counts the requests within it.
     """
 
     clients: int = 8

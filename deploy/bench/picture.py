@@ -1,4 +1,4 @@
-"""A bench result as an SVG: a row for each latency of each load, its median, its 95th and its 99th percentile."""
+"""A bench result as an SVG: one row per load and latency, with the median, 95th and 99th percentile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INK, PAPER, LINE = "#222222", "#ffffff", "#dddddd"
 
 
 def picture(result: Mapping[str, Any]) -> str:
-    """The SVG's text. Dots stand on a scale of their row's load, from 0 to its slowest percentile."""
+    """The SVG's text. Each row's scale goes from 0 to the slowest percentile of its load."""
     rows = list(_rows(result))
     height = TOP + ROW * len(rows) + 20
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif">'

@@ -15,7 +15,7 @@ Figures = dict[str, float]
 
 
 def figures_of(report: Mapping[str, Any], load: Load, ask: str) -> Figures:
-    """A run's figures: latencies in ms by percentile, rates a second. A run of encoders has no first token or gap.
+    """A run's figures: latencies in ms by percentile, rates a second. Runs of encoders have no first token and no gap.
 
     Raises: KeyError for a report without requests.
     """
@@ -64,7 +64,7 @@ def case_of(
 
 
 def beside(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The cases of simultaneous loads; each names the others."""
+    """The cases of loads that ran at the same time; each case names the others."""
     return [
         case | {"beside": [sibling["name"] for sibling in cases if sibling is not case]} if len(cases) > 1 else case
         for case in cases

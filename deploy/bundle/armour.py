@@ -7,7 +7,7 @@ from textwrap import wrap
 
 
 def armour(key: bytes) -> str:
-    """The key as ASCII armour, whichever form it has."""
+    """The key as ASCII armour; the key itself may be armoured or binary."""
     if key.startswith(b"-----"):
         return key.decode("ascii").rstrip("\n") + "\n"
     checksum = b64encode(_crc24(key).to_bytes(3, "big")).decode()

@@ -1,6 +1,6 @@
 """The list of a bundle: each file with path, digest, size and source; the text that is signed.
 
-Paths are those under which hosts ask: `apt/OS/REPOSITORY/…`, `images/IMAGE/BLOB`, `weights/OWNER/NAME/COMMIT/FILE`.
+Hosts ask under these paths: `apt/OS/REPOSITORY/…`, `images/IMAGE/BLOB`, `weights/OWNER/NAME/COMMIT/FILE`.
 Keys of repositories are `keys/…`; what the control machine needs is `control/…`. The bytes of a file are an object,
 named by its digest, so that equal files are kept once.
 """
@@ -67,7 +67,7 @@ class Contents:
         return sum({part.sha256: part.size for part in self.below(folder)}.values())
 
     def kernels(self, os: str) -> list[str]:
-        """The kernels of an OS for which the bundle has headers or modules, as `uname -r` says them."""
+        """The kernels of an OS for which the bundle has headers or modules, named as `uname -r` prints them."""
         names = (PurePosixPath(part.path).name.partition("_")[0] for part in self.below(f"apt/{os}"))
         matches = (re.fullmatch(r"linux-headers-(\d\S*)", name) for name in names)
         return sorted({match[1] for match in matches if match})
@@ -80,7 +80,7 @@ class Contents:
 
     @classmethod
     def of_text(cls, text: str) -> Contents:
-        """Back from the text. Raises: a Refusal for a text that is not a list of this format."""
+        """The contents that a text lists. Raises: a Refusal for a text that is not a list of this format."""
         try:
             content: dict[str, Any] = json.loads(text)
             if content.pop("format") != FORMAT:

@@ -10,7 +10,7 @@ from deploy.slices.host import Slice
 
 
 def lacking(mine: Slice, packages: Iterable[str], contents: Contents) -> list[Refusal]:
-    """A refusal for each part of this host's plan that the bundle lacks. `packages`: those that its roles install."""
+    """A refusal for each part of this host's plan that the bundle lacks. `packages` are installed by its roles."""
     os = mine.machine.os
     if contents.architecture != ARCHITECTURE:
         return [_refusal(mine, "is for another architecture", contents.architecture, ARCHITECTURE, "architecture")]
@@ -21,7 +21,7 @@ def lacking(mine: Slice, packages: Iterable[str], contents: Contents) -> list[Re
 
 
 def kernel_problem(mine: Slice, kernel: str, contents: Contents) -> Refusal | None:
-    """The refusal of a host for whose running kernel the driver's module cannot be built; None if it can."""
+    """A refusal if the driver's module cannot be built for the host's running kernel; None if it can."""
     os = mine.machine.os
     if not (mine.driver.manage and mine.driver.source == "nvidia") or kernel in contents.kernels(os):
         return None

@@ -1,6 +1,6 @@
 """Dated, sourced tables of products, their versions and their ends of support; `deploy.validation` judges by them.
 
-Every row says where it was read; a row nobody could source is not here, and the operator is asked instead
+Every row names its source; an item without a source has no row, and the operator declares it instead
 (`Checkpoint(...)`, `Release(...)`). Rows were read on `READ_ON` unless they say otherwise.
 """
 

@@ -1,4 +1,4 @@
-"""Architectures by the class string of a checkpoint's config.json: who serves them, since when, which files they need.
+"""Architectures by the class string of a checkpoint's config.json: programs that serve them, first version, files.
 
 Sources, read 2026-11-20: TensorRT-LLM docs/source/models/supported-models.md (1.1 era) for `pytorch_since`; MODEL_MAP
 of tensorrt_llm/models/__init__.py for `engine`; files/encoders of this repository for `python`. The engine
@@ -6,10 +6,11 @@ path ends with 1.2.1: TensorRT-LLM PR 15767 and 15907 (July 2026) remove trtllm-
 Triton's C++ backend.
 
 Read 2026-11-27 for what was added then: docs/source/reference/support-matrix.md of 1.0 for Gemma 3, the 1.1-era table
-for EXAONE 4, PR 8256 (reviewed October 2025) and the notes of 1.2.0 (2026-03-12) for GLM 4.5. Both of the first have
-layers with a window; every layer is counted over all tokens here, and neither reuse nor prompts in parts is counted on.
+for EXAONE 4, PR 8256 (reviewed October 2025) and the notes of 1.2.0 (2026-03-12) for GLM 4.5. Gemma 3 and EXAONE 4 have
+layers with a window; every layer is counted over all tokens here, and the planner counts on neither reuse nor chunked
+prefill.
 
-`files` are fetched and nothing else: exact names, or fnmatch patterns matched against the names of the repository's
+Only `files` are fetched: exact names, or fnmatch patterns matched against the names of the repository's
 root.
 """
 
@@ -67,9 +68,9 @@ Kind = Literal["llm", "embedder", "reranker", "multi-modal", "encoder-decoder", 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """A class string.
+    """An architecture by its class string.
 
-    `pytorch_since` is empty if the PyTorch backend has none; `python` if our encoders have it.
+    `pytorch_since` is empty if the PyTorch backend does not serve it; `python` is true if our encoders do.
     """
 
     name: str

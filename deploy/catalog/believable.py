@@ -1,7 +1,7 @@
-"""The range of every number in an inventory: its unit, the least and most that a person would mean, and the reason.
+"""The range of every number in an inventory: its unit, the least and most that a person could mean, and the reason.
 
 A test walks the classes of `deploy.spec`: a numeric field without a row fails it, and so does a default outside its
-row. The ranges are wide. They are there for slips: a percentage typed as a fraction, GiB or bytes in a field of MiB,
+row. The ranges are wide. They catch slips: a percentage typed as a fraction, GiB or bytes in a field of MiB,
 milliseconds in a field of seconds. Limits of a program are judged beside its settings. Written 2026-11-27.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Believable:
-    """The numbers that a field may hold; `unset` are those that mean "not declared". Ports and ids have no unit."""
+    """The numbers that a field may hold; `unset` holds those that mean "not declared". Ports and ids have no unit."""
 
     unit: str
     least: float
@@ -32,7 +32,7 @@ class Believable:
         return f"{self.number(self.least)} to {self.number(self.most)}{f' {self.unit}' if self.unit else ''}{unset}"
 
     def number(self, value: float) -> str:
-        """The number as text for a person; without commas for ports and ids, which count nothing."""
+        """The number as text for a person; ports and ids have no commas, because they count nothing."""
         return shown(value) if self.unit else shown(value).replace(",", "")
 
 
@@ -107,6 +107,10 @@ RANGES: dict[str, dict[str, Believable]] = {
     },
     "Fabric": {"gbit": Believable("Gbit/s", 1, 6400, "eight adapters of 800 Gbit/s in one host")},
     "Firewall": {"confirm_seconds": Believable("seconds", 10, 600, "a new login takes no longer")},
+    "GPU": {
+        "mib": Believable("MiB", 2048, 1_048_576, "no card has a TiB"),
+        "reserved_mib": Believable("MiB", 0, 16_384, "drivers keep some hundred"),
+    },
     "Gateway": {
         "ports": _LISTEN,
         "hold_seconds": Believable("seconds", 0, 3600, "no client waits longer"),

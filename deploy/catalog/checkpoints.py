@@ -1,10 +1,9 @@
-"""Checkpoints by the name an inventory uses: shape, repository, a pinned commit somebody else pins too, and sizes.
+"""Checkpoints by their name in an inventory: shape, repository, a pinned commit that other projects pin too, and sizes.
 
-Sources: config.json of each repository (through public copies, read 2026-11-20) for the shapes. A `revision` is the
-         commit that public
-repositories pin and that was found in many of them on 2026-11-21 (public code search); it is a default to copy into
-an inventory, never used behind its back. `published_bytes` is what the safetensors of that commit hold. Parameter
-counts are derived in `tests/unit/test_catalog.py`, term by term.
+Sources: config.json of each repository (through public copies, read 2026-11-20) for the shapes. A `revision` is a
+commit that many public repositories pinned on 2026-11-21 (public code search); it is a default to copy into an
+inventory, and is never used unless the inventory names it. `published_bytes` is what the safetensors of that commit
+hold. Parameter counts are derived in `tests/unit/test_catalog.py`, term by term.
 """
 
 from __future__ import annotations

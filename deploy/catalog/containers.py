@@ -1,9 +1,9 @@
-"""Names that Docker, Compose and Kubernetes take for a container, and which programs and images want a GPU.
+"""Names that Docker, Compose and Kubernetes take for a container, and the programs and images that need a GPU.
 
 Sources: compose-spec/compose-go schema/compose-spec.json and validation/validation.go, docker/cli opts/gpus.go,
 moby/moby daemon (nvidia_linux.go: a count and device names exclude each other), docker/go-units ulimit.go; stored
-copies read 2026-11-27. That Kubernetes wants extended resources among the limits, in whole numbers, is from its page
-on GPUs, as are texts in lists of arguments and in variables.
+copies read 2026-11-27. Kubernetes' page on GPUs is the source for extended resources among the limits, in whole
+numbers, and for texts in lists of arguments and in variables.
 """
 
 from __future__ import annotations

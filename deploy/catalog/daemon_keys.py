@@ -1,4 +1,4 @@
-"""Keys of Docker's daemon.json with the type of each value; the daemon does not start over a wrong one.
+"""Keys of Docker's daemon.json with the type of each value; the daemon does not start with a wrong type.
 
 From moby's `daemon/config/config.go` and `config_linux.go`, read 2026-11-27.
 """

@@ -1,4 +1,4 @@
-"""NVIDIA driver branches and when each one ends.
+"""NVIDIA driver branches and their ends of support.
 
 Source: NVIDIA "Supported Drivers and CUDA Toolkit Versions" and the GPU Operator life-cycle policy, read 2026-11-20;
 months are taken at their last day. A branch within `BRANCH_WARNING_DAYS` of its end warns; after its end it is refused.
@@ -14,7 +14,7 @@ BRANCH_WARNING_DAYS = 90
 
 @dataclass(frozen=True, kw_only=True)
 class DriverBranch:
-    """A branch. `newest` is the newest version seen when the table was read."""
+    """A branch. `newest` is its newest version on the day the table was read."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""Embedders and rerankers of the catalog; `checkpoints.py` says what a row is and where its numbers are from."""
+"""Embedders and rerankers of the catalog; `checkpoints.py` has the form of a row and its sources."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The flags of `trtllm-build`, `convert_checkpoint.py` and `quantize.py` per TensorRT-LLM, and how sure each is.
+"""The flags of `trtllm-build`, `convert_checkpoint.py` and `quantize.py` per TensorRT-LLM, and their certainty.
 
-The rows are packaged data (`data/trtllm-flags.json`), read at the commits its `_meta.sources` name. Few releases were
-read at their very tag: the others fall between two rows, and `FlagTable.certain` keeps only what both sides of such a
-release have. Judging a command line is left to `deploy.linter`, writing one to whoever builds engines.
+The rows are packaged data (`data/trtllm-flags.json`), read at the commits in its `_meta.sources`. Few releases were
+read at their exact tag: the others fall between two rows, and `FlagTable.certain` has only the flags of both rows.
+`deploy.linter` judges command lines, and `deploy.engine` writes them.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Flag:
 class FlagTable:
     """The flags of one program in one TensorRT-LLM version.
 
-    `flags` is the row itself, `certain` those of it that exist, with the same type, on both sides of the version, and
-    with the choices both sides have; `beside` are flags only a neighbouring row has. `confidence` is the data's own
-    words, `source` where the row was read.
+    `flags` is the row itself. `certain` are its flags that exist, with the same type, in the rows on both sides of the
+    version, with the choices that both rows have; `beside` are flags that only a neighbouring row has. `confidence` is
+    a text of the data, `source` the place where the row was read.
     """
 
     program: str
@@ -84,11 +84,11 @@ class FlagTable:
 
     @property
     def is_exact(self) -> bool:
-        """True if the row was read at this version, so that it lacks no flag and has no flag too much."""
+        """True if the row was read at this version, so that it has exactly this version's flags."""
         return self.confidence in EXACT
 
     def find(self, word: str) -> Flag | None:
-        """The flag of exactly this name or alias; never by prefix, which argparse would accept."""
+        """The flag with exactly this name or alias; never by prefix, although argparse would accept one."""
         return self.names().get(word)
 
     def names(self) -> dict[str, Flag]:
@@ -102,7 +102,7 @@ def build_flags(trtllm: str) -> FlagTable:
 
 @lru_cache(256)
 def convert_flags(trtllm: str, family: str) -> FlagTable:
-    """The flags that the convert script of one of `FAMILIES` takes; another family is unread."""
+    """The flags of the convert script of one of `FAMILIES`; the table is empty for any other family."""
     return _table(CONVERT, trtllm, _data()["_convert_checkpoint"].get(family, {}))
 
 
@@ -112,7 +112,7 @@ def quantize_flags(trtllm: str) -> FlagTable:
 
 
 def convert_script(trtllm: str, family: str) -> tuple[str, ...]:
-    """The paths of a family's convert script in the source tree of this version: two while it moved."""
+    """The paths of a family's convert script in the source tree of this version: two for versions during its move."""
     old, new = f"examples/{family}/convert_checkpoint.py", f"examples/models/core/{family}/convert_checkpoint.py"
     if version(trtllm) >= (0, 20):
         return (new,)
@@ -124,7 +124,7 @@ def engines_are_built_by(trtllm: str) -> bool:
 
 
 def confidence_of(trtllm: str) -> tuple[str, str]:
-    """The row that answers for a version, and how surely, in the data's own words; empty for a version unread."""
+    """The row used for a version, and its certainty in the data's own words; empty for an unknown version."""
     resolved = _data()["_resolve"].get(".".join(str(part) for part in _three_numbers(trtllm)), {})
     return resolved.get("use") or "", resolved.get("confidence", "")
 
@@ -202,7 +202,7 @@ def _uncertain_kinds(confidence: str, *, row_is_missing: bool) -> tuple[str, ...
 
 
 def _sides(known: dict[str, dict[str, Flag]], trtllm: str, used: str) -> list[dict[str, Flag]]:
-    """The rows next below and next above a version; one of them if nothing was read beyond."""
+    """The rows next below and next above a version; one row if the version is beyond the table."""
     place = (*_three_numbers(trtllm), 0)
     # the 0.16.0 row carries plugin and script flags that were read later, so it is no witness for itself
     names = [name for name in known if not (used == name == "0.16.0")]

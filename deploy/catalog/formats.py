@@ -1,16 +1,16 @@
-"""Formats that weights are published in, and which TensorRT-LLM reads each of them on which path.
+"""Formats in which weights are published, and the path on which TensorRT-LLM reads each of them.
 
 Sources, read 2026-11-27: `load_modelopt_quant_config` and `load_hf_quant_config` of TensorRT-LLM's
-tensorrt_llm/_torch/model_config.py. The text of the 1.1 line knows `hf_quant_config.json` of ModelOpt, `fp8` in blocks
+tensorrt_llm/_torch/model_config.py. The file of the 1.1 line knows `hf_quant_config.json` of ModelOpt, `fp8` in blocks
 of 128 x 128 (it asserts this size) and `mxfp4`; it leaves every other `quant_method` without an algorithm, so that
-packed weights are taken for plain ones. `compressed-tensors` came with PR 10796 (reviewed 2026-01-21, after the branch
-of 1.2 was cut): `channel` with `token`, and `block` with `group` of 128; it raises for every other pair and for 4 bits.
+packed weights are read as plain ones. `compressed-tensors` came with PR 10796 (reviewed 2026-01-21, after the branch of
+1.2 was cut): `channel` with `token`, and `block` with `group` of 128; it raises for every other pair and for 4 bits.
 NVIDIA's page on quantisation (1.0.0 to 1.4.0rc4) promises checkpoints of ModelOpt only. Per-channel FP8 has no method
 for experts (review of PR 17433, 2026-08-08). The engine path's convert scripts read plain weights and GPTQ.
 
-Blocks and the split: fused_moe/quantization.py cuts weights and block scales separately, each into pieces of
-ceil(width / GPUs), so that scales fit their weights only if every GPU gets whole blocks. Otherwise a rank is short of
-scales: loading raises, or one row of scales is copied over several blocks.
+Blocks and the split: fused_moe/quantization.py cuts weights and block scales separately, each into pieces of ceil(width
+/ GPUs), so that scales fit their weights only if every GPU gets whole blocks. Otherwise a rank has too few scales:
+loading raises, or one row of scales is copied over several blocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FP8_BLOCK = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A way to publish weights. `quantisation` is the planner's word for counting them.
+    """A way to publish weights. `quantisation` is the planner's name for counting their size.
 
     `pytorch_since` is the first TensorRT-LLM whose PyTorch backend reads it, empty for none; 1.3 exists as release
     candidates only (2026-11-25).

@@ -1,8 +1,8 @@
-"""GPUs by the name an inventory uses, with what a planner needs: PCI id, SM and MiB.
+"""GPUs by their name in an inventory, with the numbers that a planner needs: PCI id, SM and MiB.
 
-`total_mib` is what nvidia-smi prints; the driver keeps `reserved_mib` of it, so CUDA can use the difference. Measured
-on an H100 80GB HBM3 (driver 580.159.04, 2026-11-21): 81,559 total, 480 reserved, 81,079 seen by cuDeviceTotalMem.
-Cards nobody measured here are planned with 640 reserved, to err on the small side.
+`total_mib` is the number that nvidia-smi prints; the driver keeps `reserved_mib` of it, so CUDA can use the difference.
+Measured on an H100 80GB HBM3 (driver 580.159.04, 2026-11-21): 81,559 total, 480 reserved, 81,079 seen by
+cuDeviceTotalMem. Cards that were not measured are planned with 640 reserved, to err on the small side.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REPORTED = "PCI id and MiB: lspci and nvidia-smi listings in public reports, rea
 
 @dataclass(frozen=True, kw_only=True)
 class GPU:
-    """A kind of card. `pci_id` is vendor:device in lower case; `platform` the CPU side it exists with."""
+    """A kind of card. `pci_id` is vendor:device in lower case; `platform` is the CPU architecture of its machines."""
 
     name: str
     title: str
@@ -29,15 +29,17 @@ class GPU:
     reserved_mib: int = 640
     platform: str = "x86_64"
     source: str = LISTED
+    is_joined: bool = False
+    """Declared to have NVLink; of the catalog's cards the title says it."""
 
     @property
     def nvlink(self) -> bool:
-        """True if cards of this kind reach each other over NVLink: boards (SXM, B200) and bridged pairs (NVL) do."""
-        return any(word in self.title for word in ("SXM", "NVL", "B200", "GH200"))
+        """True if cards of this kind are connected by NVLink: boards (SXM, B200) and bridged pairs (NVL) are."""
+        return self.is_joined or any(word in self.title for word in ("SXM", "NVL", "B200", "GH200"))
 
     @property
     def usable_mib(self) -> int:
-        """MiB CUDA can hand out on an idle card."""
+        """MiB that CUDA can allocate on an idle card."""
         return self.total_mib - self.reserved_mib
 
 
@@ -98,7 +100,7 @@ GPUS: dict[str, GPU] = {row.name: row for row in _ROWS}
 
 
 def card_called(word: str) -> GPU | None:
-    """The card that has this name in nvidia-smi, a data sheet or an inventory; case and dashes are ignored."""
+    """The card with this name in nvidia-smi, a data sheet or an inventory; case and dashes are ignored."""
     wanted = _plain(word)
     return next((row for row in _ROWS if wanted in (_plain(row.name), _plain(row.smi), _plain(row.title))), None)
 

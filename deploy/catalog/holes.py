@@ -1,15 +1,15 @@
-"""Known holes (CVEs) of what a host runs, and the versions without them. README.md beside this file lists them.
+"""Known holes (CVEs) of the programs on a host, and the versions without them. README.md beside this file lists them.
 
 Sources: NVIDIA's bulletins by number (github.com/NVIDIA/product-security; read up to 5875 of 2026-09-08 for Triton,
 5861 of 2026-09-30 for the driver, 5840 of 2026-07-14 for TensorRT-LLM, 5850 of 2026-06-30 for the container toolkit);
 CVE records (github.com/CVEProject/cvelistV5); Ubuntu's OSV files (github.com/canonical/ubuntu-security-notices); pages
 of osv.dev; release notes of moby and runc. All read on `READ`.
 
-`effect` is the worst that a bulletin names in its words or its CVSS vector; full loss of confidentiality and integrity
-counts as "code". Left out, because nothing here runs it: Triton's DALI backend, SageMaker server and MLflow plugin,
-TensorRT-LLM's own servers, vGPU, Windows. Left out too: what every release on offer has fixed (before 24.12).
-Of the driver's bulletins, one or more holes stand for each; a version without them has the bulletin's others fixed too.
-More than 300 lines, because it is one table.
+`effect` is the worst effect that a bulletin names in its text or its CVSS vector; full loss of confidentiality and
+integrity counts as "code". Left out, because this project runs none of them: Triton's DALI backend, SageMaker server
+and MLflow plugin, TensorRT-LLM's own servers, vGPU, Windows. Left out too: holes that every offered release has fixed
+(before 24.12). Each of the driver's bulletins is represented by one or more of its holes; a version that fixes these
+fixes the bulletin's others too. More than 300 lines, because it is one table.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Hole:
     def is_in(self, number: str) -> bool:
         """True if upstream version `number` has the hole.
 
-        A branch that the source does not list is not guessed at, but for those below the oldest that it lists; of the
-        driver for none: NVIDIA lists only branches that it supports.
+        False for a branch that the source does not list, unless it is older than all listed ones. For the driver false
+        in that case too: NVIDIA lists only supported branches.
         """
         if not version(number) or not self.fixed or (self.since and not at_least(number, self.since)):
             return False
@@ -96,7 +96,7 @@ class Hole:
         return self.component != "driver" and not at_least(number, self.fixed[0])
 
     def is_in_package(self, os: str, number: str) -> bool:
-        """True if the distribution's package of this version has the hole; false if no fix is recorded."""
+        """True if the distribution's package of this version has the hole; False if the OS has no recorded fix."""
         return os in self.packages and not debian_at_least(number, self.packages[os])
 
     @property
@@ -393,22 +393,23 @@ HOLES: tuple[Hole, ...] = (
 
 
 def holes_in(component: Component, number: str) -> tuple[Hole, ...]:
-    """The judged holes that upstream version `number` of a component has; of Triton the container release."""
+    """The judged holes that upstream version `number` of a component has; Triton's number is the container release."""
     return tuple(hole for hole in HOLES if hole.component == component and hole.judged and hole.is_in(number))
 
 
 def holes_in_package(component: Component, os: str, number: str) -> tuple[Hole, ...]:
-    """The judged holes that the distribution's package has. No hole without a fix of that OS: backports are unseen."""
+    """The judged holes of the distribution's package. Holes without a fix of that OS are left out."""
     return tuple(
         hole for hole in HOLES if hole.component == component and hole.judged and hole.is_in_package(os, number)
     )
 
 
 def release_of_core(core: str, otherwise: str = "") -> str:
-    """The container release that a Triton core version is judged as.
+    """The container release whose holes a Triton core version has.
 
-    `otherwise`, if it has the same core (25.06 and 25.07 share one); else the oldest release with the newest core that
-    is not newer. A core older than the catalog is its oldest release; a text that is not a version has none.
+    It is `otherwise` if that has the same core (25.06 and 25.07 share one); else the oldest release with the newest
+    core that is not newer. A core older than the catalog counts as the oldest release; a text that is not a version
+    gives an empty one.
     """
     if otherwise in RELEASES and RELEASES[otherwise].triton_core == core:
         return otherwise
@@ -419,7 +420,7 @@ def release_of_core(core: str, otherwise: str = "") -> str:
 
 
 def is_mended_on_offer(hole: Hole) -> bool:
-    """False if the hole is in an image and every release on offer has it."""
+    """False if the hole is in an image and every offered release has it."""
     if hole.component == "triton":
         return not hole.is_in(OFFERED[-1])
     if hole.component == "tensorrt-llm":
@@ -428,7 +429,7 @@ def is_mended_on_offer(hole: Hole) -> bool:
 
 
 def table_age(today: date) -> str:
-    """A sentence about a table that has not been checked again for long; empty for a recently checked one."""
+    """A sentence about a table that has not been checked for a long time; empty for a recently checked one."""
     days = (today - READ).days
     if days <= OLD_AFTER_DAYS:
         return ""

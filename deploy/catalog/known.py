@@ -11,9 +11,9 @@ from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server
 
 @dataclass(frozen=True, kw_only=True)
 class KnownCheckpoint:
-    """A row; `dimensions` is the length of an embedder's vectors, `max_tokens` what an encoder was trained for.
+    """A row; `dimensions` is the length of an embedder's vectors, `max_tokens` an encoder's training length.
 
-    The parsers have vLLM's names (its pages on tool calling and reasoning outputs, read 2026-11-23); "" for none.
+    Parsers are named as in vLLM (its pages on tool calling and reasoning outputs, read 2026-11-23); "" for none.
     """
 
     name: str
@@ -36,7 +36,7 @@ class KnownCheckpoint:
 
 
 class Shape(TypedDict):
-    """The numbers of a checkpoint that several rows begin with."""
+    """Numbers of a checkpoint that several rows share."""
 
     parameters: int
     layers: int

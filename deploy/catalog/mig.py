@@ -1,11 +1,11 @@
-"""Into what a GPU can be cut: MIG profiles by card, where they may lie, and how many MiB an instance has.
+"""MIG profiles by card: the instances into which a GPU can be cut, their places, and their MiB.
 
 A profile `3g.40gb` is three of seven compute slices and, by its name, 40 GB; it occupies memory slices, of which a card
-has eight. Where an instance may start is fixed by the hardware and the same on every card here (`nvidia-smi mig -lgipp`
-on an H100 and an H200, driver 580.159.04, 2026-11-21; the guide prints the same for an A100), so whether a combination
-fits is a matter of finding each a place.
+has eight. The places where an instance may start are fixed by the hardware and equal on every card here (`nvidia-smi
+mig -lgipp` on an H100 and an H200, driver 580.159.04, 2026-11-21; the guide prints the same for an A100), so a
+combination fits if each instance finds a place.
 
-MiB are those NVML names for the profile. nvidia-smi shows as much or a little more once the instance exists (20,096
+MiB are NVML's numbers for the profile. nvidia-smi shows the same or a little more once the instance exists (20,096
 and 20,224 where A100 40GB lists 19.50 GiB, in the guide), but on a whole H100 80GB the 81,152 of `7g.80gb` are more
 than the 81,079 CUDA hands out, so an instance is planned with RESERVED_MIB less.
 Guide: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, "Supported MIG Profiles", "Getting Started with MIG",
@@ -29,7 +29,7 @@ ESTIMATED = "profile: MIG user guide; MiB: the shares of an H200's profiles, rou
 
 @dataclass(frozen=True, kw_only=True)
 class MigProfile:
-    """A way to cut an instance. `starts` are the memory slices it may begin at, `most` how many a card holds."""
+    """A way to cut an instance. `starts` are the memory slices where it may begin, `most` its maximum per card."""
 
     name: str
     profile_id: int
@@ -59,7 +59,7 @@ _SHAPES: dict[str, tuple[int, int, int, tuple[int, ...], int]] = {
 
 
 def _card(gpu: str, source: str, **named: tuple[str, int]) -> dict[tuple[str, str], MigProfile]:
-    """The rows of one card, largest first; keywords are shapes with `double` and `media` for the two odd ones."""
+    """The rows of one card, largest first; keywords are shapes, with `double` and `media` for the two special ones."""
     shapes = {"double": "1g double", "media": "1g+me", **{f"slices_{n}": f"{n}g" for n in (7, 4, 3, 2, 1)}}
     rows = {}
     for keyword, (name, mib) in named.items():
@@ -168,9 +168,9 @@ def profiles_of(gpu: str) -> tuple[MigProfile, ...]:
 
 
 def places(profiles: Sequence[MigProfile]) -> tuple[int, ...] | None:
-    """The memory slice each profile starts at, in the order given; None if they do not fit on one card together.
+    """The memory slice at which each profile starts, in the given order; None if one card cannot hold them all.
 
-    The larger ones get their place first, and give it up again if the smaller then find none.
+    Larger profiles get their places first, and move again if the smaller ones then find none.
     """
     if sum(profile.compute_slices for profile in profiles) > COMPUTE_SLICES or _too_many(profiles):
         return None
@@ -180,10 +180,10 @@ def places(profiles: Sequence[MigProfile]) -> tuple[int, ...] | None:
 
 
 def rank(profile: MigProfile) -> tuple[int, int]:
-    """A sort key, as the driver numbers instances on a card: larger memory first, then more compute.
+    """A sort key in the order in which the driver numbers a card's instances: larger memory first, then more compute.
 
-    Seen: a 4g is instance 1 and a 3g beside it 2, 2g are 3 to 6, 1g 7 to 13 (MIG user guide, "Instance Geometry"). The
-    numbers of the MIG devices, and so of the CDI names, follow.
+    Seen: a 4g is instance 1 and a 3g beside it 2, 2g are 3 to 6, 1g 7 to 13 (MIG user guide, "Instance Geometry"). MIG
+    devices, and so CDI names, are numbered in the same order.
     """
     return -profile.memory_slices, -profile.compute_slices
 

@@ -1,4 +1,4 @@
-"""Flags and values that guides write and TensorRT-LLM does not take, with what was meant.
+"""Flags and values that guides write and TensorRT-LLM does not take, with the intended ones.
 
 A name is misquoted only if the table of the release lacks it: 0.11 still took some of these.
 Sources: NVIDIA/TensorRT-LLM tensorrt_llm/commands/build.py at v0.11.0, v0.16.0 and 65f1d1536e, examples/, and the notes
@@ -16,7 +16,7 @@ REMOVED, RUN_TIME, ELSEWHERE, NEVER = "removed", "run-time", "elsewhere", "never
 
 @dataclass(frozen=True, kw_only=True)
 class Misquoted:
-    """A wrong name; `flag` takes its place in the same command, `key` is the run-time key that was meant."""
+    """A wrong name; `flag` replaces it in the same command, `key` is the intended run-time key."""
 
     name: str
     kind: str
@@ -136,7 +136,7 @@ VALUE_NOTES = {
 
 
 def value_meant(program: str, flag: str, value: str, choices: tuple[str, ...]) -> str | None:
-    """The choice that a misspelt value stood for; empty: leave the flag out; None: unknown."""
+    """The choice for which a misspelt value stands; empty: leave the flag out; None: unknown."""
     lowered = value.lower()
     own = _VALUES.get((program, flag), {})
     for meant in (own.get(lowered), _SPELLINGS.get(lowered), lowered, value.upper()):

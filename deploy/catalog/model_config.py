@@ -1,7 +1,7 @@
 """Field names of Triton's model configuration, message by message.
 
-Source: model_config.proto as compiled into tritonclient; a test holds these tables to it. Messages that are not here
-are not judged field by field.
+Source: model_config.proto as compiled into tritonclient; a test compares these tables with it. Fields of messages that
+are not here are not judged.
 """
 
 from __future__ import annotations

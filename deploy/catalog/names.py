@@ -10,18 +10,18 @@ FEW = 12
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known name closest to `word`, or nothing when none is close."""
+    """The known name closest to `word`; empty if none is close."""
     lowered = {name.lower(): name for name in known}
     matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
     return lowered[matches[0]] if matches else ""
 
 
 def slip_of(word: str, known: Iterable[str]) -> str:
-    """The name that `word` misspells; empty if it is known itself, or may mean something else.
+    """The name that `word` misspells; empty if `word` is known itself or may be another name.
 
-    Dashes and underscores count as the same. Otherwise each part of the name has to be the part meant, but for two
-    letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, `--use_custom_all_reduce` is none for
-    `--use_fused_mlp`, and `--dp_size` is none for `--tp_size`.
+    Dashes and underscores count as the same. Each part of the name has to equal the intended part, except for two
+    letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, but `--use_custom_all_reduce` is not one
+    for `--use_fused_mlp`, nor `--dp_size` for `--tp_size`.
     """
     names = list(known)
     if word in names:
@@ -51,12 +51,12 @@ def _is_slip(typed: list[str], meant: list[str]) -> bool:
 
 
 def _allowed(part: str) -> int:
-    """Letters of a part that may differ: none in a short one, where a letter changes the meaning (`tp`, `fp8`)."""
+    """Number of letters of a part that may differ: 0 in a short one, where each letter matters (`tp`, `fp8`)."""
     return 0 if len(part) < 4 or any(letter.isdigit() for letter in part) else 1 if len(part) < 6 else 2
 
 
 def _letters_apart(typed: str, meant: str) -> int:
-    """Number of letters to insert, leave out, change or swap with their neighbour."""
+    """Number of letters to insert, remove, replace or swap with their neighbour."""
     rows = [list(range(len(meant) + 1))]
     for row, letter in enumerate(typed, start=1):
         rows.append([row])
@@ -70,7 +70,7 @@ def _letters_apart(typed: str, meant: str) -> int:
 
 
 def offer(word: str, known: Iterable[str]) -> str:
-    """The advice to type instead of `word`: the nearest name, and all names if they are few or none is near."""
+    """The advice to type instead of `word`: the nearest name, or all names if they are few or none is near."""
     names = sorted(known)
     close = nearest(word, names)
     every = f"known: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""Words of other programs, and of other objects here, for settings of an inventory: what to write in their place.
+"""Words of other programs, and of other objects here, for settings of an inventory, with their replacements.
 
 Options of vLLM, SGLang, TGI, TEI, trtllm-serve and Triton as their documentation names them, read 2026-11-27.
 """
@@ -169,7 +169,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
 """The text to write instead, by class and unknown setting."""
 
 CLASSES = {
-    **dict.fromkeys(("GPU", "Gpu", "Card"), 'Machine(os="ubuntu-24.04", gpu="h100-80", gpus=1)'),
+    **dict.fromkeys(("Gpu", "Card"), 'Machine(os="ubuntu-24.04", gpu="h100-80", gpus=1)'),
     **dict.fromkeys(("Model", "ChatModel", "VLLM", "Vllm", "TensorRTLLM", "TRTLLM"), 'LLM("OWNER/NAME")'),
     **dict.fromkeys(("Embedding", "EmbeddingModel", "TextEmbedding"), 'Embedder("OWNER/NAME")'),
     **dict.fromkeys(("Rerank", "RerankModel", "CrossEncoder"), 'Reranker("OWNER/NAME")'),
@@ -186,5 +186,5 @@ CLASSES = {
 
 
 def setting_meant(word: str, owner: str) -> str:
-    """The setting in place of one that the class `owner` does not have; empty for a word that nobody expects."""
+    """The setting to use instead of a word that the class `owner` lacks; empty for a word without a row."""
     return SETTINGS.get(owner, {}).get(word.lower(), "")

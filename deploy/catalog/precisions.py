@@ -1,9 +1,9 @@
 """Formats of weights, by the names of `deploy.spec.Precision`: bytes, first SM, and the needs of their conversion.
 
 Sources: TensorRT-LLM docs/source/reference/precision.md (hardware matrix) and examples/quantization/quantize.py of the
-1.x line, cpp/tensorrt_llm/common/attentionOp.cpp for the two rules about the key/value cache, tensorrt_llm/_torch/
-pyexecutor/model_loader.py for what the PyTorch backend takes; read 2026-11-20 and 2026-11-21. quantize.py loads its
-calibration texts for every format it has, and its default set comes from the model hub.
+1.x line, cpp/tensorrt_llm/common/attentionOp.cpp for the two rules about the key/value cache,
+tensorrt_llm/_torch/pyexecutor/model_loader.py for the formats of the PyTorch backend; read 2026-11-20 and 2026-11-21.
+quantize.py loads calibration texts for every format, and its default set comes from the model hub.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 class PrecisionRow:
     """A precision. A weight takes `numerator / denominator` bytes, scales included.
 
-    `calibrated` says that making it reads texts; `stored` that only a checkpoint published like this has it, in which
-    case nothing here produces it.
+    `calibrated`: conversion reads calibration texts. `stored`: it exists only in checkpoints published in it, because
+    no program here converts to it.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""Option names of the programs around TensorRT-LLM, for reading a command line: which exist, which want a value.
+"""Option names of the programs around TensorRT-LLM, for reading a command line: existing names, and which take a value.
 
 Sources: `tritonserver --help` of NVIDIA's pytriton 0.7.0 wheel and triton-inference-server/server
 src/command_line_parser.cc at r26.07; NVIDIA/TensorRT-LLM tensorrt_llm/commands/serve.py at 00209af149; `docker run
 --help` of Docker 29; `hf download --help` of huggingface_hub 1.x; read 2026-11-20. A name that is not here may still
-exist: only a near miss of one that is here is called wrong.
+exist: only a near miss of a name in these tables counts as wrong.
 """
 
 from __future__ import annotations

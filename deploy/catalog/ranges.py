@@ -1,6 +1,6 @@
-"""The least number that sizes of the TensorRT-LLM programs take; a flag that is not here takes any number.
+"""Least values of size flags of the TensorRT-LLM programs; a flag that is not here takes any number.
 
-argparse takes every number. A size below these builds nothing that serves.
+argparse takes every number. A build with a size below these cannot serve.
 """
 
 from __future__ import annotations

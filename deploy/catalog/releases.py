@@ -1,11 +1,10 @@
-"""Container releases: which Triton, TensorRT-LLM, CUDA and torch come together, and which known defects come along.
+"""Container releases: the Triton, TensorRT-LLM, CUDA and torch in each, and its known defects.
 
 Source: triton-inference-server/server docs/introduction/compatibility.md, main of 2026-08-19, and branch r26.08 of
-        2026-08-20;
-the 24.12 and 26.03 version labels disagree upstream (that file is followed). `driver` is what the image bundles;
-`floor` is what it can run on at all: CUDA minor-version compatibility, 525.60.13 for 12.x and 580.65.06 for 13.x
-(NVIDIA CUDA compatibility guide). `offered` rows are the ones this project serves; the rest are here so that an old
-release can be told from a misspelt one.
+2026-08-20; the 24.12 and 26.03 version labels disagree upstream (this table follows that file). `driver` is the image's
+bundled version; `floor` is the oldest driver on which it runs: CUDA minor-version compatibility, 525.60.13 for 12.x and
+580.65.06 for 13.x (NVIDIA CUDA compatibility guide). This project serves the `offered` rows; the others distinguish an
+old release from a misspelt one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ FLOOR_CUDA_13 = "580.65.06"
 
 @dataclass(frozen=True, kw_only=True)
 class Defect:
-    """Something wrong inside an image that the host has to repair before serving."""
+    """A defect inside an image that the host has to repair before serving."""
 
     name: str
     what: str
@@ -56,7 +55,7 @@ class ReleaseRow:
 
     @property
     def floor(self) -> str:
-        """The oldest driver any CUDA of this family runs on."""
+        """The oldest driver on which any CUDA of this major version runs."""
         return FLOOR_CUDA_12 if self.cuda.startswith("12.") else FLOOR_CUDA_13
 
     @property

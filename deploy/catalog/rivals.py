@@ -1,4 +1,4 @@
-"""Flags of `trtllm-build` that exclude each other: each is right alone, and the build stops on the pair.
+"""Flags of `trtllm-build` that exclude each other: each is valid alone, and the build stops if both are given.
 
 Read in `build.py` of the releases whose flags are in `deploy.catalog.flags`.
 """

@@ -17,7 +17,7 @@ BOOLEANS = ("True", "true", "TRUE", "1", "False", "false", "FALSE", "0")
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeKey:
-    """A key; `kind` is the text it takes: word, number, fraction, bool or path."""
+    """A key; `kind` is the type of its text: word, number, fraction, bool or path."""
 
     name: str
     kind: str = "word"
@@ -103,5 +103,5 @@ def mandatory_keys(trtllm: str) -> tuple[RuntimeKey, ...]:
 
 
 def choices_of(key: RuntimeKey, trtllm: str) -> tuple[str, ...]:
-    """The words a key takes in this version: static batching ended with 0.19."""
+    """The words that a key takes in this version: static batching was removed in 0.19."""
     return tuple(word for word in key.choices if word not in ("V1", "v1") or version(trtllm) < (0, 20))

@@ -1,4 +1,4 @@
-"""Programs that serve an LLM in a container of their own beside Triton: releases, images, flags, pages, metrics.
+"""Programs that serve an LLM in their own container beside Triton: releases, images, flags, pages, metrics.
 
 Sources, read 2026-11-27: vLLM 0.26.0 from its wheel (engine/arg_utils.py, entrypoints/openai/cli_args.py,
 v1/metrics/loggers.py, model_executor/models/registry.py); TensorRT-LLM's tensorrt_llm/commands/serve.py at 00209af149
@@ -17,7 +17,7 @@ TRITON, SERVE, VLLM = "triton", "trtllm-serve", "vllm"
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeMetrics:
-    """The page of a program's counters for Prometheus, and their names by meaning; an empty name: it has none."""
+    """The page of a program's counters for Prometheus, and the counters' names by meaning; an empty name means none."""
 
     path: str
     running: str
@@ -31,7 +31,7 @@ class RuntimeMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeRow:
-    """A release of a program. `image` has its tag; `program` starts inside it before the flags."""
+    """A release of a program. `image` includes its tag; `program` is the command before the flags."""
 
     runtime: str
     version: str
@@ -159,7 +159,7 @@ def rows_of(runtime: str) -> tuple[RuntimeRow, ...]:
 
 
 def row_of(runtime: str, tag: str) -> RuntimeRow | None:
-    """The row of an image's tag: the version itself, also with a `v` before it or the builder's suffix after it."""
+    """The row of an image's tag: the version itself, or with a `v` before it or the builder's suffix after it."""
     bare = tag.removeprefix("v")
     matches = [row for row in rows_of(runtime) if bare == row.version or bare.startswith(f"{row.version}-")]
     return matches[0] if matches else None

@@ -1,9 +1,9 @@
-"""Operating systems this project provisions, and what each can carry.
+"""The operating systems that this project supports, and the features of each.
 
-Sources (2026-11-20): Ubuntu and Debian package indexes for docker.io; Docker release notes for CDI (25 opt-in, 26.1
-reads spec 0.7.0); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1). NVIDIA signs its
-repository of Debian 13 with another key than the older ones (read in five public recipes, 2026-11-21). HAProxy
-and Python: package indexes of both (2026-11-22).
+Sources (2026-11-20): Ubuntu and Debian package indexes for docker.io; Docker release notes for CDI (opt-in from 25,
+spec 0.7.0 from 26.1); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1). NVIDIA signs its
+Debian 13 repository with another key than its older repositories (read in five public recipes, 2026-11-21). HAProxy and
+Python: package indexes of both (2026-11-22).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ DOCKER_SOURCES = {"docker": "Docker's own repository", "distribution": "the pack
 class System:
     """An OS release.
 
-    `distribution_docker` is its own docker.io; `has_cdi` says whether that one can attach a GPU by CDI.
+    `distribution_docker` is the version of its own docker.io package; `has_cdi` is true if that version can attach a
+    GPU by CDI.
     """
 
     name: str
@@ -50,7 +51,7 @@ class System:
 
     @property
     def archive(self) -> tuple[tuple[str, str], ...]:
-        """(folder below a mirror of the distribution, suite) of each part of its archive."""
+        """(folder below a mirror of the distribution, suite) for each part of its archive."""
         if self.distribution == "debian":
             updates = ("debian", f"{self.codename}-updates"), ("debian-security", f"{self.codename}-security")
             return ("debian", self.codename), *updates

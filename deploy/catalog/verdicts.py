@@ -1,7 +1,7 @@
-"""The verdict on a flag, or a value, of a TensorRT-LLM program in a release: known, unsure, or its replacement.
+"""The verdict on a flag or value of a TensorRT-LLM program in a release: known, unsure, or its replacement.
 
-By exact name only: argparse takes any unambiguous beginning of a name, and a beginning that means one flag today means
-another after an upgrade (`--use_fp8` is read as `--use_fp8_context_fmha`). Telling is left to `deploy.linter`.
+Only exact names count: argparse takes any unambiguous prefix, and after an upgrade the same prefix may mean another
+flag (`--use_fp8` is read as `--use_fp8_context_fmha`). `deploy.linter` writes the messages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ValueVerdict:
 
 
 def flag_verdict(table: FlagTable, word: str) -> FlagVerdict:
-    """The verdict on `word`, as typed, for this program of this release."""
+    """The verdict on `word`, as typed, for this program in this release."""
     flag = table.find(word)
     if flag:
         return FlagVerdict(kind=KNOWN if flag.name in table.certain else UNSURE, flag=flag)
@@ -88,7 +88,7 @@ def _guess(table: FlagTable, word: str) -> FlagVerdict:
 
 
 def _known_once(table: FlagTable, word: str) -> FlagVerdict | None:
-    """A flag of an older or newer release, which no flag of this release replaces."""
+    """A flag of an older or newer release that has no replacement in this release."""
     rows, _ = rows_with(table.program, word)
     if not rows:
         return None

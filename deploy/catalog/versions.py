@@ -1,4 +1,4 @@
-"""Versions as something that compares: `580.65.06`, `1.2.1`, `1.20.0-1`, `0.17.0.post1`."""
+"""Comparable versions: `580.65.06`, `1.2.1`, `1.20.0-1`, `0.17.0.post1`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _Pieces = tuple[tuple[tuple[int, ...], int], ...]
 
 
 def version(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version: `1.20.0-1` is (1, 20, 0); an empty or wordy one is ()."""
+    """The leading numbers of a version: `1.20.0-1` is (1, 20, 0); a text without leading numbers is ()."""
     numbers = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(part) for part in numbers.group().split(".")) if numbers else ()
 
@@ -26,14 +26,14 @@ def debian_at_least(text: str, floor: str) -> bool:
 
 
 def _debian(text: str) -> tuple[int, _Pieces, _Pieces]:
-    """Epoch, upstream version and revision as they compare."""
+    """Epoch, upstream version and revision in a form that compares."""
     epoch, _, rest = text.rpartition(":") if ":" in text else ("0", "", text)
     upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
     return int(epoch) if epoch.isdigit() else 0, _pieces(upstream), _pieces(revision)
 
 
 def _pieces(text: str) -> _Pieces:
-    """Words and numbers in turn; `~` sorts before the end of a word, letters after it, other signs last."""
+    """Words and numbers in turn; `~` sorts before the end of a word, letters after it, other characters last."""
     pieces = re.findall(r"(\D*)(\d*)", text)
     return tuple((_word(word), int(number or 0)) for word, number in pieces)
 

@@ -5,7 +5,7 @@ read 2026-11-22 through the table that leptonai/gpud generates from it. `action`
 Numbers the catalogue calls unused have no row. An Xid without a row is counted and stops nothing.
 
 Since driver 565 the driver names its own recovery action (Xid 154, `nvidia-smi --query-gpu=gpu_recovery_action`). That
-action is read beside these rows and needs none of them.
+action is used beside these rows and does not depend on them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _WORKFLOWS: dict[int, Remedy] = {45: "application", 48: "reset"}
 
 @dataclass(frozen=True)
 class Xid:
-    """A number of `NVRM: Xid (PCI:…): NUMBER, …`."""
+    """An Xid: the number in `NVRM: Xid (PCI:…): NUMBER, …`."""
 
     number: int
     means: str
@@ -61,13 +61,13 @@ class Xid:
 
     @property
     def remedy(self) -> Remedy:
-        """The remedy for an Xid: reset means drain and reset the GPU, boot means reboot the host."""
+        """The remedy for an Xid: `reset` means drain and reset the GPU, `boot` means reboot the host."""
         if self.action == "workflow":
             return "reset" if self.is_nvlink else _WORKFLOWS[self.number]
         return _REMEDIES[self.action]
 
     def stops(self, gpus: int) -> bool:
-        """True if nothing new is started on a GPU after this Xid; NVLink errors of a host's only GPU do not count."""
+        """True if no new work is started on a GPU after this Xid; NVLink errors of a host's only GPU do not count."""
         return self.remedy in STOPS and (gpus > 1 or not self.is_nvlink)
 
 

@@ -33,8 +33,8 @@ def ask(
 ) -> None:
     """Ask every model of INVENTORY, or MODEL, one question.
 
-    Prints the line that asks, to paste, and the answer. A reranker takes a query and passages. With a key, a gateway
-    is asked if there is one; without, Triton itself.
+    Prints the command line of the question, ready to paste, and the answer. A reranker takes a query and passages. With
+    a key, a gateway is asked if there is one; without, Triton itself.
     """
     from deploy.io.ask_models import asked_in_turn, unopened
     from deploy.io.gateway_key import given_key

@@ -35,7 +35,7 @@ class Bench(click.Group):
     epilog="Example: enginehouse bench inventories/h100.py --clients 16 --mix chat,rerank --key-file key",
 )
 def bench() -> None:
-    """Measure the gateway of an inventory under load, and say what got slower from one result to another.
+    """Measure the gateway of an inventory under load, and compare two results.
 
     `bench INVENTORY` is `bench run INVENTORY`; see `bench run --help`.
     """
@@ -76,7 +76,7 @@ def bench() -> None:
 @click.option("--to", type=FILE, default="bench.json", show_default=True, help="The result; a picture lies beside it.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def run(inventory: str, to: Path, data: tuple[str, ...], **options: Any) -> None:
-    """Put load on the gateway of INVENTORY with aiperf, and write what it answered.
+    """Put load on the gateway of INVENTORY with aiperf, and write the results.
 
     aiperf is installed in .cache/bench the first time (1.2 GB, versions pinned by hash). Its tokenizer makes the
     prompts: it is fetched from the hub unless --tokenizer names a directory.
@@ -146,7 +146,7 @@ def _tokenizer(word: str) -> str:
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def compare(before: Path, after: Path, least: float, as_json: bool) -> None:
-    """Say what got worse from the result BEFORE to the result AFTER, beyond what runs differ by among themselves.
+    """Name the figures that got worse from the result BEFORE to the result AFTER, beyond the spread among runs.
 
     Ends with 0 if nothing is worse, with 2 if something is, and with 1 if the runs are too few to tell.
     """

@@ -40,8 +40,9 @@ def bundle(
 ) -> None:
     """Fetch everything that the hosts of INVENTORY install and serve into DIRECTORY, and sign the list of it.
 
-    Packages with all that they need, images and models byte for byte, this repository and its Python packages. Sizes
-    are told first. Cut off, the same command goes on. A host with `connected=False` takes its parts from here.
+    The bundle has packages with their dependencies, images and models byte for byte, this repository and its Python
+    packages. Sizes are printed first. After an interruption the same command continues. A host with `connected=False`
+    takes its parts from here.
     """
     from deploy.io.bundle_verb import judged, made, unpacked
 
@@ -59,7 +60,7 @@ def bundle(
 
 
 def _by_system(words: tuple[str, ...]) -> dict[str, list[str]]:
-    """By OS: the kernels named on the command line."""
+    """The kernels named on the command line, by OS."""
     named = dict[str, list[str]]()
     for word in words:
         os, is_split, kernel = word.partition("=")

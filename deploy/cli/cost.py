@@ -1,4 +1,4 @@
-"""The verb `enginehouse cost`: its options. What they ask for is worked out in `deploy.io.cost`, when it is typed."""
+"""The verb `enginehouse cost`: its options. `deploy.io.cost` does the work and is imported only when the verb runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def cost(inventory: str, as_json: bool, data: tuple[str, ...], **options: Any) -> None:
-    """Say what INVENTORY costs a month, and what a million tokens or a thousand documents of it cost.
+    """Print the monthly cost of INVENTORY, and its cost of a million tokens or a thousand documents.
 
     No price is built in: type yours, or keep them in a file with a date. Asks no host.
     """

@@ -23,7 +23,7 @@ from deploy.io.printing import refusals_shown, say
 def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...], drift: bool) -> None:
     """Examine the hosts of INVENTORY, and change nothing.
 
-    `--data report=FILE` writes what was read, without secrets, as an archive for a colleague or a vendor.
+    `--data report=FILE` writes the readings, without secrets, as an archive for a colleague or a vendor.
 
     Ends with 0 if all are healthy, with 2 if something is broken, with 3 if there are warnings only, and with
     1 if a host could not be asked.

@@ -1,4 +1,4 @@
-"""The verb `enginehouse drift`: which hosts are not as the inventory says."""
+"""The verb `enginehouse drift`: the hosts that differ from the inventory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from deploy.io.printing import refusals_shown, say
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to look at.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
-    """Look at the hosts of INVENTORY, and only look: what would deploy.py change?
+    """List what deploy.py would change on the hosts of INVENTORY, and change nothing.
 
     Ends with 0 if nothing differs, with 2 if something does, and with 1 if a host could not be asked.
-    Known holes of versions on the hosts are warnings, and do not change how it ends.
+    Known security holes of installed versions are warnings and do not change the exit status.
     """
     from deploy.io.doctor import drift_with_holes
 

@@ -1,4 +1,4 @@
-"""The verbs `enginehouse export …`: a plan in the form that another program starts hosts by."""
+"""The verbs `enginehouse export …`: a plan in the form in which another program starts hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXAMPLE = (
     epilog=f"Example: {EXAMPLE}",
 )
 def export() -> None:
-    """Write a plan in the form that a cloud, Kubernetes or Slurm starts hosts, Pods or jobs by."""
+    """Write a plan in the form in which a cloud, Kubernetes or Slurm starts hosts, Pods or jobs."""
 
 
 @export.command(
@@ -42,7 +42,7 @@ def export() -> None:
 def cloud_init(
     inventory: str, hosts: tuple[str, ...], source: str, sha256: str, secrets: str, into: Path | None
 ) -> None:
-    """Write user-data by which each HOST of INVENTORY brings itself to this plan at first boot.
+    """Write user-data with which each HOST of INVENTORY deploys this plan on itself at first boot.
 
     Touches no host. Without --into the text is on standard output; the sizes are on standard error. No secret is in it.
     """
@@ -81,7 +81,7 @@ def cloud_init(
     help="Of the claims.",
 )
 def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str, access_mode: str) -> None:
-    """Write to a folder: plain YAML for kubectl, which runs what a deploy would run on the hosts of INVENTORY.
+    """Write plain YAML for kubectl to a folder; it runs what a deploy runs on the hosts of INVENTORY.
 
     Touches no host and no cluster. Images, flags, ports and digests are those of the plan. No secret is in it.
     """
@@ -116,7 +116,7 @@ def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str,
 @click.option("--root", default=Cluster.root, show_default=True, help="Directory of all nodes that has `weights`.")
 @click.option("--time", "limit", default=Cluster.time, show_default=True, help="Time limit of a serving job.")
 def slurm(inventory: str, hosts: tuple[str, ...], folder: Path, runtime: str, root: str, limit: str) -> None:
-    """Write to a folder: batch files by which nodes of Slurm serve as the hosts of INVENTORY, or as these HOSTs.
+    """Write batch files to a folder; with them, Slurm's nodes serve as the hosts of INVENTORY, or as these HOSTs.
 
     Touches no host and no cluster. Images, flags, ports and digests are those of the plan. No secret is in it.
     """

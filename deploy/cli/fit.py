@@ -49,7 +49,7 @@ def fit(
     max_seq_len: int | None,
     as_json: bool,
 ) -> None:
-    """Say what is left on GPU beside MODELS, in tokens and in simultaneous users.
+    """Print the tokens and simultaneous users that fit on GPU beside MODELS.
 
     GPU is a row of the catalog, or the beginning of one. A model is a name of the catalog, a hub id, or a directory
     with config.json and safetensors files.

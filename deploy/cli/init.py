@@ -1,4 +1,4 @@
-"""The verb `enginehouse init`: an inventory from what machines answer about themselves."""
+"""The verb `enginehouse init`: an inventory made of the machines' own facts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from deploy.io.printing import refusals_shown, say
 def init(
     targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...], models: tuple[str, ...]
 ) -> None:
-    """Ask machines over ssh what they are, and write an inventory for them. Equal machines become a group.
+    """Ask machines over ssh for their hardware, and write an inventory for them. Equal machines become a group.
 
-    A model is a name of the hub or of the catalog, or a directory; the hub is asked which kind each one is.
+    A model is a name of the hub or of the catalog, or a directory; the hub is asked for each model's kind.
     """
     from deploy.inventory.first_inventory import inventory_text
     from deploy.inventory.targets import Target

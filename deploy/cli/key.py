@@ -9,10 +9,13 @@ from pathlib import Path
 
 import click
 
+from deploy.cli.knobs import knobs
 from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
 from deploy.inventory.key_limits import limits_text, money, tenant_limits
+from deploy.io.inventory import load_plan
 from deploy.io.key_file import content_of, new_key, revoke, set_tenant
 from deploy.io.printing import refusals_shown, say, show
+from deploy.planning.key_models import confirm_served
 
 SENDS = "pyinfra INVENTORY deploy.py --data only=gateway"
 
@@ -40,7 +43,7 @@ BUDGETS = (
 
 
 def budgets(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options for budgets of a day and a month."""
+    """The command with the options for daily and monthly budgets."""
     for option in reversed(BUDGETS):
         command = option(command)
     return command
@@ -61,6 +64,7 @@ KEY_FILE = click.option("--file", default=FILE, show_default=True, help="Where t
 @click.option("--requests-per-minute", type=int)
 @click.option("--concurrent", default=str(CONCURRENT), show_default=True, help="Requests under way; or: unlimited.")
 @click.option("--expires", default="never", show_default=True, help="90d, 12h, 2w, or a day: 2027-03-01 (UTC).")
+@click.option("--inventory", default="", help="Refuse models that its gateways do not serve.")
 @KEY_FILE
 def key_new(
     tenant: str,
@@ -74,16 +78,19 @@ def key_new(
     requests_per_minute: int | None,
     concurrent: str,
     expires: str,
+    inventory: str,
     file: str,
 ) -> None:
     """Make a key for TENANT. The key alone is on standard output; it is shown once and kept nowhere.
 
-    Keys that TENANT has already go on: hand the new one out, then revoke the old one.
+    TENANT's earlier keys stay valid: hand the new one out, then revoke the old one.
     """
     names = [name.strip() for name in models.split(",")]
     limits = {"tokens_per_minute": tokens_per_minute, "requests_per_minute": requests_per_minute}
     limits |= {"tokens_per_day": tokens_per_day, "tokens_per_month": tokens_per_month}
-    with refusals_shown("", False):
+    with refusals_shown(inventory, False):
+        if inventory:
+            confirm_served(names, load_plan(inventory, (), (), knobs()).slices, inventory)
         limits |= {"concurrent": concurrency(concurrent)}
         limits |= {
             "cost_per_day": money("--cost-per-day", cost_per_day),
@@ -118,9 +125,9 @@ def key_tenant(
     currency: str,
     file: str,
 ) -> None:
-    """Set the budgets that all keys of TENANT share, above those of each key. They replace its budgets of before.
+    """Set the budgets that all keys of TENANT share, besides those of each key. They replace TENANT's earlier budgets.
 
-    Without an option TENANT has no budgets any more.
+    Without an option, all budgets of TENANT are removed.
     """
     with refusals_shown("", False):
         line = tenant_limits(

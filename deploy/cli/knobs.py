@@ -1,4 +1,4 @@
-"""The settings of roles that an inventory may override; read from roles/ for the command line, as deploy.py does."""
+"""The settings of roles that an inventory may override, read from roles/ as deploy.py reads them."""
 
 from __future__ import annotations
 

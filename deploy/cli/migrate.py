@@ -23,10 +23,10 @@ LEFT_OUT = 2
 @click.option("--to", type=click.Path(path_type=Path), help="Write the inventory to this file, if it is not there.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
-    """Say which words of another server's command have a place in an inventory, and print the inventory.
+    """Map each word of another server's command to its place in an inventory, and print the inventory.
 
     Takes a line, a script, docker run, a compose file or a Kubernetes manifest with vLLM, SGLang, TGI, TEI, NIM or
-    trtllm-serve in it. Ends with 0 if every word has a place, and with 2 if a word has none. Nothing is run.
+    trtllm-serve in it. Ends with 0 if every word has a place, and with 2 otherwise. Nothing is run.
     """
     from deploy.io.pasted_text import text_of
     from deploy.migrate.migration import migrate as migrated

@@ -21,7 +21,7 @@ from deploy.io.printing import refusals_shown, say
 def monitoring(inventory: str, folder: Path, data: tuple[str, ...]) -> None:
     """Write to FOLDER: alert rules for Prometheus 2.42 and later, and dashboards for Grafana.
 
-    Touches no host. Prints the files, and which targets your Prometheus has to scrape under which job.
+    Touches no host. Prints the files, and the job and targets that your Prometheus has to scrape.
     """
     from deploy.io.monitoring import jobs, written
 

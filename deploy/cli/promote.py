@@ -23,7 +23,7 @@ from deploy.io.printing import refusals_shown, say, show
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def promote(inventory: str, model: str, runtime: str, image: str, as_json: bool, data: tuple[str, ...]) -> None:
-    """Print what changes when another program serves MODEL, how both are compared, and the command that does it.
+    """Print the changes if another program serves MODEL, the comparison of both programs, and the command to type.
 
     MODEL is an LLM's name in INVENTORY. Nothing is changed by this verb.
     """

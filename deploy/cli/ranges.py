@@ -1,4 +1,4 @@
-"""Types of numeric options: both ends of the range are named, so that no slip of a unit and no NaN is calculated with.
+"""Types of numeric options. Both ends of each range are declared, so that typing errors and NaN are refused.
 
 A test walks every verb: a number without a range fails it.
 """
@@ -15,7 +15,7 @@ from deploy.inventory.slips import meant_by
 
 
 class Whole(click.IntRange):
-    """A whole number between two ends; "10k" and "1,024" are refused with the number that they mean."""
+    """A whole number between two ends. "10k" and "1,024" are refused; the refusal names the number that they mean."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
@@ -35,7 +35,7 @@ ITEMS = Whole(1, 100_000)
 
 
 class Number(click.FloatRange):
-    """A number between two ends; `nan`, which is neither below nor above any number, is refused too."""
+    """A number between two ends; `nan`, which compares as false with every number, is refused too."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""

@@ -18,7 +18,7 @@ D = TypeVar("D")
 
 
 def served(plan: Plan, inventory: str, data: Mapping[str, Mapping[str, Any]], programs: Mapping[str, str]) -> Served:
-    """Every host of the plan as its roles render it. `data` are the hosts' own, whose knobs the plan has judged."""
+    """Every host of the plan as its roles render it. `data` holds each host's knobs, which the plan has validated."""
     from roles._shipping.places import PROGRAMS, SETTINGS
 
     return Served(

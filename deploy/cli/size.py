@@ -52,9 +52,9 @@ def seconds(word: str) -> float:
 def size(
     models: tuple[str, ...], gpus: tuple[str, ...], bench: tuple[Path, ...], as_json: bool, **options: Any
 ) -> None:
-    """Say how many of which card MODELS need, by memory and by what a bench measured, and from which assumptions.
+    """Print the number of cards that MODELS need, by memory and by a bench's measurements, with the assumptions.
 
-    What no bench covers is "not measured": its cards are then the least that memory allows.
+    A model that no bench covers is "not measured"; its number of cards is the least that memory allows.
     """
     from deploy.cost.measured import loads_of
     from deploy.cost.size import Demand, sizes, to_json

@@ -24,7 +24,7 @@ from deploy.io.printing import Visible, console, refusals_shown, say, show
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to show.")
 @click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
 def top(inventory: str, once: bool, as_json: bool, every: float, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
-    """Show what the hosts of INVENTORY do, until Ctrl-C. Changes nothing.
+    """Show the activity of the hosts of INVENTORY until Ctrl-C. Changes nothing.
 
     Reads the Prometheus of the inventory's monitor; without a monitor, each host over ssh.
     """

@@ -1,4 +1,4 @@
-"""Dollars: of the inventory a month, of a unit at saturation, and of what a window of counters served."""
+"""Dollars: of the inventory a month, of a unit at saturation, and of the requests in a window of counters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def unit(dollars: float, prompt: float, completion: float, documents: float, out
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """The cost of a unit while a load keeps the card full: the least with this load. None: not measured."""
+    """The cost of a unit while a load keeps the card full: the lowest with this load. None: not measured."""
 
     model: str
     kind: str
@@ -62,7 +62,7 @@ class Floor:
 
 
 def floors(plan: Plan, loads: Sequence[Load], prices: Prices, output_weight: float) -> tuple[Floor, ...]:
-    """A row for each saturated load of each model of the plan, on the cards it is served on; each once.
+    """A row for each saturated load of each model of the plan, on the cards that serve the model, without duplicates.
 
     A load that shared its card with another model gets no row: its part of the card was not measured.
     """
@@ -122,7 +122,7 @@ def months(plan: Plan, prices: Prices) -> tuple[Month, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """The cost of `key` in the window, and of a unit of it; GPU seconds are the device's, without idle ones."""
+    """The cost of `key` in the window, and of a unit of it. `gpu_seconds` leaves out idle seconds."""
 
     key: tuple[str, ...]
     dollars: float
@@ -164,7 +164,7 @@ def lines(
 
 
 def _tenants(share: Share, spent: Sequence[Spent], output_weight: float) -> list[tuple[str, float]]:
-    """Tenants of a model with their part of it, by weighted tokens."""
+    """Each tenant's share of a model's use, by weighted tokens."""
     weights = {
         row.tenant: row.prompt_tokens + output_weight * row.completion_tokens
         for row in spent

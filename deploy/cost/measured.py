@@ -25,8 +25,8 @@ CARDS = {"NVIDIA H100 80GB HBM3": "h100-80"}
 class Load:
     """Measured throughput of a load of a model on `gpus` cards of one kind; rates are a second, of all cards together.
 
-    `alone`: no other model of its cards was asked meanwhile. `saturated`: as many clients as the load names asked
-    again at once, so the rate is the most that they got out of it.
+    `alone`: its cards served no other model meanwhile. `saturated`: each of the load's clients asked again as soon as
+    it had an answer, so the rate is the highest for this number of clients.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Load:
     source: str = ""
 
     def is_of(self, model: ModelSlice, card: str) -> bool:
-        """True if this load measured that model, served so, on that card."""
+        """True if this load measured that model in the same serving mode on that card."""
         known = CHECKPOINTS.get(self.model)
         same = self.model == model.name or (known is not None and known.repository == model.weights.repository)
         products = str(model.settings.get("products", model.settings.get("dtype", "")))
@@ -72,7 +72,7 @@ def loads_of(record: Any, source: str) -> tuple[Load, ...]:
 
 
 def bench_of(record: Any, source: str) -> Mapping[str, Any]:
-    """A result of `enginehouse bench`, whole. Raises: a Refusal for any other file."""
+    """A whole result of `enginehouse bench`. Raises: a Refusal for any other file."""
     loads_of(record, source)
     if record["benchmark"] != "enginehouse bench":
         raise _unknown(source, f"benchmark={record['benchmark']!r}, which has no runs of requests")

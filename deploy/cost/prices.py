@@ -1,4 +1,4 @@
-"""The price of a card an hour: typed, or from a file that says when and where somebody read it. Nothing is built in."""
+"""The price of a card an hour: typed, or from a file that names its date and source. No price is built in."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def typed_prices(words: Iterable[str], option: str) -> Prices:
 
 
 def prices_of_file(document: Any, name: str) -> tuple[Prices, Prices]:
-    """Prices on demand and of spot machines, of a file {"date", "source", "per_hour": {CARD: DOLLARS}, "spot_…"}.
+    """Prices on demand and of spot machines, from a file {"date", "source", "per_hour": {CARD: DOLLARS}, "spot_…"}.
 
-    Raises: a Refusal for a file without a date, or with a price that is none.
+    Raises: a Refusal for a file without a date, or with a price that is not a positive number.
     """
     if not isinstance(document, Mapping) or not document.get("date"):
         wanted = '{"date": "2026-11-01", "source": "…", "per_hour": {"h100-80": 2.49}}'

@@ -1,4 +1,4 @@
-"""The costs of an inventory as a person reads them, and as plain values: every figure beside what it assumes."""
+"""The costs of an inventory as a report for people and as plain values; every figure has its assumptions beside it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def money(dollars: float | None) -> str:
 
 
 def cost_report(cost: Cost) -> Group:
-    """The month's bill, then what units cost, then spot and builds, then the assumptions."""
+    """The report: the month's bill, then unit costs, then spot and builds, then the assumptions."""
     parts: list[RenderableType] = [_months(cost)]
     if cost.floors:
         parts += [Text(""), *_floors(cost)]

@@ -1,4 +1,4 @@
-"""Shares of the GPUs' seconds by model, and of a model by tenant. Counters are handed in."""
+"""Shares of the GPUs' seconds by model, and of a model by tenant. The caller provides the counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = (  # {output_weight} is filled in by whoever prints them
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """Counters of one model on one host over the window; seconds are of the device, of encoders alone."""
+    """Counters of one model on one host over the window; seconds are of GPU work, and only encoders have them."""
 
     prompt_tokens: float = 0.0
     completion_tokens: float = 0.0
@@ -46,7 +46,7 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The use of one model of one host. `gpu_seconds`: the device's for it; `paid_seconds`: those and its idle part.
+    """The use of one model of one host. `gpu_seconds` were spent on it; `paid_seconds` add its part of the idle time.
 
     The paid seconds of all shares of a host are its GPUs times the window. `model` is "" for GPUs that nobody used.
     """
@@ -81,7 +81,7 @@ def _of_host(slice_: Slice, window: Window, output_weight: float) -> Iterable[Sh
 
 
 def _groups(servers: Iterable[ServerSlice]) -> list[tuple[set[int], list[ServerSlice]]]:
-    """Servers with the GPUs they share, directly or by way of another server."""
+    """Servers grouped with the GPUs that they share, directly or through another server."""
     groups: list[tuple[set[int], list[ServerSlice]]] = []
     for server in servers:
         gpus, together = set(server.gpus), [server]
@@ -126,7 +126,7 @@ def _used(
     is_known: bool,
     output_weight: float,
 ) -> dict[str, float]:
-    """Seconds of the device by model. Encoders' passes that overlap are never more than the GPUs worked."""
+    """GPU seconds by model. Overlapping passes of encoders never add up to more than the GPUs worked."""
     passes = {name: counted[name].device_seconds for name in models if models[name].kind != "llm"}
     together = sum(passes.values())
     if together > worked:

@@ -54,7 +54,7 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """Replicas that a bench says one model needs, not rounded; None without a bench. `why` names the source."""
+    """Replicas that one model needs by a bench, not rounded; None without a bench. `why` names the source."""
 
     model: str
     replicas: float | None
@@ -143,7 +143,7 @@ def _need(model: ModelSlice, card: str, gpus: int, demand: Demand, loads: Sequen
 
 
 def _of_llm(name: str, gpus: int, demand: Demand, own: Sequence[Load]) -> Need:
-    """Users at once over the most clients that a replica served within the first token that is wanted."""
+    """Wanted simultaneous users over the most clients that a replica served within the wanted time to first token."""
     near = [
         load
         for load in own
@@ -187,7 +187,7 @@ def _of_encoder(model: ModelSlice, demand: Demand, own: Sequence[Load]) -> Need:
 
 
 def assumptions(demand: Demand) -> tuple[str, ...]:
-    """Assumptions of the numbers, a sentence each."""
+    """The assumptions behind the numbers, one sentence each."""
     pieces = [f"{count} {what}" for count, what in ((demand.passages, "passages"), (demand.texts, "texts")) if count]
     repeats = f"each asks again after {demand.every_seconds:g} s, with {' and '.join(pieces)}" if pieces else ""
     return (

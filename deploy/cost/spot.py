@@ -1,7 +1,7 @@
 """The cost of interruptions of spot machines, and of engines that every host builds for itself.
 
-The time of a new deploy is taken from a recorded one (benchmarks/results/h100-deploy.json): what it fetched is apart
-from the rest, so that another image, other weights and another network can be put in its place.
+The time of a new deploy is taken from a recorded one (benchmarks/results/h100-deploy.json). Its downloads are recorded
+apart from the rest, so that another image, other weights and another network can be calculated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """Seconds of a recorded first deploy: all, those of them that waited for downloads, and the MiB of these."""
+    """Seconds of a recorded first deploy: all of them, those that waited for downloads, and the MiB downloaded."""
 
     seconds: float
     fetching_seconds: float
@@ -52,7 +52,7 @@ def recorded_of(record: Any, source: str) -> Recorded:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruptions:
-    """Rate at which hosts are taken away, and the time that the next one needs; `fetch_mib_s` 0: as recorded."""
+    """Rate at which hosts are taken away, and the time until the next one arrives; `fetch_mib_s` 0: as recorded."""
 
     a_day: float
     boot_seconds: float = 0.0
@@ -62,7 +62,7 @@ class Interruptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Spot:
-    """A host of `card` on spot: seconds until it serves again, and what an hour that serves then costs a GPU."""
+    """A host of `card` on spot: seconds until it serves again, and the price per GPU of an hour in which it serves."""
 
     card: str
     per_hour: float

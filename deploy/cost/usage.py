@@ -1,4 +1,4 @@
-"""Usage that gateways counted, added up over hosts and grouped as the operator wants it."""
+"""Usage that gateways counted, added up over hosts and grouped by the operator's choice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Line:
         return " + ".join(f"{pico / PICO:.4f} {currency}" for currency, pico in sorted(self.cost.items()))
 
     def quantile(self, share: float) -> float:
-        """Seconds within which this share of the requests ended, right within 9 %."""
+        """Seconds within which this share of the requests ended, accurate to 9 %."""
         pending = math.ceil(sum(self.times.values()) * share)
         for seconds in sorted(self.times):
             pending -= self.times[seconds]
@@ -112,7 +112,7 @@ def rows_of(text: str | None) -> list[dict[str, Any]] | None:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises: ValueError, KeyError or TypeError for a row of other types."""
+    """A row with its types checked. Raises: ValueError, KeyError or TypeError for other types."""
     key, _, person = str(row["key"]).partition("/")
     words = {**row, "key": key, "person": person}
     texts = {name: on_one_line(str(words[name]))[:256] for name in (*GROUPS, "currency")}
@@ -140,7 +140,7 @@ def missing_sentences(report: UsageReport) -> list[str]:
 
 
 def as_csv(report: UsageReport) -> str:
-    """The report for a spreadsheet: a first line of names, cost with its currency."""
+    """The report for a spreadsheet: a first line of column names; each cost with its currency."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*report.by, *COUNTS, "cost", "p50_seconds", "p99_seconds"])

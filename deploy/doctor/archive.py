@@ -1,7 +1,7 @@
 """The files of an archive that a colleague or a vendor may see, from the hosts' answers. Pure; roles/doctor writes it.
 
-By construction: a question without a form is left out, a line has to match its question's form as a whole, and the
-findings are made anew of what was let in. So no rule can quote what the table below does not admit.
+A question without a form is left out, a line has to match its question's form as a whole, and the findings are made
+again from the admitted lines. So no rule can quote text that the table below does not admit.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Archive:
 
 
 def archive_of(hosts: Mapping[str, tuple[Readings, Wanted]], when: float) -> Archive:
-    """The archive over these hosts, made at `when` (seconds of the epoch); equal answers make equal bytes."""
+    """The archive of these hosts, made at `when` (seconds of the epoch); equal answers make equal bytes."""
     files = {"about.txt": _ABOUT.encode()}
     for host, (readings, wanted) in sorted(hosts.items()):
         files |= {f"hosts/{_folder(host)}/{name}": text.encode() for name, text in _of_host(readings, wanted)}
@@ -148,7 +148,7 @@ def _lines(name: str, text: str, form: str) -> Iterator[str]:
 
 
 def _numbers_only(line: str) -> str:
-    """A line with a JSON record without its texts; another line unchanged."""
+    """A line with a JSON record, without the record's texts; any other line unchanged."""
     if not (record := _RECORD.fullmatch(line)):
         return line
     record_fields = fields(record[2])

@@ -57,6 +57,12 @@ KERNEL_ROWS = (
         f"{DEPLOY} reloads the driver, drained; a container keeps its old libraries until it restarts",
     ),
     Kind(
+        "uvm-fatal",
+        "broken",
+        "the driver's unified memory met a fatal error: no program gets a CUDA context until a reboot",
+        "stop the servers; " + BOOT + "; if it returns, " + VENDOR,
+    ),
+    Kind(
         "kernel-past",
         "note",
         "the driver had this problem earlier in this boot; nvidia-smi lists every GPU now",
@@ -105,6 +111,12 @@ KERNEL_ROWS = (
         "ps -eo pid,stat,args | grep ' D' on the host; if it stays, " + BOOT,
     ),
     Kind(
+        "disk-failing",
+        "broken",
+        "a disk of the host fails or was lost: its file system goes read-only, and servers and images on it break",
+        "lsblk and smartctl -a on the host name the disk; stop the servers, and ask the provider for another disk",
+    ),
+    Kind(
         "host-memory-fault",
         "warning",
         "the processor or the host's memory reported a hardware error",
@@ -135,6 +147,24 @@ CAUSE_ROWS = (
         "warning",
         "a server started with another number of processes or GPUs than its engine was built for",
         f"parallel= of the LLM and gpus= of the Server have to agree; {DEPLOY} builds and starts both alike",
+    ),
+    Kind(
+        "cause-model",
+        "warning",
+        "the program of a server does not know the architecture or the tokenizer of a model",
+        "another release= or image=, or runtime= of the LLM: enginehouse plan INVENTORY names what each one serves",
+    ),
+    Kind(
+        "cause-arguments",
+        "warning",
+        "the program of a server refused an argument: the image is of another release, or the model takes less",
+        "systemctl cat 'llm@*' on the host has the arguments; a smaller max_seq_len, or the image of the catalog",
+    ),
+    Kind(
+        "cause-limits",
+        "warning",
+        "a server reached the host's limit of processes, threads or open files",
+        "systemctl show -p TasksMax,LimitNOFILE 'triton@*' on the host; ps -eLf | wc -l counts threads of others",
     ),
     Kind(
         "cause-mpi",
@@ -230,5 +260,11 @@ CAUSE_ROWS = (
         "a server or a build may not read or write a file",
         f"{DEPLOY} sets owners and modes of its own files again",
         True,
+    ),
+    Kind(
+        "cause-other",
+        "warning",
+        "a server or a build ended with an error that no other row of this table describes",
+        f"{_SERVER_LOG} has its text; pyinfra INVENTORY rollback.py if it began with a new release",
     ),
 )

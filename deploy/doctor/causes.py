@@ -1,4 +1,4 @@
-"""Causes of a server or build that did not come up, by fixed phrases in its log. Only the phrases leave a host.
+"""Causes of a server or build that did not start, by fixed phrases in its log. Only the phrases leave a host.
 
 `deploy/doctor/phrases.py` holds the phrases and their sources.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
-from deploy.doctor.phrases import PHRASES
+from deploy.doctor.phrases import OTHER, PHRASES
 from deploy.doctor.readings import Readings, number
 
 PATTERN = "|".join(phrase for phrases in PHRASES.values() for phrase in phrases)
@@ -22,19 +22,21 @@ _IN_TROUBLE = (
 )
 _FOLLOWS = {
     "cause-disk": {"cause-shm"},
+    "cause-limits": {"cause-shm"},
+    "cause-pull": {"cause-disk"},
     "cause-no-gpu": {"cause-driver", "cause-fabric"},
     "cause-nccl": {"cause-memory", "cause-cache"},
     "cause-mpi": {"cause-ranks"},
     "cause-program": {"cause-module", "cause-files"},
-    "cause-crash": set(PHRASES) - {"cause-crash", "cause-port"},
+    "cause-crash": set(PHRASES) - {"cause-crash", "cause-port", OTHER},
 }
 """Causes that logs also name as a consequence of another fault: they are not reported beside it."""
 
 
 def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Finding]:
-    """The causes in the logs of servers and builds, from lines `COUNT PHRASE`; notes if nothing of `others` suffers.
+    """The causes in the logs of servers and builds, from lines `COUNT PHRASE`; notes if `others` has no findings.
 
-    A server that runs out of memory while it answers others is in trouble by that alone. Phrases of a cause share a
+    A server that runs out of memory while it answers other requests is a finding by itself. Phrases of a cause share a
     finding, because a program and the library below it log the same fault.
     """
     is_troubled = any(finding.id in _IN_TROUBLE for finding in others)
@@ -43,6 +45,8 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
         if counted := _COUNTED.fullmatch(line):
             by_kind.setdefault(cause_of(counted[2]), {})[counted[2]] = number(counted[1])
     by_kind.pop("", None)
+    if not is_troubled or by_kind.keys() - {OTHER}:
+        by_kind.pop(OTHER, None)
     for kind, counts in by_kind.items():
         if _FOLLOWS.get(kind, set()) & by_kind.keys():
             continue

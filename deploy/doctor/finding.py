@@ -1,4 +1,4 @@
-"""A finding: the evidence from one host, its meaning, the command to type, and if a deploy mends it."""
+"""A finding: the evidence from one host, its meaning, the command to type, and if a deploy repairs it."""
 
 from __future__ import annotations
 

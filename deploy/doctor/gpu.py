@@ -1,7 +1,7 @@
 """Findings from `nvidia-smi -q`, for each GPU; the driver's own recovery action comes first.
 
 Labels and their nesting were read from an H100 80GB HBM3 with driver 580.159.04 (tests/golden/card/query.txt,
-2026-11-22). What a driver does not say is not a finding.
+2026-11-22). A value that the driver does not report is not a finding.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def gpu_findings(gpu: Gpu, wanted: Wanted) -> Iterator[Finding]:
 
 
 def recovery_finding(action: str, gpu: object, subject: str, evidence: str) -> Finding | None:
-    """The finding of a recovery action in nvidia-smi's words; None for none, or if the driver names none."""
+    """The finding of a recovery action in nvidia-smi's words; None if the driver asks for no action or names none."""
     word = action.strip().lower()
     if word in ("", "n/a", "[n/a]"):
         return None

@@ -1,4 +1,4 @@
-"""Findings about known holes: versions the host reported, against the catalog's table. Nothing else is guessed at."""
+"""Findings about known security holes: the versions that the host reported, compared with the catalog's table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OF_UPSTREAM: dict[str, Component] = {"docker-ce": "docker", "containerd.io": "c
 def hole_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     """A finding for each component with known holes; one about the table if it is old.
 
-    Holes of an image that no release on offer mends are left to the plan's notes: nothing could be typed.
+    Holes of an image that no offered release closes are left to the plan's notes: there is no command against them.
     """
     for row in readings.rows("images"):
         if len(row) >= 3 and row[1] == "triton_core":

@@ -1,4 +1,4 @@
-"""Findings about what this project put on the host: releases, swaps, leases, ports, certificates."""
+"""Findings about what this project installed on the host: releases, swaps, leases, ports, certificates."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Place:
 
 
 def places_of(readings: Readings) -> dict[str, Place]:
-    """The servers of the host, by name, from lines `SERVER KEY VALUE`."""
+    """The servers of the host, by name. Shape: lines `SERVER KEY VALUE`."""
     records: dict[str, dict[str, str]] = {}
     for line in readings.lines("servers"):
         name, _, rest = line.partition(" ")
@@ -67,7 +67,7 @@ def places_of(readings: Readings) -> dict[str, Place]:
 
 
 def release_findings(readings: Readings, wanted: Wanted, places: dict[str, Place]) -> Iterator[Finding]:
-    """Each server's release against the plan, and how its last swap ended."""
+    """Each server's release compared with the plan, and the result of its last swap."""
     if not readings.is_whole("servers"):
         return
     if wanted.servers and not any(place.current for place in places.values()):
@@ -101,7 +101,7 @@ def _swap(readings: Readings, place: Place) -> Iterator[Finding]:
 
 
 def answer_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """Silent servers and models of active units, from lines `SERVER MODEL STATUS`; model `-` is the server itself."""
+    """Active units whose server or model is silent. Shape: lines `SERVER MODEL STATUS`; model `-` is the server."""
     answers = {(row[0], row[1]): row[2] if len(row) > 2 else "" for row in readings.rows("ready") if len(row) > 1}
     for server in wanted.servers:
         if not is_active(readings, f"triton@{server.name}.service") or (server.name, "-") not in answers:
@@ -140,7 +140,7 @@ def cache_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def lease_findings(readings: Readings) -> Iterator[Finding]:
-    """Runs that hold the host, drains that operators left, and changes that await a confirmation or were reverted."""
+    """Runs that hold the host, drains that operators left open, and changes that await confirmation or are reverted."""
     if readings.has("lock"):
         holder = fields(readings.text("lock"))
         yield finding_of("run-at-work", f"{holder.get('who', 'somebody')} since {holder.get('since', '(unknown)')}")
@@ -164,7 +164,7 @@ def lease_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def first_boot_findings(readings: Readings) -> Iterator[Finding]:
-    """The step in which a host that deploys itself is, or ended, from the state file of its first boot."""
+    """The step of a host that deploys itself, from the state file of its first boot: the current one, or the last."""
     record = fields(readings.text("first-boot"))
     step, since = f"in the step '{record.get('step', '(unknown)')}'", record.get("since", "(unknown)")
     if record.get("state") == "failed":
@@ -179,7 +179,7 @@ def first_boot_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """Ports of servers that do not run, and ports that the plan keeps on loopback and that others reach.
+    """Ports of servers that do not run, and ports that the plan keeps on loopback but that others can reach.
 
     Shape: lines `ADDRESS:PORT STATE` of /proc/net/tcp.
     """

@@ -5,8 +5,9 @@ kvCacheManager, worldConfig, executorImpl, runtime/generation.py), Triton core a
 texts, NCCL's result strings, CUDA's names of errors, Docker, nvidia-container-toolkit, and threads that quote them.
 The first phrases are of 2026-11-23.
 
-A phrase holds no word of a prompt: what varies in it is bounded to signs of a path, a number or a name. The sign for
-"greater" is written as a part of a range, so that a test can see that no question of the doctor redirects.
+A phrase holds no word of a prompt: its variable parts match only the characters of a path, a number or a name. The
+character ">" is written as part of a range, so that a test can see that no question of the doctor redirects. More than
+300 lines: one for each phrase.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 _PATH = "[A-Za-z0-9_./-]{1,120}"
 _NAME = "[A-Za-z0-9_.-]{1,60}"
 _CALL = r"\([A-Za-z0-9_:.,&()*=-? -]{0,120}\)"
+_LIBRARIES = "cudart|cublas|cudnn|nccl|nvinfer|tensorrt_llm|mpi|torch|c10|nvrtc|cu[a-z]{2,8}|stdc[+]{2}|python3"
 
 WITHOUT_CUDA = r"(pinned_memory_manager|ensemble_scheduler)\.cc"
 """Lines of a Triton that serves on without CUDA, as on a host of embedders that has no GPU; models that need it say so.
@@ -24,6 +26,8 @@ Seen on 2026-11-27 in the journal of a server on a CPU, and in no log of one wit
 inside such a Triton, says "Failed to initialize NVML" without the colon that nvidia-smi puts before its reason.
 """
 
+OTHER = "cause-other"
+"""The last row: an error by its class alone, named if no other row has a phrase of the log."""
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "cause-cache": (
         "must be large enough to process at least 1 sequence",
@@ -41,6 +45,12 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "CUDA_ERROR_INVALID_DEVICE",
         "There are not enough slots available in the system",
         "[Rr]ank [0-9]{1,4} is out of range of the engine",
+        "must be divisible by (the )?tensor[_ ]parallel",
+        "[0-9]{1,9} is not divisible by [0-9]{1,5}",
+        "exceeds the total number of available GPUs",
+        "is larger than the number of available GPUs",
+        "specifies invalid or unsupported gpu id [0-9]{1,4}",
+        "requires [0-9]{1,4} GPUs",
     ),
     "cause-memory": (
         "CUDA out of memory",
@@ -60,6 +70,10 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "Error Code:? 2: OutOfMemory",
         r"Cuda Error in [a-z]{1,20}: 2 \(out of memory\)",
         r"[Cc]uda[A-Za-z ]{0,30}[(:] ?out of memory",
+        "less than desired GPU memory utilization",
+        r"Triton Error \[CUDA\]: out of memory",
+        "CUBLAS_STATUS_NOT_INITIALIZED",
+        r"[Uu]nable to allocate .{0,40}GPU memory",
     ),
     "cause-engine": (
         "Error opening engine file",
@@ -67,6 +81,7 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "[Ee]ngine directory does not exist",
         r"json\.exception\.parse_error\.101",
         r"rank[0-9]{1,4}\.engine'? does not exist",
+        "unable to create TensorRT (engine|runtime|execution context)",
     ),
     "cause-gpu": (
         "invalid device function",
@@ -80,6 +95,12 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "is only supported on GPUs with compute capability",
         "GPUs with compute capability below [0-9.]{1,5} are not supported",
         "is not supported on SM ?[0-9]{2,3}",
+        "pre SM ?[0-9]{2,3} GPUs do not support",
+        "out of resource: shared memory",
+        "can only be enabled on (sm|SM)_?[0-9]{2,3}",
+        "is not supported for the current GPU",
+        "Minimum capability: [0-9]{1,4}",
+        "FP8 is (not supported|unsupported) on",
     ),
     "cause-version": (
         "not compatible with this version of TensorRT",
@@ -94,16 +115,54 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "getPluginCreator could not find",
         "Cannot deserialize plugin",
     ),
+    "cause-model": (
+        "are not supported for now",
+        "does not recognize this architecture",
+        "Unknown architecture for [A-Za-z]{1,40}",
+        "[Uu]nsupported model architecture",
+        "[Mm]odel (architecture|type) [A-Za-z0-9_'-]{1,60} is not supported",
+        "Unrecognized (model in|configuration class)",
+        "Tokenizer class [A-Za-z0-9_]{1,60} does not exist",
+        "failed to be inspected",
+        "contains custom code which must be executed",
+    ),
+    "cause-arguments": (
+        "is greater than the derived max_model_len",
+        "unrecogni[sz]ed (arguments|option)",
+        "error: argument --?[A-Za-z0-9/, -]{1,60}: (invalid|expected|ignored|not allowed)",
+        "error: the following arguments are required",
+        "No such option:? --[a-z0-9-]{1,40}",
+        "unexpected (extra )?argument",
+        "unknown (flag|option|argument)",
+        "Invalid value for '?--[a-z0-9-]{1,40}",
+        "[0-9]{1,3} validation errors? for [A-Za-z]{1,40}(Config|Args)",
+    ),
+    "cause-limits": (
+        "can't start new thread",
+        "pthread_create failed",
+        "Too many open files",
+        "Resource temporarily unavailable",
+    ),
     "cause-module": (
         "No module named '[A-Za-z0-9_.]{1,60}'",
         "cannot import name '[A-Za-z0-9_.]{1,60}'",
         "undefined symbol: [A-Za-z0-9_]{1,60}",
+        r"version `[A-Z]{1,12}_[0-9.]{1,12}' not found",
+        f"lib({_LIBRARIES})[A-Za-z0-9_.]{{0,40}}: cannot open",
+        "module '[A-Za-z0-9_.]{1,60}' has no attribute '[A-Za-z0-9_]{1,60}'",
+        "PackageNotFoundError",
+        "cannot allocate memory in static TLS block",
     ),
     "cause-image": (
         "tritonserver: (command )?not found",
         '"tritonserver": executable file not found',
         "unable to find backend library for backend '[A-Za-z0-9_]{1,40}'",
         "exec format error",
+        "Failed to find C compiler",
+        "cannot find -l[a-z0-9]{1,20}",
+        r"unable to find 'libtriton_[a-z0-9_]{1,30}\.so' or",
+        "(ninja|nvcc|gcc|g[+]{2}|cc): (command )?not found",
+        "No such file or directory: '(ninja|nvcc|gcc|cc)'",
     ),
     "cause-shm": (
         "Bus error",
@@ -116,7 +175,14 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "Error while creating shared memory segment",
         "nccl(SystemError|UnhandledCudaError|InternalError|InvalidUsage|InvalidArgument|RemoteError)",
         "[Uu]nhandled (system|cuda) error",
-        "NCCL WARN (Cuda failure|Call to [a-z_]{1,20}|Bootstrap)",
+        r"NCCL WARN (Cuda failure|Call to [a-z_]{1,20}|Bootstrap|socket[A-Za-z]{1,20}|Duplicate GPU|Accept|Timeout)",
+        r"NCCL WARN NET/[A-Za-z]{1,10} ?: (Got completion|No device|error|Unable)",
+        "DistStoreError",
+        "waiting for clients",
+        "client socket has (failed|timed out)",
+        r"gloo/transport/tcp/[a-z_]{1,20}\.cc:[0-9]{1,6}\] ([A-Z][a-z]{1,12} error|Connection|Connect|timed out)",
+        "connectFullMesh failed",
+        "peer access is not supported between these two devices",
         "Watchdog caught collective operation timeout",
         f"NCCL error:? ({_PATH}(:[0-9]{{1,6}})? )?'?(internal|unhandled|remote|system|invalid) [a-z]{{1,10}}",
     ),
@@ -127,6 +193,9 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "MPI_ABORT was invoked",
         "Failed: MPI error",
         "MPI_ERR_[A-Z]{1,20}",
+        "mpirun (was unable|has detected|could not)",
+        "(ORTE|PRTE|PRRTE) (was unable|has lost)",
+        "ORTE daemon has unexpectedly failed",
     ),
     "cause-host-memory": (
         "std::bad_alloc",
@@ -135,6 +204,9 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "killed by the OOM killer",
         "result 'oom-kill'",
         "cudaErrorHostMemory[A-Za-z]{1,20}",
+        "ArrayMemoryError",
+        "(^| )MemoryError",
+        r"\[Errno 12\]",
     ),
     "cause-fabric": (
         "system not yet initialized",
@@ -161,7 +233,17 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "CUDA_ERROR_NO_DEVICE",
         "NVIDIA Driver was not detected",
         "No CUDA GPUs are available",
-        f"nvidia-container-cli[a-z.]{{0,5}}: ({_NAME} )?(initialization|device|mount|ldcache|driver|container) error",
+        f"nvidia-container-cli[a-z.]{{0,5}}: ({_NAME} )?[a-z]{{1,20}} error",
+        "failed to ful(fil|fill) mount request",
+        "NVML Shared Library Not Found",
+        "NVMLError_[A-Za-z]{1,40}",
+        r"CUDA-capable device\(s\) is/are busy or unavailable",
+        "CUDA_ERROR_DEVICE_UNAVAILABLE",
+        "couldn't find libnvidia-ml",
+        "NVIDIA-SMI has failed",
+        "Torch not compiled with CUDA enabled",
+        "Failed to infer device type",
+        "Found no NVIDIA driver on your system",
         '"?nvidia-container-runtime(-hook)?"?: (executable file not found|no such file)',
         r"lib(cuda|nvidia-ml)\.so\.1: cannot open shared object file",
         "Unknown runtime specified nvidia",
@@ -198,8 +280,21 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "model not found in any model repository",
         "no version is available",
         "failed to stat file",
+        "unexpected EOF, expected",
+        "[Ff]ile (might be|is) corrupted",
+        "PytorchStreamReader failed",
+        "failed finding central directory",
+        "invalid load key, ",
+        "is not a valid JSON file",
+        "were not initialized from checkpoint",
+        "size mismatch for [A-Za-z0-9_.]{1,120}",
+        "[Uu]nable to load (weights|vocabulary)",
+        "data did not match any variant of untagged enum",
     ),
-    "cause-pool": (r"cudaDeviceGetDefaultMemPool\([A-Za-z&, ]{1,40}\): operation not supported",),
+    "cause-pool": (
+        r"cudaDeviceGetDefaultMemPool\([A-Za-z&, ]{1,40}\): operation not supported",
+        "unable to create stream: operation not supported",
+    ),
     "cause-config": (
         "failed to read text proto",
         r"Expected integer, got: [$]",
@@ -224,6 +319,13 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "Cannot access gated repo",
         "We couldn't connect to",
         "outgoing traffic has been disabled",
+        "trying to access a gated repo",
+        "Max retries exceeded with url",
+        "failed to download or load vocab file",
+        "(HfHubHTTP|RevisionNotFound|EntryNotFound|NameResolution|NewConnection)Error",
+        "40[34] Client Error",
+        "Temporary failure in name resolution",
+        "Cannot reach https://",
     ),
     "cause-port": (
         "[Aa]ddress already in use",
@@ -239,13 +341,31 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "toomanyrequests: ",
         "error pulling image configuration",
         "unauthorized: authentication required",
+        "failed to (pull and unpack image|resolve reference|register layer|copy: httpReadSeeker)",
+        "unexpected status (code|from [A-Z]{3,7} request)",
+        "x509: certificate [a-z ]{1,40}",
+        "dial tcp[a-z0-9.: -]{0,80}: (lookup|connect:|i/o timeout|no such host|server misbehaving)",
+        "lookup [a-z0-9.-]{1,80} on [0-9a-f.:]{3,60}: [a-z/ ]{1,30}",
+        "no basic auth credentials",
+        "error getting credentials",
+        "no matching manifest for",
+        "manifest for [a-z0-9./:_-]{1,120} not found",
     ),
-    "cause-disk": ("No space left on device", "[Dd]isk quota exceeded"),
+    "cause-disk": (
+        "[Nn]o space left on device",
+        "StorageFull",
+        "[Nn]ot enough (free )?disk space",
+        "[Dd]isk quota exceeded",
+    ),
     "cause-permission": (
         r"PermissionError: \[Errno 13\]",
         "[Pp]ermission denied: '[A-Za-z0-9_./-]{1,120}'",
         "permission denied while trying to connect to the Docker",
         r"docker\.sock: connect: permission denied",
+        "Read-only file system",
+        f"'?{_PATH}'?: [Pp]ermission denied",
+        f"fork/exec {_PATH}: permission denied",
+        "Operation not permitted: '[A-Za-z0-9_./-]{1,120}'",
     ),
     "cause-crash": (
         r"Signal \(([45678]|11)\) received",
@@ -261,5 +381,19 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         r"Aborted \(core dumped\)",
         "worker process [0-9]{0,9} ?died",
         "MPI worker died",
+        "Encountered an error in forward(As|S)ync function",
+        r"(free|malloc|realloc|munmap_chunk)\(\): [a-z]{1,20}",
+        "double free or corruption",
+        "corrupted (size vs|double-linked list)",
+        r"[*]{3} SIG[A-Z]{2,6} received",
+        "Engine core initialization failed",
+        "EngineDeadError",
+        "EngineCore (encountered|hit) an",
+        "[Ee]ngine core proc[a-z]{0,5} [A-Za-z0-9_]{0,20} ?died",
+        "RPC call to [a-z_]{1,30} timed out",
+    ),
+    OTHER: (
+        "[A-Z][A-Za-z]{1,40}(Error|Exception):",
+        r"\[TensorRT-LLM\]\[ERROR\]",
     ),
 }

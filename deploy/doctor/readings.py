@@ -1,4 +1,4 @@
-"""The output of a host for each check, and how the check ended; parsed, not judged.
+"""The output of a host for each check, and the check's exit status; parsed, not judged.
 
 The host prints `NAME|LINE` for every line of an answer and `NAME#ENDED` after it (roles/doctor/questions.py).
 """
@@ -65,7 +65,7 @@ def number(text: object) -> int:
 
 
 def seconds(value: object) -> float:
-    """A number of JSON as seconds of the epoch; 0 for anything else, infinities included."""
+    """A number of JSON as seconds of the epoch; 0 for anything else, and for infinities."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if is_number and -1e12 < value < 1e12 else 0.0  # type: ignore[operator,arg-type]  # is_number
 

@@ -17,7 +17,7 @@ _COUNT = re.compile(r'enginehouse_repairs_total\{remedy="([a-z]{1,6})",result="(
 
 
 def repair_findings(readings: Readings) -> Iterator[Finding]:
-    """A repair that is for a person, one under way, one that waits for its turn, and a program that is silent."""
+    """Findings on a repair that needs a person, one in progress, one that waits for its turn, and a silent program."""
     lines = [line.strip() for line in readings.lines("repair")]
     gauges = {match[1]: int(match[2]) for line in lines if (match := _GAUGE.fullmatch(line))}
     counts = [match.groups() for line in lines if (match := _COUNT.fullmatch(line))]

@@ -1,4 +1,4 @@
-"""The findings of all hosts as one verdict: for people, for programs as JSON, for a timer as a code."""
+"""The findings of all hosts as one verdict: text for people, JSON for programs, an exit status for timers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 healthy, 1 a host could not be asked, 2 one is broken, 3 there are warnings only; notes count nothing."""
+        """0: healthy; 1: a host could not be asked; 2: something is broken; 3: warnings only. Notes do not count."""
         severities = {finding.severity for findings in self.findings.values() for finding in findings}
         if self.stopped or self.unasked or not self.findings:
             return NOT_ASKED
@@ -43,7 +43,7 @@ class Report:
         return _WORDS[self.exit_code]
 
     def groups(self) -> list[tuple[Finding, dict[str, list[str]]]]:
-        """Findings alike but for host and evidence, the worst first: one of them, and the evidences by host."""
+        """Findings that differ only in host and evidence, the worst first: a finding, and the evidence by host."""
         alike: dict[tuple[str, str, str], tuple[Finding, dict[str, list[str]]]] = {}
         for host, findings in self.findings.items():
             for finding in findings:

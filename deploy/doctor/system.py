@@ -52,9 +52,9 @@ def unread_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def hardware_findings(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator[Finding]:
-    """Everything about GPUs and their driver: what the driver asks for, then its messages, then the rest.
+    """Findings on GPUs and their driver: the driver's recovery actions first, then its messages, then the rest.
 
-    A reason in the kernel's log stands for what nvidia-smi says because of it.
+    If the kernel's log has the reason of an nvidia-smi finding, only the reason is reported.
     """
     yield from without_consequences(list(_hardware(readings, wanted, is_deployed)))
 
@@ -77,7 +77,7 @@ def _hardware(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator
 
 
 def _devices(readings: Readings, wanted: Wanted, seen: int) -> Iterator[Finding]:
-    """GPUs on the PCI bus against the inventory, and against those that the driver lists."""
+    """GPUs on the PCI bus, compared with the inventory and with those that the driver lists."""
     if readings.ended.get("pci") != "0":
         return
     on_bus = [row[0] for row in readings.rows("pci") if row[-1].startswith(("0x0300", "0x0302"))]
@@ -117,7 +117,7 @@ def _smi(readings: Readings, wanted: Wanted, is_deployed: bool, is_reported: boo
 
 
 def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Finding]:
-    """Findings about containers: CDI specification of the loaded driver, holes of the toolkit, a traced start."""
+    """Findings about containers: CDI specification of the loaded driver, the toolkit's known holes, a traced start."""
     scope = readings.text("ptrace-scope").strip()
     if is_deployed and scope in ("2", "3"):
         yield finding_of("ptrace-scope", f"kernel.yama.ptrace_scope = {scope}")
@@ -136,7 +136,7 @@ def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Findin
 
 
 def disk_findings(readings: Readings) -> Iterator[Finding]:
-    """Room, inodes and writability of the file systems we write to."""
+    """Free space, inodes and writability of the file systems that this project writes to."""
     for kind, name, most in (("disk", "room", FULL_PERCENT), ("inodes", "inodes", 101)):
         for row in readings.rows(name):
             percent = next((number(cell) for cell in row if cell.endswith("%")), 0)
@@ -150,7 +150,7 @@ def disk_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def package_findings(readings: Readings) -> Iterator[Finding]:
-    """Programs that use apt now; else packages that an interrupted run left, from lines `STATE NAME` and `journal`."""
+    """Programs that are using apt; else packages that a run left half-installed, from lines `STATE NAME`, `journal`."""
     if holders := readings.lines("apt"):
         yield finding_of("apt-busy", f"process {', '.join(holders)}")
     elif rows := readings.rows("packages"):
@@ -159,7 +159,7 @@ def package_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def clock_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """The host's clock against this machine's, and its time service."""
+    """The host's clock compared with this machine's, and its time service."""
     here = number(readings.text("clock"))
     if here and wanted.after:
         apart = max(wanted.before - here, here - wanted.after, 0)

@@ -35,7 +35,7 @@ def parse_units(text: str) -> dict[str, Unit]:
 
 
 def unit_findings(readings: Readings, wanted: Wanted, placed: frozenset[str]) -> Iterator[Finding]:
-    """Units that failed, stopped or came back; `placed` are the servers that have a release on the host."""
+    """Units that failed, stopped or restarted; `placed` are the servers that have a release on the host."""
     units = parse_units(readings.text("units"))
     if readings.ended.get("units") != "0":
         return

@@ -1,4 +1,4 @@
-"""The part of a host's plan that the doctor compares with, and the clock and address of the asking machine."""
+"""The part of a host's plan that the doctor compares with, and the clock and address of the machine that asks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deploy.slices.traffic import BalancerSlice
 
 @dataclass(frozen=True)
 class WantedServer:
-    """A planned server: its release, and where it is asked."""
+    """A planned server: its release, and the address at which it is asked."""
 
     name: str
     release: str
@@ -34,7 +34,7 @@ class WantedServer:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A host as its plan has it. `before` and `after` are this machine's clock around the question, in seconds."""
+    """A host's plan. `before` and `after` are this machine's clock before and after the question, in seconds."""
 
     host: str
     gpus: int = 0

@@ -1,4 +1,4 @@
-"""Findings in the kernel's log: Xid messages against NVIDIA's table, and GPUs that fell off the bus without a number.
+"""Findings in the kernel's log: Xid messages by NVIDIA's table, and lines about GPUs that fell off the bus.
 
 Forms of the line: `NVRM: Xid (PCI:0000:01:00): 79, …` and the same without `PCI:` (both in leptonai/gpud's patterns,
 read 2026-11-22). Xid 154 carries the driver's recovery action: `… changed from 0x0 (None) to 0x4 (Drain and Reset)`.
@@ -61,10 +61,10 @@ def parse_messages(lines: list[str]) -> list[Message]:
 def xid_findings(
     messages: list[Message], names: Mapping[str, int], actions: Mapping[str, str], gpus: int, mended: float = 0.0
 ) -> Iterator[Finding]:
-    """Findings of this boot, each number of a GPU once, with its last line and how often it came.
+    """Findings of this boot: each number once per GPU, with its last line and the number of occurrences.
 
-    Shapes: `names` are indices by PCI place, `actions` the recovery actions that nvidia-smi says now, by PCI place.
-    Units: `mended` is when an operator said that the GPUs were mended, in seconds of the epoch.
+    Shapes: `names` are indices by PCI place, `actions` the recovery actions that nvidia-smi reports now, by PCI place.
+    Units: `mended` is the time at which an operator reported the GPUs as repaired, in seconds of the epoch.
     """
     alike: dict[tuple[str, int], list[Message]] = {}
     for message in messages:
@@ -88,7 +88,7 @@ def xid_findings(
 
 
 def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> Iterator[Finding]:
-    """The finding of the boot before this one, if it had a message that asks for more than a new application."""
+    """The finding of the previous boot, if it had a message whose remedy is more than a restart of the application."""
     new = [message for message in messages if not message.when or message.when > mended]
     grave = [message for message in new if _kind(message.number, gpus) in _GRAVE]
     if grave:
@@ -119,7 +119,7 @@ def _kind(number: int, gpus: int) -> str:
 
 
 def _recovery(message: Message, evidence: str, subject: str, gpu: object, now: str) -> Iterator[Finding]:
-    """The recovery action that nvidia-smi reports now precedes a message's; a past action is reported as past."""
+    """The current recovery action of nvidia-smi precedes that of a message; a past action is reported as past."""
     changed = _CHANGED.search(message.text)
     code = int(changed[1], 16) if changed else -1
     # By its number: the words in brackets are a driver's own, and later ones may differ.

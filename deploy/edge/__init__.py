@@ -1,4 +1,4 @@
-"""The former name of `deploy.io`, for inventories that still import it: they are refused with the new name.
+"""The former name of `deploy.io`. Inventories that still import it are refused; the refusal has the new name.
 
 TODO: remove after the release that follows 0.1.0.
 """

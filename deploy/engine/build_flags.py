@@ -1,7 +1,7 @@
 """The flags of `trtllm-build` for one engine, each with the reason it is there. Parallelism is in the checkpoint.
 
-Defaults differ between releases (paged context FMHA: off in 0.17, on in 1.2), so what serving relies on is always said.
-Nothing that is decided at run time is here: cache tokens, fractions, scheduler, decoding mode, cancellation.
+Defaults differ between releases (paged context FMHA: off in 0.17, on in 1.2), so flags that serving relies on are
+always written. Run-time settings are not here: cache tokens, fractions, scheduler, decoding mode, cancellation.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _plugins(recipe: Recipe) -> Iterator[Pair]:
 
 
 def _gemm(recipe: Recipe) -> str:
-    """The type of `--gemm_plugin`: FP8 and NVFP4 by name if the flag offers it, else `auto`, as the checkpoint."""
+    """The type of `--gemm_plugin`: FP8 and NVFP4 by name if the flag offers it, else `auto`, the checkpoint's type."""
     flag = build_flags(recipe.trtllm).certain.get("--gemm_plugin")
     named = recipe.precision in ("fp8", "nvfp4") and flag is not None and recipe.precision in flag.choices
     return recipe.precision if named else "auto"
@@ -101,7 +101,7 @@ def _lora(recipe: Recipe) -> Iterator[Pair]:
 
 
 def _with_option(flags: dict[str, str], name: str, value: Any) -> dict[str, str]:
-    """`flags` with one option more: `True` adds a switch, `False` removes the flag, a list is several values."""
+    """`flags` with one more option: `True` adds a switch, `False` removes the flag, a list becomes several values."""
     flag = "--" + name.removeprefix("--")
     if value is False:
         return {key: kept for key, kept in flags.items() if key != flag}

@@ -28,7 +28,7 @@ class Difference:
 def why_built(engine: EngineSlice, records: Sequence[EngineRecord]) -> str:
     """`new`, `known: built 2026-11-20 on h100-01`, or `rebuild: max_batch_size 32 → 64; …`.
 
-    A rebuild is told against the nearest record of the same model: the one with the fewest differing fields.
+    A rebuild is compared with the nearest record of the same model: the one with the fewest differing fields.
     """
     same = next((record for record in records if record.fingerprint == engine.fingerprint), None)
     if same:
@@ -41,7 +41,7 @@ def why_built(engine: EngineSlice, records: Sequence[EngineRecord]) -> str:
 
 
 def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[Difference]:
-    """Every field that differs, by its human name, in order of the names."""
+    """Every field that differs, by its name for people, sorted by name."""
     old, new = dict(_leaves("", before)), dict(_leaves("", now))
     return [
         Difference(_human(name), old.get(name, MISSING), new.get(name, MISSING))

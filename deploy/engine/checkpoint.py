@@ -1,4 +1,4 @@
-"""The commands that turn published weights into a TensorRT-LLM checkpoint: convert, quantize, put heads on, or nothing.
+"""The commands that turn published weights into a TensorRT-LLM checkpoint: convert, quantize, add heads, or none.
 
 Who does what (NVIDIA/TensorRT-LLM examples/quantization/README.md and examples/models/core/llama/README.md):
     convert_checkpoint.py   16 bit, weight-only int8 and int4, GPTQ as published; row-wise FP8 before quantize.py had it
@@ -32,7 +32,7 @@ EAGLE_LAYERS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Making:
-    """A command: its stage, what the catalog calls the program, where it lies, and its flags without any path."""
+    """A command: its stage, its program's name in the catalog, the program's place, and its flags without paths."""
 
     stage: str
     program: str
@@ -64,14 +64,14 @@ def is_quantized(recipe: Recipe) -> bool:
 
 
 def is_calibrated(recipe: Recipe) -> bool:
-    """True if making the checkpoint reads texts: quantize.py does, unless it only exports what it was given."""
+    """True if making the checkpoint reads calibration texts: quantize.py does, unless it only exports."""
     if recipe.is_finished or not is_quantized(recipe):
         return False
     return recipe.has_small_cache or not (recipe.is_plain or recipe.precision in WEIGHT_ONLY)
 
 
 def table_of(recipe: Recipe, making: Making) -> FlagTable | None:
-    """The catalog's flags of a command's program; None for the scripts that put heads on."""
+    """The catalog's flags of a command's program; None for the scripts that add heads."""
     if making.program == "quantize.py":
         return quantize_flags(recipe.trtllm)
     return convert_flags(recipe.trtllm, recipe.family) if making.program.startswith(f"{recipe.family}/") else None
@@ -125,7 +125,7 @@ def _quantize(recipe: Recipe, output: str, calibration: str) -> Making:
 
 
 def _with_heads(recipe: Recipe, heads: str, output: str) -> Making:
-    """The call of EAGLE's or Medusa's script, which converts the model too; some revisions lack `--dtype auto`."""
+    """The call of EAGLE's or Medusa's script, which also converts the model; not all versions have `--dtype auto`."""
     assert recipe.beside, "heads without files passed the checks"
     flags = [("--dtype", _heads_dtype(recipe)), *_split(recipe)]
     if recipe.precision in WEIGHT_ONLY:
@@ -151,7 +151,7 @@ def _with_heads(recipe: Recipe, heads: str, output: str) -> Making:
 
 
 def _depth(eagle: Eagle) -> int:
-    """Layers of the longest path of the tree: engine and request have to agree on it."""
+    """Number of layers of the longest path of the tree; engine and request must agree on it."""
     return max(map(len, ast.literal_eval(eagle.choices))) if eagle.choices else EAGLE_LAYERS
 
 
@@ -182,5 +182,5 @@ def _split(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _workers(recipe: Recipe) -> Pairs:
-    """`--workers`, so that ranks are written side by side; nothing for a single rank."""
+    """`--workers`, so that ranks are written in parallel; empty for a single rank."""
     return (("--workers", str(recipe.layout.world)),) if recipe.layout.world > 1 else ()

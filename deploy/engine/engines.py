@@ -1,4 +1,4 @@
-"""The engines a model is served from, as decided: the target's first, then a draft's."""
+"""The engines that a model is served from: the target's first, then the draft's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def engine_slice(
     fields: dict[str, object],
     calibration_digest: str,
 ) -> EngineSlice:
-    """An engine as the plan decides it; `fields` are what makes it that engine."""
+    """An engine as the plan has it; `fields` are the inputs of its fingerprint."""
     mark = fingerprint(fields)
     staging = f"{ENGINES}/{recipe.model}/.{mark}.staging"
     return EngineSlice(
@@ -85,13 +85,13 @@ def _calibration_texts(recipe: Recipe) -> str:
 
 
 def _calibration_digest(recipe: Recipe, surroundings: Surroundings) -> str:
-    """The digest of the calibration texts; empty if none are read."""
+    """The digest of the calibration texts; empty if the build reads none."""
     texts = _calibration_texts(recipe)
     return surroundings.calibrations.get(texts, MISSING) if texts else ""
 
 
 def store_name(recipe: Recipe, served: Served, sm: str, mark: str) -> str:
-    """The directory's name in an engine store: model, precision, GPU and layout, readable without opening it."""
+    """The directory's name in an engine store; model, precision, GPU and layout can be read from it."""
     experts = f"-ep{recipe.layout.expert}" if recipe.layout.expert > 1 else ""
     cache = f"-kv-{recipe.kv_dtype}" if recipe.has_small_cache else ""
     parts = (
@@ -106,7 +106,7 @@ def store_name(recipe: Recipe, served: Served, sm: str, mark: str) -> str:
 
 
 def read_by(recipe: Recipe) -> tuple[WeightsSlice, ...]:
-    """Every set of files the steps read; a draft model's are read by the draft's own engine alone."""
+    """Every set of files that the steps read; a draft model's files are read by the draft's own engine alone."""
     heads = recipe.beside and type(recipe.speculative).__name__ != "Draft"
     return (recipe.weights, *([recipe.beside] if heads and recipe.beside else []))
 

@@ -1,4 +1,4 @@
-"""Engines that a farm host builds for other hosts: all that its card can build with the image it has."""
+"""Engines that a farm host builds for other hosts: all that its card and its image can build."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _with_engines(mine: Slice, slices: Iterable[Slice]) -> Slice:
 
 
 def _fitting(mine: Slice, owner: Slice) -> Iterator[EngineSlice]:
-    """Engines of another host that this one can build: same card, same image, GPUs enough."""
+    """Engines of another host that this one can build: same card, same image, enough GPUs."""
     same = (mine.machine.gpu, mine.mig, mine.image) == (owner.machine.gpu, owner.mig, owner.image)
     for engine in owner.engines if same else ():
         if engine.world_size <= _devices(mine):
@@ -33,7 +33,7 @@ def _fitting(mine: Slice, owner: Slice) -> Iterator[EngineSlice]:
 
 
 def _moved(mine: Slice, engine: EngineSlice) -> EngineSlice:
-    """`engine`, moved to the first GPUs of the host of `mine`."""
+    """`engine`, moved to the first GPUs of the host `mine`."""
     gpus = tuple(range(engine.world_size))
     cut = len(mine.mig)
     names = (f"{gpu // cut}:{gpu % cut}" if cut else str(gpu) for gpu in gpus)

@@ -21,7 +21,7 @@ SPECULATION = ("--speculative_decoding_mode", "--max_draft_len")
 
 
 def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> dict[str, object]:
-    """The fields that tell one engine from another, as plain data; `calibration` is the digest of the texts."""
+    """The inputs of an engine's fingerprint, as plain data; `calibration` is the digest of the texts."""
     shapes = shapes_of(recipe)
     flags = dict(flags_of(recipe))
     left_out = {*NOT_IN_ENGINE, *SPECULATION, *LORA, *(f"--{name}" for name in shapes)}
@@ -46,7 +46,7 @@ def fields_of(recipe: Recipe, sm: str, image: ImageSlice, calibration: str) -> d
 
 
 def fingerprint(fields: Mapping[str, object]) -> str:
-    """16 hex digits over the fields; their order does not matter."""
+    """16 hex digits over the fields; the fields' order does not matter."""
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
@@ -62,7 +62,7 @@ def _calibration(recipe: Recipe, digest: str) -> dict[str, object] | None:
 
 
 def _speculation(recipe: Recipe, flags: Mapping[str, str]) -> dict[str, object] | None:
-    """The draft's or the heads' own settings with the engine's half; a tree is chosen again when serving."""
+    """The settings of the draft or heads that are compiled into the engine; a tree is chosen again when serving."""
     if recipe.speculative is None:
         return None
     beside = _source(recipe.beside) if recipe.beside else None

@@ -1,6 +1,6 @@
-"""Reasons why no command can be written for an engine that is right in itself: nobody read the flag it would take.
+"""Reasons why no command can be written for a valid engine: the needed flag is not known for certain.
 
-A build that stops on its first line wastes a night; a flag the catalog is not certain of is therefore never emitted.
+A build that stops on its first line wastes a night, so a flag that the catalog is not certain of is never written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Gap:
 
 
 def gaps_of(recipe: Recipe) -> Iterator[Gap]:
-    """Every reason why no engine can be built, coarse ones first: an unknown split or head makes its flags moot."""
+    """Every reason why no engine can be built, general ones first: an unknown split or head makes flags irrelevant."""
     coarse = [*_published(recipe), *_experts(recipe), *_heads(recipe)] if not recipe.is_finished else []
     yield from coarse
     if coarse:

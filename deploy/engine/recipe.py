@@ -1,6 +1,6 @@
-"""Everything that decides the commands of one engine, gathered in one place; no path, no host name.
+"""Every input of one engine's commands; no path, no host name.
 
-A draft model is an engine of its own: a recipe like its target's, with its own checkpoint and nothing to speculate.
+A draft model is a separate engine: a recipe like its target's, with its own checkpoint and no speculation.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Recipe:
 
     @property
     def dtype(self) -> str:
-        """The type of what is not quantised: `auto`, or a named type that heads or adapters need as well.
+        """The type of everything that is not quantised: `auto`, or a named type if heads or adapters need one.
 
         ReDrafter's heads are bfloat16. Adapters reach the engine as float16: the example that brings them into its form
         writes bfloat16 as numpy's V2, which numpyUtils.cpp does not read.

@@ -1,8 +1,8 @@
 """Parameters that Triton passes to a finished engine at load: those of the `inflight_batcher_llm` models, as text.
 
-Pure. Only run-time keys of `deploy.catalog.runtime_keys` are ever written; what is compiled in is `deploy.engine`'s
-other half, and where both have to say the same (paged context, beam width, speculation) this one reads the flags the
-engine is built with. Rendering is the role's work.
+Pure. Only run-time keys of `deploy.catalog.runtime_keys` are ever written; compiled-in settings are in the rest of
+`deploy.engine`. Settings that both must agree on (paged context, beam width, speculation) are read from the flags that
+the engine is built with. Rendering is the role's work.
 
 The key/value cache is a number of tokens. TensorRT-LLM takes the smaller of that and a fraction of what is free at the
 moment of loading, so the fraction is written just high enough that the tokens decide.
@@ -35,7 +35,7 @@ def runtime_settings(
     weights_path: str,
     trtllm: str,
 ) -> dict[str, object]:
-    """Parameters of each model of the repository by the model's role; `queue` is Triton's own limits.
+    """Parameters of each model of the repository, by the model's role; `queue` holds Triton's own limits.
 
     `tensorrt_llm_draft` is there only if a draft model is.
     """
@@ -84,7 +84,7 @@ def _engine(
 
 
 def _draft(served: Served, model: LLM, share: Share, draft: EngineSlice, trtllm: str) -> Parameters:
-    """Parameters of the draft: as many tokens of cache as the target; no adapters, no grammar, no heads."""
+    """Parameters of the draft: as many cache tokens as the target; no adapters, no grammar, no heads."""
     own = {
         # the decoder of tensorrt_llm_bls reads the draft's answer after the prompt's tokens itself
         "exclude_input_in_output": "true",
@@ -139,16 +139,16 @@ def _speculation(model: LLM) -> Parameters:
 
 
 def _tree(key: str, choices: str) -> Parameters:
-    """The tree as the backend reads it, `{0}, {0, 0}`: of brackets its C++ finds no path, warns, and takes its own.
+    """The tree in the backend's format, `{0}, {0, 0}`. Given square brackets, its C++ warns and takes its own tree.
 
-    Nothing for the name of that own tree, which it does not read either.
+    Empty for the name of its own tree, because the backend does not read names.
     """
     paths = tree_of(choices)
     return {key: ", ".join("{" + ", ".join(map(str, path)) + "}" for path in paths)} if paths else {}
 
 
 def _lora(name: str, lora: LoRA | None) -> Parameters:
-    """Sizes of the adapter caches; the GPU's is a share of what the key/value cache leaves: cache + reserve."""
+    """Sizes of the adapter caches; the GPU's is a share of the memory beyond the key/value cache: cache + reserve."""
     if lora is None:
         return {}
     return {
@@ -169,12 +169,12 @@ def _guided(model: LLM, weights_path: str) -> Parameters:
 
 
 def lora_directory(model: str) -> str:
-    """The directory of a model's adapters in TensorRT-LLM's form, one folder a task; made when the server starts."""
+    """The directory of a model's adapters in TensorRT-LLM's form, one folder per task; made at the server's start."""
     return f"{CACHE}/lora/{model}"
 
 
 def tokenizer_info_path(model: str) -> str:
-    """The path of xgrammar's view of a model's tokenizer; made when the server starts, by the image's own example."""
+    """The path of xgrammar's description of a model's tokenizer, which the image's own example makes at the start."""
     return f"{CACHE}/xgrammar/{model}/xgrammar_tokenizer_info.json"
 
 

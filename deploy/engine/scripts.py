@@ -68,5 +68,5 @@ def heads_path(heads: str) -> str:
 
 
 def attaches_to_checkpoint(trtllm: str) -> bool:
-    """True if ReDrafter's script takes a converted model, quantised or not, instead of the published one."""
+    """True if ReDrafter's script takes a converted model instead of the published one."""
     return at_least(trtllm, "0.20")

@@ -1,6 +1,6 @@
 """MiB of an engine on disk, and of disk, GPU and host memory for its build.
 
-Estimates on the large side: nobody here has built one. Each says its arithmetic, so that a measurement can replace it.
+Estimates on the large side, not measured. Each docstring has its arithmetic, so that a measurement can replace it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOST_MIB = 8192
 
 
 def shape_of(recipe: Recipe, served: Served) -> Checkpoint:
-    """The shape of the model this engine is of: the target's, or the draft's."""
+    """The shape of the model of this engine: the target's, or the draft's."""
     if recipe.role == DRAFT:
         assert served.draft, "a draft without a shape passed the checks"
         return served.draft
@@ -38,7 +38,7 @@ def heads_mib(recipe: Recipe, served: Served) -> int:
 
 
 def engine_mib(recipe: Recipe, served: Served) -> int:
-    """MiB of all its files: the weights as they are held, heads, and RANK_MIB for each rank.
+    """MiB of all files of the engine: the weights in its precision, heads, and RANK_MIB for each rank.
 
     By hand: Llama-3.1-8B in fp8, one rank: 8,661 + 64 = 8,725.
     """
@@ -55,7 +55,7 @@ def scratch_mib(recipe: Recipe, served: Served) -> int:
 
 
 def build_gpu_mib(recipe: Recipe, served: Served) -> int:
-    """Free MiB wanted on each GPU: the larger of calibrating the model in 16 bit, spread out, and building one rank.
+    """Free MiB needed on each GPU: the larger of calibrating the model in 16 bit on all GPUs, and building one rank.
 
     Shape:   16-bit weights / GPUs + CALIBRATION_MIB; a rank's weights once more than once (1.5) + BUILDER_MIB.
     By hand: Llama-3.1-8B in fp8 on one GPU: 15,317 + 6,144 = 21,461 against 12,992 + 4,096 = 17,088: 21,461.
@@ -67,6 +67,6 @@ def build_gpu_mib(recipe: Recipe, served: Served) -> int:
 
 
 def build_host_mib(recipe: Recipe, served: Served) -> int:
-    """MiB of host memory: the larger of the model in 16 bit and two copies of the engine's files, and HOST_MIB."""
+    """MiB of host memory: the largest of the model in 16 bit, two copies of the engine's files, and HOST_MIB."""
     plain = 0 if recipe.is_finished else memory.mib(2 * shape_of(recipe, served).parameters)
     return max(plain, 2 * engine_mib(recipe, served)) + HOST_MIB

@@ -1,4 +1,4 @@
-"""A plan in the words of another engine of distribution: Kubernetes runs the containers that a host deploy would run.
+"""A plan in another engine's format: Kubernetes or Slurm then runs the containers that a deploy would run on hosts.
 
 Pure. The roles' renderings come in as `served.ServedHost`, which the command line fills.
 """

@@ -1,4 +1,4 @@
-"""A host as its roles render it: releases, start lines, gateway, weights. Every export wraps these and adds nothing."""
+"""A host as its roles render it: releases, start lines, gateway, weights. Exports only wrap these."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ServedServer:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedGateway:
-    """The gateway of a host: the settings that its processes read, and the start line of its unit."""
+    """The gateway of a host: the settings of its processes, and the start line of its unit."""
 
     slice: GatewaySlice
     settings: dict[str, Any]
@@ -74,7 +74,7 @@ class ServedHost:
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """All hosts of a plan, and the programs that Pods run of files/host."""
+    """All hosts of a plan, and the programs of files/host that Pods run."""
 
     digest: str
     inventory: str

@@ -1,4 +1,4 @@
-"""Advice for keys that belong elsewhere: the nearest known key would lead operators astray."""
+"""Advice for keys that belong elsewhere; the nearest known key would be wrong advice for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inventory that `enginehouse init` writes, from what machines answered about themselves.
+"""The inventory that `enginehouse init` writes, from the machines' answers.
 
 Equal machines become a group, which serves the models of the shipped inventory. Behind a balancer a group is a pool.
 """
@@ -77,7 +77,7 @@ class Answered:
     def of(cls, target: Target, answers: str) -> Answered:
         """A machine from its answers, one `name=value` a line; a login may print lines of other names around them.
 
-        Raises: a Refusal for an answer that is none to its question: its words go into a file that Python runs.
+        Raises: a Refusal for an answer in an unexpected form: its words go into a file that Python runs.
         """
         lines = [line.partition("=")[::2] for line in answers.split("\n")]
         pairs = [(name, value) for name, value in lines if name in ANSWERS]
@@ -111,10 +111,9 @@ def _strange(target: Target, name: str, answer: str) -> Refusal:
 
 
 def kernel_flavour(system: str, kernel: str) -> str:
-    """The flavour of a running kernel (`uname -r`), as the names of Ubuntu's driver packages end. A generic kernel
-    newer than the system's default has the flavour of hardware enablement.
+    """The flavour of a running kernel (`uname -r`), as the names of Ubuntu's driver packages end.
 
-    Of a generic kernel newer than the system's own it is the one of hardware enablement.
+    A generic kernel newer than the system's default has the flavour of hardware enablement.
     """
     parts = re.fullmatch(r"(\d+\.\d+)[^-]*(?:-\d[^-]*)?-([a-z][a-z0-9-]*)", kernel)
     if not parts:
@@ -160,7 +159,7 @@ def inventory_text(
 
 
 def _groups(serving: Iterable[Answered]) -> dict[str, list[Answered]]:
-    """Machines by the name of their group: the card's, with a number for a further kind of machine with that card."""
+    """Machines by the name of their group: the card's name, with a number for each further kind with that card."""
     kinds: dict[Kind, list[Answered]] = {}
     for machine in serving:
         kinds.setdefault(machine.kind, []).append(machine)
@@ -183,7 +182,7 @@ def _serving(
         os=source(kind.os),
         os_remark="" if kind.os in SYSTEMS else "  # not provisioned by this project",
         gpu=source(kind.gpu),
-        gpu_remark="" if kind.gpu else f"  # found {inside_quotes(kind.pci_id)}, which is not in the catalog",
+        gpu_remark="" if kind.gpu else _own_card(kind),
         gpus=source(kind.gpus),
         memory_mib=source(min(machine.memory_mib for machine in machines)),
         disk_mib=source(min(machine.disk_mib for machine in machines)),
@@ -195,8 +194,14 @@ def _serving(
     )
 
 
+def _own_card(kind: Kind) -> str:
+    """A remark that says how to declare a card that the catalog lacks."""
+    pci_id = inside_quotes(kind.pci_id)
+    return f'  # found {pci_id}, not in the catalog: a name, and card=GPU(pci_id="{pci_id}", sm="…", mib=…)'
+
+
 def _routes(groups: Iterable[str]) -> str:
-    """The routes of every balancer, two ports each, ten apart."""
+    """The routes of every balancer: two ports each, ten apart."""
     ports = range(FIRST_ROUTE_PORT, 65_536, 10)
     routes = (
         f"    Route(pool={source(pool)}, http_port={port}, grpc_port={port + 1}, hold_seconds=60),\n"

@@ -1,7 +1,7 @@
 """An inventory as typed hosts. Reads pyinfra's inventory by its shape only (`.name`, `.data.dict()`, `.groups`).
 
-What cannot even be read (an unknown key, a value of the wrong type, a secret typed out) is kept as a refusal beside
-the hosts that can, so that the plan reports everything together.
+A host that cannot be read (an unknown key, a value of the wrong type, a secret typed out) becomes a refusal beside the
+readable hosts, so that the plan reports everything together.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DEFAULT_ROLLOUT = Rollout()
 
 @dataclass(frozen=True)
 class Fleet:
-    """The hosts that could be read, sorted by name, one rollout for all, and the refusals of what could not be read."""
+    """The readable hosts, sorted by name, one rollout for all, and the refusals of everything unreadable."""
 
     hosts: tuple[Host, ...]
     rollout: Rollout = DEFAULT_ROLLOUT
@@ -200,7 +200,7 @@ def _apart(
 
 
 def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:
-    """Address, port and ssh_config file a host is reached by: behind two jump hosts an address is two machines."""
+    """Address, port and ssh_config file of a host; behind two jump hosts, one address is two machines."""
     config = str(data.get("ssh_config_file") or "")
     port = str(data.get("ssh_port") or 22)
     return str(data.get("ssh_hostname") or name).lower(), int(port) if port.isdecimal() else 0, config
@@ -219,7 +219,7 @@ def _data_of(source: Any) -> dict[str, Any]:
 def _with_typed_release(source: Any, data: dict[str, Any]) -> dict[str, Any]:
     """`--data release=25.10` reaches us as the number 25.1: pyinfra reads command-line values as JSON.
 
-    A number in the file itself is refused like any other number where a text belongs.
+    A number in the inventory file is refused, like any number in the place of a text.
     """
     typed = getattr(getattr(source, "inventory", None), "override_data", {})
     if isinstance(typed, Mapping) and isinstance(typed.get("release"), float):

@@ -1,7 +1,7 @@
 """The file of a gateway's API keys, as text and as values: `enginehouse key …` writes it, the gateway reads it.
 
-The file has no key, only each key's SHA-256: a key has 200 random bits, so nobody finds it from the hash. The file may
-be committed beside the inventory. Which keys live, for whom and how long, is then reviewed like any other change.
+The file has no key, only each key's SHA-256: a key has 200 random bits, so it cannot be derived from the hash. The file
+may be committed beside the inventory. Keys, their owners and their expiry are then reviewed like any other change.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNLIMITED = "unlimited"
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayKey:
-    """A line of the file. `models` ("*",) are all; times are seconds of the epoch; 0 is "never", or no limit."""
+    """A line of the file. `models` ("*",) means all; times are seconds of the epoch; 0 is "never", or no limit."""
 
     sha256: str
     prefix: str
@@ -67,7 +67,7 @@ class GatewayKey:
     currency: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The line without what says nothing."""
+        """The line without empty fields."""
         values = asdict(self) | {"models": list(self.models)}
         return {name: value for name, value in values.items() if value not in (0, "")}
 
@@ -91,13 +91,13 @@ class KeyFile:
 
 
 def key_text(numbers: bytes, taken: Iterable[str] = ()) -> str:
-    """The key that `LENGTH` random bytes spell; "" if another key has the same prefix."""
+    """The key made of `LENGTH` random bytes; "" if another key has the same prefix."""
     text = START + "".join(ALPHABET[number % len(ALPHABET)] for number in numbers[:LENGTH])
     return "" if prefix_of(text) in set(taken) else text
 
 
 def prefix_of(key: str) -> str:
-    """The beginning of a key, which lists and messages show in its place."""
+    """The beginning of a key, which lists and messages show instead of the key."""
     return key[: len(START) + SHOWN]
 
 
@@ -132,7 +132,7 @@ def gateway_key(
 
 
 def concurrency(word: str) -> int | None:
-    """Number of a key's requests that may be under way: `8`; None for `unlimited`.
+    """The number of a key's concurrent requests: `8`; None for `unlimited`.
 
     Raises: Refusal for another word.
     """
@@ -144,9 +144,9 @@ def concurrency(word: str) -> int | None:
 
 
 def expiry(word: str, now: datetime) -> int:
-    """The end of a key: after `90d`, `12h` or `2w`, with the day `2027-03-01` (UTC), or never.
+    """The end of a key: after `90d`, `12h` or `2w`, on the day `2027-03-01` (UTC), or never.
 
-    Raises: Refusal for another word, and for a time that is over.
+    Raises: Refusal for another word, and for a time in the past.
     """
     if word == "never":
         return 0
@@ -162,9 +162,9 @@ def expiry(word: str, now: datetime) -> int:
 
 
 def file_in(text: str, file: str) -> KeyFile:
-    """The content of the file's text; files of before have no tenants.
+    """The content of the file's text; files of earlier versions have no tenants.
 
-    Raises: Refusal if the text is not a file of keys, whole: a line that is not understood is not lost in writing.
+    Raises: Refusal for any unreadable line, so that rewriting the file cannot lose it.
     """
     try:
         content = json.loads(text)
@@ -206,7 +206,7 @@ def _listed(lines: Iterable[dict[str, Any]]) -> str:
 
 
 def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple[GatewayKey, ...], GatewayKey]:
-    """The keys but one, and that one: its prefix is this, or begins so and no other's does.
+    """The keys without one, and that one, which has this prefix or is the only key whose prefix begins so.
 
     Raises: Refusal if none or several begin so, or the whole key was typed.
     """
@@ -226,7 +226,7 @@ def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple
 
 
 def rows(keys: Iterable[GatewayKey], now: datetime) -> list[tuple[str, str, str, str, str]]:
-    """Prefix, tenant, models, expiry and limits of each key, for people; the tenants in order, old keys first."""
+    """Prefix, tenant, models, expiry and limits of each key, for people; sorted by tenant, old keys first."""
     ordered = sorted(keys, key=lambda key: (key.tenant, key.created, key.prefix))
     return [(key.prefix, key.tenant, ",".join(key.models), expiry_text(key, now), limits_text(key)) for key in ordered]
 

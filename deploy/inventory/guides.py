@@ -1,7 +1,7 @@
 """The environment variables of public guides for this stack, each translated into the typed setting it meant.
 
-The guides bake eleven variables into an image; an operator who arrives with them puts them among the data of a host.
-Numbers are carried over if the setting is the same thing; a share of the card becomes the tokens it would have held.
+The guides bake eleven variables into an image; operators who used them may put them into a host's data. Numbers are
+carried over to the same setting; a share of the card becomes the number of tokens that it would hold.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deploy.catalog import CHECKPOINTS, GPUS
+from deploy.catalog import CHECKPOINTS
 from deploy.models import memory
+from deploy.models.cards import declared_card
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM, Host
@@ -45,7 +46,7 @@ def translate(data: Mapping[str, Any], host: Host | None) -> Iterator[Refusal]:
 
 
 def fraction_of_tokens(value: Any, where: str) -> Refusal:
-    """The refusal of a share where a number of tokens belongs: `KVCache(tokens=0.9)`."""
+    """The refusal of a share in the place of a number of tokens: `KVCache(tokens=0.9)`."""
     return refuse(
         "fraction",
         f"`{where}` is a share, and the cache is counted in tokens",
@@ -105,12 +106,12 @@ def _unknown(name: str) -> Refusal:
 
 
 def _tokens_meant(data: Mapping[str, Any], host: Host | None) -> int:
-    """The tokens the guides' two shares would have given the first LLM of the host; 0 if that cannot be said.
+    """The tokens that the guides' two shares would have given the host's first LLM; 0 if unknown.
 
     Shape: (total x GPT_GPU_FRACTION - weights - contexts - workspace) x KV_CACHE_FRACTION / bytes per token.
     """
     llms = [model for server in host.servers for model in server.models if isinstance(model, LLM)] if host else []
-    gpu = GPUS.get(host.machine.gpu) if host else None
+    gpu = declared_card(host.machine) if host else None
     known = CHECKPOINTS.get(llms[0].checkpoint) if llms and isinstance(llms[0].checkpoint, str) else None
     shares = [data.get(name, usual) for name, usual in USUAL_SHARES.items()]
     if not gpu or not known or not all(isinstance(share, (int, float)) for share in shares):

@@ -1,6 +1,7 @@
 """Hosts that an Ansible inventory or Terraform already lists, as a pyinfra group takes them: names with SSH settings.
 
-They say who there is and where. What a group serves stays Python, beside them. `deploy/io/hosts.py` reads the files.
+They list the hosts and their addresses. The models of a group are declared in Python, beside them. `deploy/io/hosts.py`
+reads the files.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def hosts_of_ansible(read: Mapping[str, Any], group: str, file: str, ssh_config_
     """The hosts of a group of an Ansible inventory; `read` is what `ansible_inventory.read` returned for `file`.
 
     Passwords are not taken over: a key or an agent logs in. With `ssh_config_file` no ssh argument is read.
-    Raises: a Refusal for an unknown group, for a group without hosts, and for everything wrong with its hosts.
+    Raises: a Refusal for an unknown group, for a group without hosts, and for every mistake in its hosts.
     """
     groups, place = read["groups"], f"{file}: {group}"
     if group not in groups:
@@ -70,7 +71,7 @@ def hosts_of_terraform(document: object, output: str, file: str) -> Hosts:
     """The hosts of an output of Terraform; `document` is what `terraform output -json` printed into `file`.
 
     An output is a name, a list of names, a map from names to addresses, or a map from names to objects with `FIELDS`.
-    Raises: a Refusal for another document, an unknown output, one without hosts, or for what is wrong with its hosts.
+    Raises: a Refusal for another document, an unknown output, an output without hosts, or mistakes in its hosts.
     """
     if not _are_outputs(document):
         raise not_terraform(file, _seen_instead(document))
@@ -172,7 +173,7 @@ def _host_problems(name: str, data: Mapping[str, Any], place: str) -> Iterator[R
 
 
 def _twice(hosts: Hosts, place: str) -> Iterator[Refusal]:
-    """A refusal for each repeated name, and for each place that two names share."""
+    """A refusal for each repeated name, and for each address that two names share."""
     names, places = set[str](), dict[tuple[str, str, str], str]()
     for name, data in hosts:
         at = (str(data.get("ssh_hostname") or name).lower(), str(data.get("ssh_port", 22)))

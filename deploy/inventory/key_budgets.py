@@ -1,4 +1,4 @@
-"""Budgets in the file of keys that a gateway could not keep: its counters end too early, or it has no price."""
+"""Budgets in the file of keys that a gateway could not enforce: its counters end too early, or it has no price."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Budgeted = GatewayKey | TenantLimits
 def check_budgets(
     content: KeyFile, days: int, currencies: Mapping[str, str], aliases: Mapping[str, Iterable[str]]
 ) -> None:
-    """The gateway keeps its counters as long as the budgets last, and has a price for each model that costs money.
+    """Confirms that the gateway keeps its counters long enough for the budgets, and has prices for money budgets.
 
     `currencies` are those of the gateway's models, empty for a model without a price; `aliases` name their models.
 
@@ -29,7 +29,7 @@ def check_budgets(
 
 
 def check_days(name: str, line: Budgeted, days: int) -> None:
-    """Raises: Refusal for a budget that a restart would forget."""
+    """Raises: Refusal for a budget whose counters a restart would lose."""
     has_month, has_day = line.tokens_per_month or line.cost_per_month, line.tokens_per_day or line.cost_per_day
     wanted = 31 if has_month else 1 if has_day else 0
     if days < wanted:
@@ -43,7 +43,7 @@ def check_days(name: str, line: Budgeted, days: int) -> None:
 
 
 def check_prices(name: str, line: Budgeted, currencies: Mapping[str, str]) -> None:
-    """Raises: Refusal for a budget of money that a model without a price in its currency would not touch."""
+    """Raises: Refusal for a money budget whose currency has no price for one of the models."""
     if not line.currency:
         return
     for model, currency in currencies.items():

@@ -1,4 +1,4 @@
-"""Limits of keys and tenants in the file of a gateway's keys: their names, bounds and words, and a tenant's line."""
+"""Limits of keys and tenants in the file of a gateway's keys: names, bounds and words of limits; a tenant's line."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_tenant(tenant: str) -> None:
 def checked_limits(limits: Mapping[str, int | None], currency: str) -> dict[str, Any]:
     """The limits that are set, with the currency if one is a budget of money.
 
-    Raises: Refusal for a limit that lets nothing through, is too large, or contradicts another.
+    Raises: Refusal for a limit that admits no request, is too large, or contradicts another.
     """
     for name, limit in limits.items():
         most = most_of(name)
@@ -119,7 +119,7 @@ def money(option: str, word: str | None) -> int | None:
 
 
 def most_of(name: str) -> int:
-    """The largest limit of this name that a gateway counts."""
+    """The largest limit of this name that a gateway accepts."""
     if name.startswith("cost"):
         return MOST_COST
     return MOST_OF_PERIOD if name in PERIODS else MOST
@@ -130,7 +130,7 @@ def amount(name: str, limit: int) -> str:
 
 
 def money_text(micro: int) -> str:
-    """An amount of money without zeros at its end: 12.5."""
+    """An amount of money without trailing zeros: 12.5."""
     whole, rest = divmod(abs(micro), MICRO)
     return f"{'-' if micro < 0 else ''}{whole}.{rest:06d}".rstrip("0").rstrip(".")
 

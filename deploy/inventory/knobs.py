@@ -1,7 +1,8 @@
 """Overrides of a role under `<role>_settings`: declared by the role's `Defaults`, validated here.
 
-`deploy/` knows no role. Whoever loads an inventory hands in the table: the name of each role and its `Defaults`, a
-dataclass whose annotations carry a `Range` or a `Text`. A new knob is a line there, and a new role is its own folder.
+`deploy/` knows no role. The caller that loads an inventory provides the table: the name of each role and its
+`Defaults`, a dataclass with `Range` or `Text` in its annotations. A new knob is a line there, and a new role is a
+folder.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Text:
-    """Texts a knob takes: all of it matches `pattern`, which `words` say to a person."""
+    """Texts that a knob takes: the whole text matches `pattern`, which `words` describes to a person."""
 
     pattern: str
     words: str
@@ -62,7 +63,7 @@ def settings_problems(data: Mapping[str, Any], table: Table) -> Iterator[Refusal
 
 
 def role_problems(key: str, values: Any, defaults: type[Any]) -> Iterator[Refusal]:
-    """A refusal for each entry of `given`, the value of the data key `key`, that `defaults` does not take."""
+    """A refusal for each entry of `values`, the value of the data key `key`, that `defaults` does not take."""
     if values is None:
         return
     wrong = list(mistyped(values, dict[str, Any], key))
@@ -96,7 +97,7 @@ def _value_problems(where: str, value: Any, hint: Any) -> Iterator[Refusal]:
 
 
 def _shown(value: Any) -> str:
-    """The value for a message; a text with an @, which may hold a password, by its length."""
+    """The value for a message; a text with an @ may hold a password, so only its length is shown."""
     return f"text of {len(value)} characters" if isinstance(value, str) and "@" in value else repr(value)
 
 

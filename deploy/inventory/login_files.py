@@ -13,13 +13,13 @@ from deploy.refusals.secrets_in_text import secret_in
 
 
 def login_file_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each file of ssh that is none, and for a public key where the private one belongs."""
+    """A refusal for each named file that ssh could not use, and for a public key in the place of a private one."""
     yield from _public_key(data)
     yield from _paths(data)
 
 
 def _public_key(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for the public half of a key, with which nobody logs in."""
+    """A refusal for the public half of a key, which cannot log in."""
     value = data.get("ssh_key")
     if isinstance(value, str) and value.endswith(".pub") and value.isprintable():
         yield refuse(

@@ -1,4 +1,4 @@
-"""Texts that somebody typed for a login, taken apart: several hosts in one text, a URL, user@host:port."""
+"""Mistyped texts of a login, taken apart: several hosts in one text, a URL, user@host:port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from deploy.inventory.reach import is_address, is_name
 
 
 def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
-    """The setting without blanks around it, or without what follows a colon; advice if nothing is likely."""
+    """The setting without blanks around it, or without the text after a colon; advice if neither is likely."""
     if isinstance(value, str):
         for text in (value.strip(), value.partition(":")[0].strip()):
             if text != value and form.fullmatch(text):
@@ -31,7 +31,7 @@ def hosts_in(text: str) -> list[str]:
 
 
 def parts_of(text: str, user_form: re.Pattern[str]) -> tuple[str, str, str]:
-    """User, address and port in what somebody typed for a host: of a URL, of user@host:port, of a network."""
+    """User, address and port in a typed host: a URL, user@host:port, a network."""
     rest = text.strip().partition("://")[2] or text.strip()
     user, _, rest = rest.rpartition("@")
     rest = rest.partition("/")[0]

@@ -1,4 +1,4 @@
-"""Logins to hosts: names and SSH settings, which are words of ssh and lines of ssh_config."""
+"""Logins to hosts: names and SSH settings, which become words of ssh commands and lines of ssh_config."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ READ = (*SSH_KEYS, *OPERATION_KEYS)
 
 
 def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
-    """A refusal for a host's name, and for each of its connection settings, that would not reach the host meant."""
+    """A refusal for a host's name, and for each of its connection settings, that would not reach the intended host."""
     problems = [] if name.startswith("@") and HOST.fullmatch(name) else list(_address("name", name))
     if data.get("ssh_hostname") is not None:
         problems += _address("ssh_hostname", data["ssh_hostname"])
@@ -64,7 +64,7 @@ def _secret_name(name: str) -> Iterator[Refusal]:
 
 
 def _address(key: str, value: object) -> Iterator[Refusal]:
-    """A refusal for a host's name or address with more in it than that, with the parts where they belong."""
+    """A refusal for a host's name or address with other parts in it; the refusal names the key of each part."""
     if isinstance(value, str) and (is_name(value) or is_address(value)):
         return
     text = value if isinstance(value, str) else ""
@@ -126,7 +126,7 @@ def _words(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _users(name: str, data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each user with a host behind the @: of a directory's users, what stands there is a domain."""
+    """A refusal for each user with a host behind the @; only a directory service's users have a domain there."""
     for key in USERS:
         value = data.get(key)
         if not isinstance(value, str) or "@" not in value or not LOGIN[key][0].fullmatch(value):
@@ -187,7 +187,7 @@ def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _out_of_step(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each argument that would take hosts out of step, or let a run go on after a failed step."""
+    """A refusal for each argument that would take hosts out of step, or let a run continue after a failed step."""
     for key in OUT_OF_STEP:
         if data.get(key) not in (None, False):
             yield refuse(
@@ -214,7 +214,7 @@ def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _instead(key: str) -> str:
-    """The key that was meant; for one near a password's, what stands in place of that password."""
+    """The intended key; for a key like a password's, the setting to use instead of a password."""
     if not _is_near(key):
         return f'"own_{key.lstrip("_")}"'
     near = nearest(key, READ)
@@ -252,7 +252,7 @@ def _passwords(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def one_machine_twice(places: Iterable[tuple[str, tuple[str, int, str]]]) -> list[Refusal]:
-    """A refusal for each host that is reached at the place of a host before it: two plans would work on one machine."""
+    """A refusal for each host with the address of a host before it: two plans would work on one machine."""
     first: dict[tuple[str, int, str], str] = {}
     twice = [(first.setdefault(place, name), name, place) for name, place in places]
     return [

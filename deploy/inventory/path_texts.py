@@ -1,4 +1,4 @@
-"""Texts that stand where the path of a file belongs, and are none: URLs, a key's own text, directories, variables."""
+"""A fleet whose models have numbers and files instead of hub names. Pure: the lock is in `Surroundings`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = re.compile(r"\$\w+|%\w+%")
 
 
 def slip_of(path: str) -> tuple[str, str]:
-    """The reason why a text is not a path of a file, and what to type; two empty texts if it may be one."""
+    """The reason why a text is not a path of a file, and the text to type; two empty texts if it may be a path."""
     name = re.sub(r"[?#].*", "", path).rstrip("/").rpartition("/")[2] or "FILE"
     if CONTENT.match(path):
         return "holds the text of a file instead of its path", "put the text into a file, and name the file"

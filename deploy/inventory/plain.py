@@ -58,7 +58,7 @@ def _known_key(key: Any) -> Any:
 
 
 def _known_object(value: Any) -> Any:
-    """The object, or a copy of it that was never checked by itself, with what `_known` makes of its fields."""
+    """The object, or an unvalidated copy of it whose fields went through `_known`."""
     inside = {field.name: getattr(value, field.name, None) for field in fields(value)}
     known = {name: _known(item) for name, item in inside.items()}
     if all(known[name] is item for name, item in inside.items()):
@@ -70,7 +70,7 @@ def _known_object(value: Any) -> Any:
 
 
 def _is_endless(value: Any) -> bool:
-    """True for a value that holds itself, is nested deeper than anything an inventory describes, or has no end."""
+    """True for a value that contains itself, has no end, or is nested deeper than any inventory."""
     waiting, count = [(value, 0)], 0
     while waiting:
         inside, level = waiting.pop()

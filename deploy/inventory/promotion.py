@@ -1,6 +1,6 @@
-"""A promotion: the inventory's hosts with one LLM served by another program, as `--data promote=` asks for it.
+"""A promotion: the inventory's hosts with one LLM served by another program, as `--data promote=` requests.
 
-The plan of a promotion is the plan that the inventory has once the same words are written into it.
+The plan of a promotion equals the plan of the inventory after the same change is written into it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORD = re.compile(r"(?P<model>[^:]+):(?P<runtime>[^:]+)(?::(?P<image>.+))?")
 
 @dataclass(frozen=True)
 class Promotion:
-    """An LLM by its served name, the program that is to serve it, and that program's image; "" for the catalog's."""
+    """An LLM by its served name, its new program, and that program's image; "" for the catalog's image."""
 
     model: str
     runtime: Runtime
@@ -46,8 +46,7 @@ class Promotion:
 
 
 def promoted(hosts: tuple[Host, ...], word: str) -> tuple[tuple[Host, ...], list[tuple[str, Refusal]]]:
-    """The hosts with every LLM of that name on the program of the promotion, or (host, reason) if that is
-    impossible."""
+    """The hosts with the new program for every LLM of that name, or (host, reason) if that is impossible."""
     if not word:
         return hosts, []
     match = WORD.fullmatch(word)

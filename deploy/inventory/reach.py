@@ -1,4 +1,4 @@
-"""Names and addresses by which a host can be reached at all."""
+"""Names and addresses by which a host can be reached."""
 
 from __future__ import annotations
 

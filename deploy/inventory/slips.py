@@ -1,4 +1,4 @@
-"""The literal an operator probably meant by a value of the wrong type: "32k" for 32768, 580 for "580"."""
+"""The literal that an operator probably meant by a value of the wrong type: "32k" for 32768, 580 for "580"."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ def meant_by(value: object, wanted: str, where: str) -> str:
         return f"{field}={wanted.removesuffix(' or NoneType')}()"
     if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
         return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
+    if field == "gpu" and type(value).__name__ == "GPU":
+        return 'gpu="rtx-5090-32", card=GPU(…): a name of its own, and its numbers beside it'
     if field == "gpus" and isinstance(value, (tuple, list)) and 0 < len(value) <= MOST_SHOWN:
         return f"gpus={len(value)}, a number; a Server says which"
     if isinstance(value, (tuple, list)) and len(value) == 1 and type(value[0]).__name__ == wanted.split(" or ")[0]:
@@ -75,14 +77,14 @@ def meant_by(value: object, wanted: str, where: str) -> str:
 
 
 def _object_of(text: str, wanted: str) -> str:
-    """The object whose first field the text is, such as Hub(endpoint="…"); empty if it has none, or may be a secret."""
+    """The object whose first field the text is, such as Hub(endpoint="…"); empty if unknown or maybe a secret."""
     field = FIRST_TEXTS.get(wanted)
     is_plain = re.fullmatch(r"[\w.:/+-]{1,120}", text) is not None and not secret_in(text)
     return f'{wanted}({field}="{text}"{", key_file=…" if wanted == "AptMirror" else ""})' if field and is_plain else ""
 
 
 def choice_meant(value: object, words: list[str], where: str) -> str:
-    """The word that was meant: the only one, the same word in other letters, or the one that others call so."""
+    """The intended choice: the only one, the same word in other letter case, or the one that other tools call so."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     text = value if isinstance(value, str) else ""
     meant = SYNONYMS.get(text.lower(), text.lower())
@@ -93,7 +95,7 @@ def choice_meant(value: object, words: list[str], where: str) -> str:
 
 
 def _of_place(typed: str, where: str) -> str:
-    """`field=LITERAL`, or the literal alone inside of a tuple or a dictionary."""
+    """`field=LITERAL`, or the literal alone inside a tuple or a dictionary."""
     return typed.partition("=")[2] if where.endswith("]") else typed
 
 

@@ -1,9 +1,9 @@
 """The inventory's SSH settings for programs that speak OpenSSH: testinfra, tunnels, `enginehouse ask`.
 
-pyinfra reads the settings from host data itself, and rsync takes them from pyinfra. Both look a host up in the
-operator's own `ssh_config_file` by the address they connect to. So does everything here: else a jump host of that file
-would be used by one program and not by another. A control socket is shared, because each testinfra check is else a
-handshake (gpu-host facts §7).
+pyinfra reads the settings from host data, and rsync takes them from pyinfra. Both look a host up in the operator's own
+`ssh_config_file` by the address they connect to, and so does this module: else some programs would use a jump host of
+that file and others would not. A control socket is shared, because otherwise each testinfra check needs a handshake
+(gpu-host facts §7).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def address_of(name: str, data: Mapping[str, Any]) -> str:
 
 
 def in_brackets(address: str) -> str:
-    """The address as rsync and testinfra need it: IPv6 in brackets, because a colon would end it."""
+    """The address as rsync and testinfra need it: IPv6 in brackets, because its colons would end the address."""
     return f"[{address}]" if ":" in address else address
 
 
 def ssh_config(name: str, data: Mapping[str, Any], include: str = "") -> str:
     """ssh_config text for a host at its address; then `include` (an absolute path), the operator's own file.
 
-    OpenSSH takes the first value it meets, so what the inventory says wins, as it does in pyinfra. It is said of this
-    host alone: a jump host is looked up in the same file.
+    OpenSSH takes the first value it meets, so the inventory's settings win, as in pyinfra. They apply to this host
+    alone: a jump host is looked up in the same file.
     """
     block = [f"Host {address_of(name, data)}", *(f"{word} {value}" for word, value in _settings(data).items())]
     shared = ["Match all", *SHARED]
@@ -45,7 +45,7 @@ def ssh_config(name: str, data: Mapping[str, Any], include: str = "") -> str:
 
 
 def ssh_words(name: str, data: Mapping[str, Any]) -> list[str]:
-    """The ssh command that logs in to a host by the inventory's settings; the host's address is the last word."""
+    """The ssh command that logs in to a host with the inventory's settings; the host's address is the last word."""
     file = ["-F", str(data["ssh_config_file"])] if data.get("ssh_config_file") else []
     settings = _settings(data) | {"BatchMode": "yes", "ConnectTimeout": "10"}
     return [

@@ -14,7 +14,7 @@ TARGET = re.compile(r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:\s\[\]]+)
 
 @dataclass(frozen=True)
 class Target:
-    """The address of a machine for ssh: `user@host:port`, of which only the host is needed."""
+    """The address of a machine for ssh: `user@host:port`; only the host is required."""
 
     host: str
     user: str = ""
@@ -22,7 +22,7 @@ class Target:
 
     @classmethod
     def of(cls, text: str) -> Target:
-        """The target somebody typed. Raises: a Refusal for what names no host or no port.
+        """The target that an operator typed. Raises: a Refusal for a text without a host or with a wrong port.
 
         An IPv6 address stands in brackets if a port follows it.
         """

@@ -1,4 +1,4 @@
-"""Texts of an inventory that no file or command can take: unfilled, unprintable, or with blanks around them."""
+"""Texts of an inventory that no file or command can take: unfilled, unprintable, or with surrounding blanks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes\[|\.reason$")
 
 
 def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Iterator[Refusal]:
-    """A refusal for every text inside `value`, keys of dictionaries too, that cannot stand in a line of a file or be
-    the word of a command: with a line break, a control character, or a dash in front, which makes an option of it.
+    """A refusal for every text inside `value` that is unfit for a line of a file or a word of a command.
 
-    Words of the command of a Secret may be options. Nothing of a text is shown: it may be a key. Places in `refused`
-    are passed over.
+    Unfit are line breaks, control characters, and a leading dash, which makes an option. Keys of dictionaries are
+    included. Words of the command of a Secret may be options. No text is shown, because it may be a key. Places in
+    `refused` are skipped.
     """
     if isinstance(value, str):
         if where not in refused and (slip := _unfilled(value, where)):
@@ -67,7 +67,7 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
 
 
 def _filled(text: str) -> str:
-    """The text without blanks around it, if that is all that is wrong; else where to look."""
+    """The text without surrounding blanks, if they are the only mistake; else advice on where to look."""
     bare = text.strip(" ")
     if bare != text and not UNSET.search(bare) and not TEMPLATE.search(bare) and len(bare) < 80 and not secret_in(bare):
         return f'"{bare}"'
@@ -75,8 +75,7 @@ def _filled(text: str) -> str:
 
 
 def _unfilled(text: str, where: str) -> str:
-    """The sign that a text is a mistake, such as an unfilled template; "" without one. Docker's own keys take
-    templates."""
+    """The mark of an unfilled template in a text; "" without one. Docker's own keys take templates."""
     if UNSET.search(text):
         return "holds the word None, as the text of an unset variable does"
     if TEMPLATE.search(text) and not TEMPLATES_MEANT.search(where):

@@ -1,6 +1,6 @@
-"""Judges whether a value is of the kind the spec annotates, all the way down. Ranges are judged elsewhere.
+"""Judges at every depth whether a value has the type that the spec annotates. Ranges are judged elsewhere.
 
-A plain string where a `Secret` belongs is the one mistake that must never be shown back.
+A plain string in the place of a `Secret` is the one mistake that a message must never show.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST = 10**18
 
 
 def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
-    """A refusal for every place inside `value` that is not what `hint` says."""
+    """A refusal for every place inside `value` that does not match `hint`."""
     origin = get_origin(hint)
     if hint is Any:
         return
@@ -54,7 +54,7 @@ def hints_of(kind: type) -> dict[str, Any]:
 
 
 def _is_of(value: Any, wanted: type) -> bool:
-    """True if `value` may stand where `wanted` is annotated: 95 where a float is, never True where a number is."""
+    """True if `value` fits the annotation `wanted`: 95 fits a float, True never fits a number."""
     if wanted in (int, float) and isinstance(value, bool):
         return False
     return isinstance(value, (int, float) if wanted is float else wanted)
@@ -95,7 +95,7 @@ def _choice(value: Any, allowed: tuple[Any, ...], where: str) -> Iterator[Refusa
 
 
 def _dictionary(value: dict[Any, Any], hints: tuple[Any, ...], where: str) -> Iterator[Refusal]:
-    """A refusal for each key that is not a text; if the hint says `Any`, for each value that is not plain JSON."""
+    """A refusal for each key that is not a text, and, if the hint says `Any`, for each value that is not plain JSON."""
     inside = hints[1] if len(hints) == 2 else Any
     for key, item in value.items():
         if not isinstance(key, str):
@@ -166,7 +166,7 @@ def _tuple(value: Any, element: Any, where: str) -> Iterator[Refusal]:
 
 
 def _no_tuple(value: Any, where: str) -> Refusal:
-    """The refusal of a list, or of a single value without its comma; a short text is shown as it should be typed."""
+    """The refusal of a list, or of a single value without its comma; a short text is shown in the form to type."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     is_short = isinstance(value, str) and re.fullmatch(r"[\w.:/*-]{1,40}", value) is not None
     if typed := tuple_of(value, field):
@@ -200,7 +200,7 @@ def _words_of(value: Any) -> list[str]:
 
 
 def _words_apart(kind: str, words: Collection[str]) -> str:
-    """A secret's words, each an argument of its own; none of them if one may be a key."""
+    """A secret's words as separate arguments; none of them if one may be a key."""
     plain = all(re.fullmatch(r"[\w./=:@-]{1,40}", word) for word in words) and not any(map(secret_in, words))
     return f"Secret.{kind}({', '.join(f'{chr(34)}{word}{chr(34)}' for word in words) if plain else '*WORDS'})"
 

@@ -1,4 +1,4 @@
-"""Words that `--data` gives to a run, under their keys, for which an object would pass by its mere presence."""
+"""Words that `--data` passes to a run, by key; an object as such a word would count as set."""
 
 from __future__ import annotations
 

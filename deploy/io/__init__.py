@@ -1,4 +1,4 @@
 """The boundary of `deploy/` to the outside world: inventories, files, the clock, a registry, a machine.
 
-Nothing else in deploy/ touches it.
+No other part of deploy/ does I/O.
 """

@@ -1,4 +1,4 @@
-"""aiperf in an environment of its own, made on first use from the hashes in locks/requirements-bench.lock."""
+"""aiperf in a separate virtual environment, made on first use with the hashes in locks/requirements-bench.lock."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ REPORT = "profile_export_aiperf.json"
 
 
 def environment(place: Path = PLACE, lock: Path = LOCK) -> Path:
-    """The aiperf program, installed as the lock says; 1.2 GB and a few minutes the first time.
+    """The aiperf program, installed by the lock; 1.2 GB and a few minutes the first time.
 
-    Raises: a Refusal if no Python fits, or pip does not install it.
+    Raises: a Refusal if no Python version fits, or if pip fails.
     """
     mark, digest = place / ".ready", hashlib.sha256(lock.read_bytes()).hexdigest()
     program = place / "bin/aiperf"
@@ -58,7 +58,7 @@ def _python() -> str:
 
 
 def together(program: Path, configs: Sequence[Mapping[str, Any]], key: str, seconds: float) -> list[dict[str, Any]]:
-    """The reports of simultaneous runs, each of which is a process of its own.
+    """The reports of simultaneous runs, each in its own process.
 
     The key is in the processes' environment alone. Raises: a Refusal with aiperf's last words if one ends badly.
     """
@@ -103,7 +103,7 @@ def _report(mine: Path) -> dict[str, Any]:
 
 
 def _last_errors(folder: Path) -> str:
-    """The last lines of the logs that say what went wrong."""
+    """The last lines with errors in the logs."""
     lines = [line.strip() for log in sorted(folder.glob("*/log")) for line in log.read_text("utf-8").splitlines()]
     return " | ".join([line for line in lines if "rror" in line][-2:] or lines[-2:])[:600]
 

@@ -1,8 +1,8 @@
 """Reads an Ansible inventory with ansible-core, in a process of its own, and prints it as JSON.
 
-`python -m deploy.io.ansible_inventory FILE` is called by `deploy/io/hosts.py`: pyinfra patches its process for
-gevent, and ansible-core sets up locks, warnings and locale when it is imported. Only files are read. An inventory that
-is a program or a plugin would ask somebody whenever a plan is made, and the same file would give another plan.
+`python -m deploy.io.ansible_inventory FILE` is called by `deploy/io/hosts.py`: pyinfra patches its process for gevent,
+and ansible-core sets up locks, warnings and locale when it is imported. Only files are read. An inventory that is a
+program or a plugin could give another plan each time, although the file is the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTINGS = {
 
 
 def read(file: str) -> dict[str, object]:
-    """The hosts' variables of `ANSIBLE_VARIABLES`, templates filled in, and the hosts of each group, in order.
+    """The hosts' variables of `ANSIBLE_VARIABLES` with templates filled in, and the hosts of each group, in order.
 
     Raises: ansible-core's own errors.
     """

@@ -1,4 +1,4 @@
-"""Asks machines over ssh what they are, and writes an inventory for them. Changes nothing on a machine."""
+"""Asks machines over ssh for their hardware, and writes an inventory for them. Changes nothing on a machine."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ AT_ONCE = 8
 
 
 def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[list[Answered], list[Answered]]:
-    """The answers of the machines that will serve, and of those `outside`: balancers and monitors.
+    """The answers of the machines that will serve, and of `outside` machines: balancers and monitors.
 
-    Raises: a Refusal for all that do not answer, and for all that are to serve and have no NVIDIA GPU.
+    Raises: a Refusal for all silent machines, and for all serving machines without an NVIDIA GPU.
     """
     unanswered: list[Refusal] = []
 

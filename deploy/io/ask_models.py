@@ -1,6 +1,6 @@
-"""Asks the models of a plan one question each, by running the very line it prints. Changes nothing on a host.
+"""Asks the models of a plan one question each, with the very command line that it prints. Changes nothing on a host.
 
-If a host has a gateway and somebody gave a key for it, the gateway is asked, and else Triton.
+If a host has a gateway and the operator passed a key for it, the gateway is asked, otherwise Triton.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def requests(
 ) -> list[Request]:
     """A request to every model of the plan, or to the one named; `data` is the inventory's, by host.
 
-    A gateway that `key` may open, or that asks for none, is asked once for each name.
+    A gateway that accepts `key`, or needs no key, is asked once for each name.
 
     Raises `Refusal` for a name that no server of these hosts has, and for texts the model cannot take.
     """
@@ -77,7 +77,7 @@ def opens(gateway: GatewaySlice, key: GivenKey | None) -> bool:
 
 
 def unopened(plan: Plan, key: GivenKey | None) -> str:
-    """A sentence for an operator who gave no key although a gateway could have been asked; else ""."""
+    """A sentence for an operator without a key if a gateway could be asked with one; else ""."""
     gateways = [slice_.gateway for slice_ in plan.slices if slice_.gateway]
     if not gateways or any(opens(gateway, key) for gateway in gateways):
         return ""
@@ -102,7 +102,7 @@ def _targets(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice,
 
 
 def exchanges(requests: Sequence[Request]) -> Iterator[Exchange | Refusal]:
-    """The outcome of each request, one after the other: an answer, or the refusal that says why there is none.
+    """The outcome of each request, one after the other: an answer, or the refusal with the reason.
 
     A server that does not answer is asked once, for its first model; its other models count as silent.
     """
@@ -128,9 +128,9 @@ def asked_in_turn(
     as_json: bool = False,
     key: GivenKey | None = None,
 ) -> None:
-    """Hands every answer to `show`, each as soon as it comes, or all as one JSON array.
+    """Passes every answer to `show` as soon as it arrives, or all as one JSON array.
 
-    Raises `Refusal` at the end, for all models together that gave none.
+    Raises one `Refusal` at the end for all models without an answer.
     """
     problems, answered = list[Refusal](), list[Exchange]()
     for outcome in exchanges(requests(plan, data, model, texts, key)):
@@ -146,7 +146,7 @@ def asked_in_turn(
 
 
 def send(request: Request) -> Exchange:
-    """The answer to one request. Raises `Refusal` if the host, the server or the model gives none."""
+    """The answer to one request. Raises `Refusal` if the host, the server or the model does not answer."""
     started = time.monotonic()
     reply = _reply(request)
     try:
@@ -230,7 +230,7 @@ def _request(
 
 
 def _why(request: Request, code: int, last_words: str) -> Refusal:
-    """The refusal for a command that ended with `code`: ssh's own codes first, the rest are curl's."""
+    """The refusal for a command that ended with `code`: ssh's own exit codes first, the rest are curl's."""
     via_ssh = request.command.argv[:1] == request.ssh[:1]
     if via_ssh and code == SSH_FAILED:
         return _refusal(

@@ -1,8 +1,8 @@
 """The fleet's certificate authority: a key that stays on the control machine, and the certificates it signs.
 
 Hosts make their own private keys and send requests; only certificates travel. The folder has `authority.key`, readable
-by its owner alone, and `authority.pem`: the first certificate signs, all of them are trusted. Whoever moves
-`authority.key` away gets a new authority from the next run, and the old one stays trusted until it ends.
+by its owner alone, and `authority.pem`: the first certificate signs, all of them are trusted. If `authority.key` is
+moved away, the next run makes a new authority, and the old one stays trusted until it expires.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Authority:
 def known(folder: Path) -> Authority | None:
     """The authority in a folder; None if there is none.
 
-    Raises: ValueError if its files do not belong together or are no such files, OSError.
+    Raises: ValueError if its files are unreadable as key and certificate or do not belong together; OSError.
     """
     key_file, file = folder / KEY, folder / CERTIFICATES
     if not key_file.exists():
@@ -66,7 +66,7 @@ def known(folder: Path) -> Authority | None:
 
 
 def made(folder: Path, now: datetime) -> Authority:
-    """The authority of a folder, made if there is none.
+    """The authority of a folder, made on first use.
 
     Raises: ValueError, OSError.
     """
@@ -85,9 +85,9 @@ def made(folder: Path, now: datetime) -> Authority:
 
 
 def signed(authority: Authority, request: str, use: Use, name: str, address: str, now: datetime) -> str:
-    """A certificate in PEM for the public key of a request, and for nothing else that the request says.
+    """A certificate in PEM for the public key of a request; everything else in the request is ignored.
 
-    Raises: ValueError if it is none, or the authority has ended.
+    Raises: ValueError if the text is not a request, or the authority has expired.
     """
     signing_request = x509.load_pem_x509_csr(request.encode())
     if not signing_request.is_signature_valid:
@@ -112,7 +112,7 @@ def signed(authority: Authority, request: str, use: Use, name: str, address: str
 
 
 def why_anew(pem: str, trusted: Iterable[x509.Certificate], use: Use, name: str, address: str, now: datetime) -> str:
-    """The reason why a host needs another certificate than the one in `pem`; empty if it needs none.
+    """The reason why a host needs another certificate than the one in `pem`; empty if it does not.
 
     Raises: LookupError if nobody in `trusted` signed it.
     """

@@ -1,4 +1,4 @@
-"""A bench of an inventory's gateway: loads of the wanted kinds, some runs of each, one result."""
+"""A bench of an inventory's gateway: loads of the wanted kinds, several runs of each, one result."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def bench_of(
     say: Callable[[str], None] = lambda _line: None,
     program: Path | None = None,
 ) -> dict[str, Any]:
-    """The result of `runs` runs of each load. Loads go on at the same time, or `apart`, one after the other.
+    """The result of `runs` runs of each load. Loads run at the same time, or with `apart` one after the other.
 
-    Raises: a Refusal if the inventory has no such model or gateway, or aiperf no answer.
+    Raises: a Refusal if the inventory has no such model or gateway, or if aiperf gets no answer.
     """
     chosen = [(ask, _model(plan, ask, models)) for ask in asks]
     url = url or _gateway(plan)
@@ -106,7 +106,7 @@ def _servers(plan: Plan) -> list[ServerSlice]:
 
 
 def _model(plan: Plan, ask: str, models: Sequence[str]) -> ModelSlice:
-    """The first model of the kind, of those that were named if any were."""
+    """The first model of the kind; of the named models, if any are named."""
     candidates = [model for server in _servers(plan) for model in server.models if model.kind == KINDS[ask]]
     named = [model for model in candidates if not models or model.name in models]
     if not named:

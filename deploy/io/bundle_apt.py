@@ -1,8 +1,8 @@
-"""Packages of hosts with everything they need, and the signed lists of their repositories, byte for byte.
+"""Packages of hosts with all dependencies, and the signed lists of their repositories, byte for byte.
 
-apt itself resolves and fetches, for the host's OS and an empty system, in a directory of its own; the connected machine
-needs no other program and stays as it is. Because the lists are the publishers' own, their signatures hold on the
-host, and apt there knows who published a package. The lists name more packages than the bundle has.
+apt itself resolves and fetches, for the host's OS and an empty system, in a separate directory; the connected machine
+needs no other program and does not change. The lists are the publishers' own, so their signatures are valid on the
+host, and apt there verifies the publisher of a package. The lists name more packages than the bundle has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STATE = "what was fetched is kept; the bundle is not finished"
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """A repository: `lines` follow its URL in a source list. The key is a file here, or fetched by its fingerprint."""
+    """A repository: `lines` follow its URL in a source list. The key is a local file, or fetched by its fingerprint."""
 
     name: str
     url: str
@@ -43,7 +43,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Need:
-    """Packages of alike hosts, `name` or `name=version`, and the repositories they come from."""
+    """Packages of equal hosts, `name` or `name=version`, and the repositories of these packages."""
 
     os: str
     packages: tuple[str, ...]
@@ -54,7 +54,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A file of a repository: its path in the bundle, where it lies, and where it came from."""
+    """A file of a repository: its path in the bundle, its local path, and its origin."""
 
     path: str
     file: Path
@@ -62,14 +62,14 @@ class Fetched:
 
 
 class Apt:
-    """apt for the hosts of one need, in `work`, which stays until the bundle is finished."""
+    """apt for the hosts of one need, in the directory `work`, which is kept until the bundle is finished."""
 
     def __init__(self, need: Need, work: Path) -> None:
         self.need, self.work = need, work
         self.keys = {repository.name: work / "keys" / f"{repository.name}.asc" for repository in need.repositories}
 
     def prepare(self) -> None:
-        """Lists are fetched and their signatures are verified."""
+        """Fetches the lists and verifies their signatures."""
         for folder in ("lists/partial", "cache/archives/partial", "keys", "indexes"):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
         (self.work / "status").touch()
@@ -189,7 +189,7 @@ def _environment() -> dict[str, str]:
 
 
 def preferences(branch: str) -> str:
-    """Keeps NVIDIA's driver to its branch, as the package nvidia-driver-pinning does on a host."""
+    """Pins NVIDIA's driver to its branch, as the package nvidia-driver-pinning does on a host."""
     if not branch:
         return ""
     names = "*nvidia* libcuda* libnv* cuda-drivers* libxnvctrl*"
@@ -215,7 +215,7 @@ def checksums(release: str) -> dict[str, str]:
 
 
 def system_repository(os: str, url: str, key_file: str) -> Repository:
-    """The distribution's own archive at `url`, or where apt on this machine finds it if `url` is empty.
+    """The distribution's own archive at `url`; if `url` is empty, at the address that apt on this machine uses.
 
     Raises: a Refusal if apt here names no archive of that distribution.
     """
@@ -230,7 +230,7 @@ def system_repository(os: str, url: str, key_file: str) -> Repository:
 
 
 def _mirror_here(os: str, distribution: str) -> str:
-    """The URL above the distribution's folder, by apt's sources on this machine."""
+    """The URL above the distribution's folder, from apt's sources on this machine."""
     for url in _archives_here():
         base, _, folder = url.rstrip("/").rpartition("/")
         if folder == distribution:
@@ -253,7 +253,7 @@ def _archives_here() -> list[str]:
 
 
 def united(needs: Iterable[Need]) -> Mapping[str, tuple[str, ...]]:
-    """By OS: all requested packages."""
+    """All requested packages, by OS."""
     packages = dict[str, set[str]]()
     for need in needs:
         packages.setdefault(need.os, set()).update(need.packages)
@@ -261,7 +261,7 @@ def united(needs: Iterable[Need]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _read_key(repository: Repository) -> bytes:
-    """The key as it lies here. Raises: a Refusal for a file that cannot be read."""
+    """The key in its local file. Raises: a Refusal for a file that cannot be read."""
     try:
         key = local_path(repository.key_file).read_bytes()
     except OSError as error:

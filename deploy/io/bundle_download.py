@@ -1,8 +1,8 @@
-"""Sizes and files of one image or one model, by the programs that hosts fetch with; run as a process of its own.
+"""Sizes and files of one image or one model, by the programs that hosts fetch with; run as a separate process.
 
-    python bundle_download.py      the request as JSON on standard input, the secret among it; one line of JSON back
+    python bundle_download.py      the request as JSON on standard input, secret included; prints one line of JSON
 
-Blobs and files are continued where they were cut, and held to the digests of their registry or hub.
+Interrupted downloads of blobs and files are resumed, and verified by the digests of their registry or hub.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def image(request: dict[str, Any]) -> dict[str, int]:
-    """Bytes of each blob of an image; they are in `target`, unless sizes alone were asked for."""
+    """Bytes of each blob of an image; the blobs are in `target`, unless only sizes were requested."""
     origin = blobs.Origin(request["reference"], request["username"], request["secret"], request["ca_file"])
     target, digest = Path(request["target"]), request["digest"]
     texts = dict[str, bytes]()
@@ -46,7 +46,7 @@ def image(request: dict[str, Any]) -> dict[str, int]:
 
 
 def weights(request: dict[str, Any]) -> dict[str, int]:
-    """Bytes of each file of a model; they are in the staging directory of `target`, unless sizes alone were asked."""
+    """Bytes of each file of a model; the files are in `target`'s staging directory unless only sizes were requested."""
     source = hub.Hub(request)
     source.token = request["secret"]
     if request["sizes_only"]:

@@ -1,5 +1,4 @@
-"""Makes a bundle: sizes first, then every part fetched once, then the signed list. An interrupted run can be
-continued."""
+"""Makes a bundle: sizes first, then every part fetched once, then the signed list. The next run resumes a cut one."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ STATE = "no bundle was made; what was fetched before is kept"
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """Parts to bundle, and the manner."""
+    """The order of a bundle: its parts, and the options."""
 
     slices: tuple[Slice, ...]
     needs: tuple[Need, ...]
@@ -48,7 +47,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Download:
-    """An image or a model: the request to the program that fetches it, and the folder of the bundle it fills."""
+    """An image or a model: the request to the program that fetches it, and its folder in the bundle."""
 
     folder: str
     source: str
@@ -56,7 +55,7 @@ class Download:
     secret: str
 
     def ask(self, *, sizes_only: bool) -> dict[str, int]:
-        """Bytes of each file. Raises: a Refusal with what the registry or hub said."""
+        """Bytes of each file. Raises: a Refusal with the answer of the registry or hub."""
         request = self.request | {"secret": self.secret, "sizes_only": sizes_only}
         words = [sys.executable, "-B", str(DOWNLOAD)]
         done = subprocess.run(words, input=json.dumps(request), capture_output=True, text=True, check=False)
@@ -83,7 +82,7 @@ class Download:
 
 
 def make(order: Order) -> Contents:
-    """The finished bundle's list. Raises: a Refusal; what was fetched is kept."""
+    """The finished bundle's list. Raises: a Refusal; fetched parts are kept."""
     confirm_pinned(order.slices)
     store, work = Store(order.directory), order.directory / ".work"
     base = opened(order.base, order.trust) if order.base else Contents(parts=())
@@ -121,7 +120,7 @@ def make(order: Order) -> Contents:
 
 
 def finish(order: Order, store: Store, gathering: _Gathering, base: Contents) -> Contents:
-    """The list is written and signed; what no list names is gone."""
+    """Writes and signs the list; files that no list names are removed."""
     digest = sha256_of(order.base / "bundle.json") if order.base else ""
     contents = Contents(
         parts=tuple(gathering.parts.values()),
@@ -150,13 +149,13 @@ class _Gathering:
         self.parts[path] = Part(path=path, sha256=sha256, size=size, source=source)
 
     def write(self, path: str, content: bytes, source: str) -> None:
-        """A text is a part. It is in every bundle, a difference included: keys lie beside the list."""
+        """Adds a text as a part. Texts are in every bundle, differences included, because keys lie beside the list."""
         sha256, size = self.store.write(content)
         self.parts[path] = Part(path=path, sha256=sha256, size=size, source=source)
 
 
 def known_parts(order: Order, base: Contents) -> dict[str, Part]:
-    """Parts that need no fetching: those of the base, and those of the bundle that is here already and whole."""
+    """Parts that need no fetching: those of the base, and the whole ones of a bundle in this directory."""
     known = dict(base.by_path)
     if (order.directory / "bundle.json").is_file():
         try:
@@ -180,7 +179,7 @@ def seed(apt: Apt, known: Mapping[str, Part], stores: Iterable[Store]) -> None:
 
 
 def folder_of(path: str) -> str:
-    """The folder that one download fills: of a model its commit, of everything else the first two pieces."""
+    """The folder that one download fills: a model's commit, or the first two parts of any other path."""
     return "/".join(path.split("/")[: 4 if path.startswith("weights/") else 2])
 
 
@@ -189,7 +188,7 @@ def below(parts: Mapping[str, Part], folder: str) -> list[Part]:
 
 
 def downloads(order: Order, work: Path) -> Iterator[Download]:
-    """Each image and each model of a hub, once, for all hosts that need it."""
+    """The download of each image and of each hub model, once for all hosts that need it."""
     seen = set[str]()
     for mine in order.slices:
         for image in dict.fromkeys((mine.image, *mine.runtime_images)):
@@ -248,7 +247,7 @@ def confirm_pinned(slices: Iterable[Slice]) -> None:
 
 
 def confirm_room(order: Order, sizes: Mapping[str, int]) -> None:
-    """Prints the sizes. Raises: a Refusal if the disk lacks room for the missing parts."""
+    """Prints the sizes. Raises: a Refusal if the disk has no room for the missing parts."""
     for name, size in sizes.items():
         order.tell(f"  {size / MIB:>12,.1f} MiB  {name}")
     total, free = sum(sizes.values()), shutil.disk_usage(order.directory).free

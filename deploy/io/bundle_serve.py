@@ -1,9 +1,10 @@
-"""A read-only server of one bundle, in the words of an apt mirror, a registry and a hub; run as a process of its own.
+"""A read-only server of one bundle, with the protocols of an apt mirror, a registry and a hub; a separate process.
 
     python -m deploy.io.bundle_serve DIRECTORY unix:PATH | tcp:PORT
 
-It ends when its standard input does, so that it never outlives the run that started it. A host reaches it on its own
-loopback, through the run's SSH connection. Clients verify what they get: apt signatures, Docker digests, a fetch sums.
+It ends when its standard input ends, so that it never outlives the run that started it. A host reaches it on its own
+loopback, through the run's SSH connection. Clients verify the answers: apt by signatures, Docker by digests, a fetch by
+checksums.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET and HEAD of what the list names; everything else is answered 404."""
+    """GET and HEAD of the files in the list; every other path is answered 404."""
 
     protocol_version = "HTTP/1.1"
     contents: Contents
@@ -46,10 +47,10 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(is_head=True)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Does nothing: the clients report what they lack."""
+        """Does nothing: clients report missing files themselves."""
 
     def address_string(self) -> str:
-        """A client on a socket has no address."""
+        """Clients on a Unix socket have no address."""
         return "local"
 
     def _answer(self, is_head: bool) -> None:
@@ -148,14 +149,14 @@ def _first(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
 
 
 class Sockets(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """A server on a socket of the file system, with a thread per connection."""
+    """A server on a Unix socket, with a thread per connection."""
 
     daemon_threads = True
     request_queue_size = 64
 
 
 def server(directory: Path, place: str) -> socketserver.TCPServer:
-    """The server, bound and not yet serving."""
+    """The server, bound but not yet serving."""
     contents = Contents.of_text((directory / LIST).read_text("utf-8"))
     blobs = {part.sha256: part.size for part in contents.below("images")}
     words = {"contents": contents, "store": Store(directory), "blobs": blobs}

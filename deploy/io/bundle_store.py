@@ -4,7 +4,7 @@
     objects/ab/abcd…                  a file; of a bundle that is split, abcd….000, abcd….001 and so on
     keys/OS-REPOSITORY.asc            public keys of repositories, also in the list
 
-An object is there only once it is whole: it is written beside and renamed.
+Objects are written under another name and renamed, so that an existing object is complete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Store:
         return self.directory / "objects" / sha256[:2] / sha256
 
     def files(self, sha256: str) -> list[Path]:
-        """The file of an object, or its pieces in order; empty if it is not here."""
+        """The file of an object, or its pieces in order; empty if the object is not here."""
         whole = self.place(sha256)
         return [whole] if whole.is_file() else sorted(whole.parent.glob(f"{sha256}.[0-9][0-9][0-9]"))
 
@@ -57,13 +57,13 @@ class Store:
                     yield chunk
 
     def take(self, file: Path, split_mib: int = 0) -> tuple[str, int]:
-        """(digest, size) of a file that is an object from now on. A link suffices if the file system is the same."""
+        """(digest, size) of a file that becomes an object; by a hard link if the file system is the same."""
         sha256, size = sha256_of(file), file.stat().st_size
         self.keep(file, sha256, size, split_mib)
         return sha256, size
 
     def keep(self, file: Path, sha256: str, size: int, split_mib: int = 0) -> None:
-        """The object is here; `file` has its bytes."""
+        """Stores the bytes of `file` as the object."""
         if self.has(sha256, size):
             return
         target = self.place(sha256)
@@ -118,7 +118,7 @@ def sha256_of(file: Path) -> str:
 
 
 def write_list(store: Store, contents: Contents, trust: EngineTrust) -> None:
-    """The list is in the directory, signed; keys lie beside it. The signature comes last."""
+    """Writes the signed list to the directory, with keys beside it. The signature comes last."""
     text = contents.to_text().encode()
     signature = sign(text, trust)
     for part in contents.below("keys"):

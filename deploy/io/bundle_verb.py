@@ -1,4 +1,4 @@
-"""The steps of `enginehouse bundle`: what the control machine needs is gathered, then a bundle is made, or judged."""
+"""The steps of `enginehouse bundle`: gather the parts of the control machine, then make or verify a bundle."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def made(
     split: int,
     tell: Tell,
 ) -> None:
-    """The bundle is made, signed, and told. Raises: a Refusal; what was fetched is kept."""
+    """Makes, signs and reports the bundle. Raises: a Refusal; fetched parts are kept."""
     trust = trust_of(plan)
     confirm_pinned(plan.slices)
     work = directory / ".work"
@@ -60,7 +60,7 @@ def made(
 
 
 def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:
-    """The list of a bundle whose signature and every byte are right. Raises: a Refusal."""
+    """The list of a bundle, after its signature and every byte were verified. Raises: a Refusal."""
     contents = opened(directory, trust_of(plan))
     size = confirm_whole(directory, contents)
     tell(f"{directory} is whole: {len(contents.parts)} files, {size / MIB:,.1f} MiB read, made {contents.made}")
@@ -70,14 +70,14 @@ def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:
 
 
 def unpacked(directory: Path, contents: Contents, target: Path, tell: Tell) -> None:
-    """The control machine's part of the bundle lies in `target`."""
+    """Unpacks the control machine's part of the bundle into `target`."""
     size = unpack(directory, contents, target)
     tell(f"{target} has {len(contents.below('control'))} files, {size / MIB:,.1f} MiB")
     tell(f"next: export PIP_NO_INDEX=1 PIP_FIND_LINKS={target.resolve() / 'wheels'}")
 
 
 def trust_of(plan: Plan) -> EngineTrust:
-    """The signer of bundles of this inventory. Raises: a Refusal if there is none."""
+    """The signer of bundles of this inventory. Raises: a Refusal without one."""
     trusts = [slice_.engine_trust for slice_ in plan.slices if slice_.engine_trust]
     if not trusts:
         raise Refusal(
@@ -91,7 +91,7 @@ def trust_of(plan: Plan) -> EngineTrust:
 
 
 def repository(work: Path, tell: Tell) -> dict[str, Path]:
-    """The archive of this repository's commit; nothing if this is not a checkout."""
+    """The archive of this repository's commit; empty if this is not a checkout."""
     target = work / "control/enginehouse.tar.gz"
     words = ["git", "-C", str(ROOT), "archive", "--format=tar.gz", "-o", str(target.resolve()), "HEAD"]
     try:
@@ -103,7 +103,7 @@ def repository(work: Path, tell: Tell) -> dict[str, Path]:
 
 
 def packages(work: Path, wheels: Iterable[Wheels]) -> Iterator[tuple[str, Path]]:
-    """(path, file) of each Python package of the locks. Raises: a Refusal with what pip said."""
+    """(path, file) of each Python package of the locks. Raises: a Refusal with pip's message."""
     for text, words in wheels:
         name = hashlib.sha256(f"{text} {words}".encode()).hexdigest()[:16]
         target, lock = work / f"control/wheels-{name}", work / f"control/{name}.lock"
@@ -126,7 +126,7 @@ def packages(work: Path, wheels: Iterable[Wheels]) -> Iterator[tuple[str, Path]]
 
 
 def engines(plan: Plan, tell: Tell) -> dict[str, Path]:
-    """The files of each planned engine that the store, a directory, has; the others are built on their hosts."""
+    """The files of each planned engine that the store, a directory, has; the other engines are built on their hosts."""
     files = dict[str, Path]()
     for mine in plan.slices:
         store = mine.engine_store

@@ -1,4 +1,4 @@
-"""A bundle judged: its signature, every object, every byte; nothing of one that is not whole is used."""
+"""Verifies a bundle: its signature, every object, every byte. No part of an incomplete bundle is used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEMORY = Path("~/.cache/enginehouse/bundle-sums.json")
 
 
 def opened(directory: Path, trust: EngineTrust | None) -> Contents:
-    """The list of a bundle, its signature judged. Raises: a Refusal for a missing, foreign or unreadable list."""
+    """The list of a bundle whose signature is valid. Raises: a Refusal for a missing, foreign or unreadable list."""
     text, signature = directory / LIST, directory / SIGNATURE
     if not text.is_file() or not signature.is_file():
         unfinished = (directory / ".work").is_dir()
@@ -56,8 +56,11 @@ Mapped = Callable[[Callable[[str], str], Iterable[str]], Iterable[str]]
 
 
 def confirm_whole(directory: Path, contents: Contents, *, remember: bool = False, mapping: Mapped | None = None) -> int:
-    """The bytes that were read: every object is here and has its digest. With `remember`, unchanged files that were
-    verified before are not read again. Raises: a Refusal that names what is missing or has other bytes."""
+    """The number of bytes read to verify that every object is present and has its digest.
+
+    With `remember`, unchanged files that were verified before are not read again. Raises: a Refusal that names missing
+    or wrong objects.
+    """
     store = Store(directory)
     missing = [sha256 for sha256, size in contents.objects.items() if not store.has(sha256, size)]
     if missing:
@@ -78,7 +81,7 @@ def confirm_whole(directory: Path, contents: Contents, *, remember: bool = False
 
 
 def digest_of(store: Store, sha256: str) -> str:
-    """The digest that an object has now."""
+    """The current digest of an object's bytes."""
     files = store.files(sha256)
     if len(files) == 1:
         return sha256_of(files[0])
@@ -106,7 +109,7 @@ def _remembered() -> dict[str, str]:
 
 
 def _remember(known: dict[str, str]) -> None:
-    """Writes by rename; an entry that cannot be written is verified again by the next run."""
+    """Saves the verified files; an entry that cannot be saved is verified again by the next run."""
     path = MEMORY.expanduser()
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -118,7 +121,7 @@ def _remember(known: dict[str, str]) -> None:
 
 
 def unpack(directory: Path, contents: Contents, target: Path) -> int:
-    """The bytes written: each part that the control machine needs lies below `target` by its name, verified."""
+    """The bytes written: each part that the control machine needs is put below `target` by its name, verified."""
     store, written = Store(directory), 0
     for part in contents.below("control"):
         path = target / part.path.removeprefix("control/")
@@ -133,7 +136,7 @@ def unpack(directory: Path, contents: Contents, target: Path) -> int:
 
 
 def write_verified(store: Store, sha256: str, target: Path) -> str:
-    """The digest of the written bytes. Without a thread: pyinfra, once loaded, makes threads wait for each other."""
+    """The digest of the written bytes. Uses no thread: pyinfra, once loaded, makes threads wait for each other."""
     digest = hashlib.sha256()
     with target.open("wb") as content:
         for chunk in store.read(sha256):

@@ -1,4 +1,4 @@
-"""Prints the digest of an inventory's plan once its cells are confirmed; a process of its own, called by `cells.py`.
+"""Prints the digest of an inventory's plan once its cells are confirmed; a separate process that `cells.py` starts.
 
 `python -m deploy.io.cells INVENTORY CELL…`: pyinfra replaces sockets and threads of the process that loads an
 inventory, and Prefect needs them.
@@ -15,7 +15,7 @@ from deploy.rollout.cells import cell_problems
 
 
 def confirmed_digest(inventory: str, cells: Sequence[str]) -> str:
-    """The digest. Raises: a Refusal for what the plan or `cell_problems` refuses."""
+    """The digest. Raises: a Refusal if the plan or `cell_problems` refuses."""
     confirm_loads(inventory)
     loaded, plan = load_inventory(inventory, {}), load_plan(inventory)
     groups = {name: {host.name for host in loaded.get_group(name)} for name in loaded.groups}

@@ -1,4 +1,4 @@
-"""Reads certificates of balancers and hosts; just before a deploy, compares private keys with them. No key is kept."""
+"""Reads certificates of balancers and hosts; just before a deploy, compares private keys with them. Stores no key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from deploy.validation.certificates import foreign_key, missing_certificate, no_
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Files of one host that speaks TLS with clients; an empty path names no file. `place` is their inventory object.
+    """Files of one host that speaks TLS with clients; an empty path means no file. `place` is their inventory object.
 
     `trusted` are further PEM files with certificates, by their field.
     """
@@ -37,7 +37,7 @@ class Shown:
 
 
 def with_certificates(around: Surroundings, fleet: Fleet, root: Path) -> Surroundings:
-    """The surroundings with every certificate that balancers and hosts name and this machine has."""
+    """The surroundings with every certificate that balancers and hosts name and that exists on this machine."""
     balancers = [balancer.balancer for balancer in fleet.balancers]
     https = [host.gateway.https for host in fleet.hosts if host.gateway and host.gateway.https]
     named = {name for balancer in balancers for name in (balancer.certificate, balancer.clients)}
@@ -71,7 +71,7 @@ def certificate(path: Path) -> CertificateFile:
 
 
 def _is_authority(certificate: x509.Certificate) -> bool:
-    """True for a certificate that may sign others, and for one that signs itself: either can be trusted."""
+    """True for a certificate that may sign others, and for a self-signed one: either can be trusted."""
     if certificate.issuer == certificate.subject:
         return True
     try:
@@ -101,8 +101,7 @@ def of_host(mine: Slice) -> Iterator[Shown]:
 
 
 def key_problems(balancers: Iterable[BalancerSlice], root: Path, hosts: Iterable[Slice] = ()) -> list[Refusal]:
-    """A refusal for each certificate or key that a deploy needs and cannot use; once for all hosts with the same
-    one."""
+    """A refusal for each certificate or key that a deploy needs and cannot use; one for all hosts with that file."""
     shown = [*map(of_balancer, balancers), *(files for mine in hosts for files in of_host(mine))]
     return together((files.host, problem) for files in shown for problem in _of(files, root))
 

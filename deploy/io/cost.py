@@ -22,7 +22,7 @@ BY = ("tenant", "model", "engine")
 
 
 def cost_asked(plan: Plan, options: dict[str, Any]) -> Cost:
-    """The cost that a command line asks for; `options` is by the names of its options."""
+    """The cost that a command line asks for; `options` holds its options by name."""
     prices, spot_prices = typed_prices(options["per_hour"], "--per-hour"), None
     if options["prices"]:
         prices, spot_prices = prices_of_file(read_json(options["prices"]), name_of(options["prices"]))
@@ -89,7 +89,7 @@ def cost_of(
     record: Path | None = None,
     build_minutes: float = 0.0,
 ) -> Cost:
-    """The cost of the plan. Raises: a Refusal for a file that cannot be read, or a question nothing here answers."""
+    """The cost of the plan. Raises: a Refusal for a file that cannot be read, or a query without an answer."""
     options: dict[str, Any] = {"months": months(plan, prices), "price_source": prices.source}
     options |= {"output_weight": output_weight, "by": tuple(by), "utilisation": utilisation}
     notes = [f"prices: {prices.source}; for one GPU and hour, its share of the host included"]
@@ -173,6 +173,6 @@ def audit_lines(file: Path) -> Iterator[dict[str, object]]:
 
 
 def name_of(file: Path) -> str:
-    """The file as a person would type it in a clone of this repository."""
+    """The file's name as a person types it in a clone of this repository."""
     file = file.resolve()
     return str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else str(file)

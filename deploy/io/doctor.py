@@ -21,7 +21,7 @@ VERB = ROOT / "doctor.py"
 def examined(
     file: str, data: Sequence[str] = (), limit: Sequence[str] = (), verb: Path = VERB, with_drift: bool = True
 ) -> Report:
-    """The report over the hosts of the inventory `file`, by asking them; both questions are asked side by side.
+    """The report on the hosts of the inventory `file`, by asking them; doctor and dry run ask at the same time.
 
     Raises: a Refusal if a process that asks them ends without an answer.
     """

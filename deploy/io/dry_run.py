@@ -1,6 +1,6 @@
-"""Prepares a verb as `pyinfra --dry` does, and prints as JSON what each host would see; nothing is changed on any host.
+"""Prepares a verb as `pyinfra --dry` does, and prints each host's changes as JSON; changes nothing on any host.
 
-A process of its own (`python -m deploy.io.dry_run VERB INVENTORY WORDS`; deploy/io/drift.py starts it): pyinfra_cli
+A separate process (`python -m deploy.io.dry_run VERB INVENTORY WORDS`), which deploy/io/drift.py starts: pyinfra_cli
 replaces the sockets and threads of the process that imports it, and has to be imported first.
 """
 
@@ -34,7 +34,7 @@ OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")
 
 
 class Said(logging.Handler):
-    """A log handler that keeps messages of hosts, refusals of a deploy, and findings, by host."""
+    """A log handler that keeps each host's messages, refusals of a deploy, and findings."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -94,7 +94,7 @@ def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dic
 
 
 def steps_of(state: State) -> dict[str, list[str]]:
-    """The hosts that each step would change, in the order of the steps; of failed hosts nothing is known."""
+    """The hosts that each step would change, in the order of the steps; steps of failed hosts are unknown."""
     first_lines: dict[str, list[str]] = {}
     for key in state.get_op_order():
         name = ", ".join(sorted(state.get_op_meta(key).names))

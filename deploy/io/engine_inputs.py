@@ -1,6 +1,6 @@
-"""Looks at everything on the control machine that building and judging will need, before a host is touched.
+"""Examines everything on the control machine that a build and its judgement need, before a host is touched.
 
-A build takes an hour; that a key, a prompt file or a program is missing must not be learnt at its end. Only for runs
+A build takes an hour, so a missing key, prompt file or program must be reported before it starts. Only for runs
 that deploy: a plan can be read without a key.
 """
 

@@ -1,7 +1,7 @@
 """Reads what a plan with engines needs from the control machine: the ledger of signed engines, calibration texts.
 
-The ledger is a hint for people (`enginehouse plan` says what is new, known or rebuilt, and why). What is built is
-decided by what the hosts have; nothing here is trusted.
+The ledger is a hint for people: `enginehouse plan` names new, known and rebuilt engines, with reasons. Builds are
+decided by the hosts' own files; the ledger is not trusted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def ledger_of(inventory: Iterable[Any]) -> str:
 
 
 def read_ledger(directory: Path) -> Iterator[EngineRecord]:
-    """Every record, by model and fingerprint. Refuses a file that holds none: it was edited, or merged badly."""
+    """Every record, by model and fingerprint. Raises: a Refusal for a file that was edited or merged badly."""
     for file in sorted(directory.glob("*/*.json")):
         try:
             yield _record(json.loads(file.read_text("utf-8")))
@@ -78,7 +78,7 @@ def _calibrations(fleet: Fleet, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def texts_digest(directory: Path) -> str:
-    """Sixteen hex digits over names and bytes of all files; where they lie makes no difference."""
+    """Sixteen hex digits over names and bytes of all files; the directory's own path does not count."""
     digest = hashlib.sha256()
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not path.name.startswith("."):

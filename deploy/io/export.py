@@ -1,4 +1,4 @@
-"""User-data of hosts: the texts that it carries, read from this repository, and the files it is written to."""
+"""User-data of hosts: the repository's texts in it, and the files that it is written to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rendered(plan: Plan, hosts: Iterable[str], inventory: str, archive: Archive,
 
 
 def confirm_place(hosts: Iterable[str], folder: Path | None) -> None:
-    """Confirms the place of the output. Raises: a Refusal for several hosts without a folder."""
+    """Raises: a Refusal for several hosts without a folder."""
     if folder is None and len(names := list(dict.fromkeys(hosts))) > 1:
         raise refuse(
             "several-hosts-at-once",

@@ -1,4 +1,4 @@
-"""The folder of an export: the programs that Pods or jobs run, read from this repository, and the files written."""
+"""The folder of an export: the programs of Pods or jobs, read from this repository, and the written files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARK = "kustomization.yaml"
 
 
 def programs(modules: Sequence[str] = OF_PODS) -> dict[str, str]:
-    """These modules of files/host, and those that they import, by path."""
+    """These modules of files/host with the modules that they import, by path."""
     texts, names = dict[str, str](), list(modules)
     while names:
         path = _file(names.pop())
@@ -29,7 +29,7 @@ def programs(modules: Sequence[str] = OF_PODS) -> dict[str, str]:
 
 
 def steps() -> str:
-    """The steps of a job of Slurm."""
+    """The text of job.sh: the steps of a job of Slurm."""
     return (FILES / "shell" / "slurm-job.sh").read_text("utf-8")
 
 
@@ -46,7 +46,7 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def confirm_folder(folder: Path, mark: str = MARK) -> None:
-    """Confirms that the folder is new, empty, or an earlier export. Raises: a Refusal for any other."""
+    """Raises: a Refusal unless the folder is new, empty, or an earlier export."""
     if folder.exists() and any(folder.iterdir()) and not (folder / mark).exists():
         raise refuse(
             "folder-of-others",
@@ -59,7 +59,7 @@ def confirm_folder(folder: Path, mark: str = MARK) -> None:
 
 
 def written(texts: Mapping[str, str], folder: Path) -> Iterator[Path]:
-    """Each file once it is written; those of an earlier export are gone."""
+    """Each file once it is written; other files of an earlier export are removed."""
     for place in {path.split("/")[0] for path in texts if "/" in path}:
         shutil.rmtree(folder / place, ignore_errors=True)
     for name, text in sorted(texts.items()):

@@ -30,7 +30,7 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> tuple[tuple[Model, ...], Surroundings]:
     """A model for each word, and `surroundings` with the known files of these models.
 
-    A hub name is the catalog's checkpoint, else an entry of a lock here, else the hub is asked. Raises: a Refusal for a
+    A hub name is looked up in the catalog, then in a lock in this directory, then on the hub. Raises: a Refusal for a
     name that the hub does not have, or a directory that is not a checkpoint.
     """
     models, local = [], dict(surroundings.local)
@@ -51,7 +51,7 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
 
 
 def named_models(words: Iterable[str]) -> tuple[Named, ...]:
-    """Each model as an inventory declares it by its source, of the kind its files say.
+    """Each model as an inventory declares it by its source, of the kind that its files show.
 
     Raises: a Refusal for a name that neither the hub nor the catalog has, or a directory that is not a checkpoint.
     """
@@ -63,20 +63,20 @@ def named_models(words: Iterable[str]) -> tuple[Named, ...]:
 
 
 def _bare(word: str) -> str:
-    """A hub name without the hub's address before it and the slash behind it; any other word as it is."""
+    """A hub name without the hub's address and the trailing slash; any other word unchanged."""
     name = re.sub(r"^https?://(?:www\.)?(?:huggingface\.co|hf\.co|hf-mirror\.com)/", "", word).rstrip("/")
     return name if HUB_NAME.fullmatch(name) and not word.startswith((".", "/", "~")) else word
 
 
 def _source_of(word: str, model: Model) -> str:
-    """The word as a model's source: a directory begins with a dot or a slash, a name of the catalog is a repository."""
+    """The word as a model's source: directories get a leading dot or slash, catalog names become repositories."""
     if model.weights.directory:
         return word if DIRECTORY.fullmatch(word) else f"./{word}"
     return word if HUB_NAME.fullmatch(word) else model.weights.repository
 
 
 def _of_hub(word: str, locked: dict[str, LocalWeights]) -> Model:
-    """The model of a hub name; what the hub answers is added to `locked`, for this command alone."""
+    """The model of a hub name; the hub's answer is added to `locked`, for this command alone."""
     repositories = {row.repository.lower(): row.name for row in CHECKPOINTS.values()}
     if word.lower() in repositories and word not in locked:
         return model_named(repositories[word.lower()])
@@ -89,7 +89,7 @@ def _of_hub(word: str, locked: dict[str, LocalWeights]) -> Model:
 
 
 def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
-    """The model of a local checkpoint, and what its headers add up to."""
+    """The model of a local checkpoint, and the sums of its headers."""
     file = directory / "config.json"
     try:
         config = json.loads(file.read_text("utf-8"))
@@ -107,7 +107,7 @@ def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
 
 
 def _model(path: str, shape: Checkpoint, weights: Weights) -> Model:
-    """The model with every default, of the kind its architecture is, named for the last part of its path."""
+    """The model with every default, of its architecture's kind, named after the last part of its path."""
     row = ARCHITECTURES.get(shape.architecture)
     name = re.sub(r"[^a-z0-9.-]+", "-", path.rsplit("/", 1)[-1].lower()).strip("-.") or "local"
     return model_of_kind(row.kind if row else "llm", name, shape, shape.positions, weights)

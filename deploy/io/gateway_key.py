@@ -18,7 +18,7 @@ TEXT = re.compile(r"[!#-\[\]-~]{1,512}")
 
 @dataclass(frozen=True)
 class GivenKey:
-    """The key, which no message shows, and the place a shell reads it from."""
+    """The key, which no message shows, and the place from which a shell reads it."""
 
     text: str = field(repr=False)
     shell: str
@@ -27,7 +27,7 @@ class GivenKey:
 def given_key(file: str, environment: Mapping[str, str]) -> GivenKey | None:
     """The key in `file`, else that of the environment; None without either.
 
-    Raises: a Refusal for a file that cannot be read, and for what is not a key. Neither says what it read.
+    Raises: a Refusal for a file that cannot be read, and for a text that is not a key. Neither shows the text.
     """
     if not file:
         text = environment.get(VARIABLE, "").strip()

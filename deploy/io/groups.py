@@ -1,6 +1,6 @@
-"""The groups of an inventory: each of a shape pyinfra reads, and no two that say different things of one host.
+"""The groups of an inventory: each in a shape that pyinfra reads, and no two with different data for one host.
 
-pyinfra takes the last group's word without a sign, and ends with a traceback over a group of another shape.
+pyinfra silently takes the last group's value, and ends with a traceback over a group of another shape.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]
 
 
 def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) -> Iterator[Refusal]:
-    """A refusal for a host without a name: an empty one, or something else than a text, mostly of an unset variable.
+    """A refusal for a host without a name: an empty one, or not a text, usually because of an unset variable.
 
-    pyinfra would leave the whole group out. A list of other things alone, such as models, is not a group.
+    pyinfra would leave the whole group out. A list with no text in it, such as a list of models, is not a group.
     """
     names = [host[0] if isinstance(host, tuple) and host else host for host in hosts]
     is_meant = is_group or any(isinstance(name, str) for name in names) or None in names
@@ -102,7 +102,7 @@ def _host_data_problems(name: str, hosts: Iterable[Any], file: str) -> Iterator[
 
 
 def contradictions(inventory: Any, is_read: Callable[[str], bool]) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each key two groups of a host set differently, unless its own data or `--data` sets it."""
+    """(host, refusal) for each key that two groups of a host set differently, unless its data or `--data` sets it."""
     settled = set(getattr(inventory, "override_data", {}))
     for host in inventory:
         above = settled | set(inventory.get_host_data(host.name))
@@ -116,7 +116,7 @@ def contradictions(inventory: Any, is_read: Callable[[str], bool]) -> Iterator[t
 
 
 def repeated_hosts(variables: Mapping[str, Any], is_read: Callable[[str], bool]) -> Iterator[Refusal]:
-    """A refusal for each key that a host's own data, beside its name in two groups, sets differently."""
+    """A refusal for each key that a host's own data sets differently in two groups."""
     first: dict[tuple[str, str], tuple[str, Any]] = {}
     for group, value in variables.items():
         if group.startswith("_") or not isinstance(value, list | tuple):

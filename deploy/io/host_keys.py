@@ -1,7 +1,7 @@
-"""Pinned host keys: the known_hosts file that an inventory names has one for every host that is logged in to by it.
+"""Pinned host keys: the known_hosts file of an inventory has a key for every host that the run logs in to.
 
-OpenSSH and paramiko skip a line that they cannot read, each another one: a pin that is skipped would be a host that
-nobody gets in to, found out in the middle of a run.
+OpenSSH and paramiko skip lines that they cannot read, and not the same ones. The host of a skipped line would refuse
+every login in the middle of a run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXAMPLE = "cat /etc/ssh/ssh_host_ed25519_key.pub in the provider's console; inve
 
 
 def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for every host that only its pinned key lets in, and that has none in the file it names.
+    """(host, refusal) for every host that is checked against its pinned key but has none in the named file.
 
     A host whose name or address an ssh_config may change is left to ssh.
     """
@@ -52,7 +52,7 @@ def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[st
 
 
 def _is_key(line: str) -> bool:
-    """True if the key on the line is of the type in front of it."""
+    """True if the key on the line is of the type named before it."""
     if not (parts := LINE.fullmatch(line)):
         return False
     try:

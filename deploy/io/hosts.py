@@ -4,7 +4,7 @@
 
     chat = (ansible_hosts("inventories/ansible/hosts.yml", "chat"), {"machine": …, "servers": …})
 
-Paths are those of the directory in which `pyinfra` or `enginehouse` is typed, like every path of an inventory.
+Paths are relative to the directory in which `pyinfra` or `enginehouse` is typed, like every path of an inventory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def ansible_hosts(file: str, group: str, *, ssh_config_file: str = "") -> Hosts:
     """The hosts of a group of an Ansible inventory, in its order, with address, port, user, key and `peer_address`.
 
     `file` is an inventory in YAML or INI, or a directory of such. `host_vars/` and `group_vars/` beside it are read,
-    templates filled in. `ssh_config_file` stands for Ansible's ssh arguments: jump host, known_hosts, agent.
+    templates filled in. `ssh_config_file` takes the place of Ansible's ssh arguments: jump host, known_hosts, agent.
     Raises: a Refusal for a file that Ansible cannot read, an unknown or empty group, or a host that is named twice.
     """
     return hosts_of_ansible(_ansible(str(Path(file).absolute()), file), group, file, ssh_config_file)
@@ -41,14 +41,14 @@ def terraform_hosts(file: str, output: str) -> Hosts:
 
     An output is a name, a list of names, a map from names to addresses, or a map from names to objects with
     `ssh_hostname`, `ssh_port`, `ssh_user`, `ssh_key`, `ssh_config_file` and `peer_address`.
-    Raises: a Refusal for a file that holds something else, an unknown or empty output, or a host that is named twice.
+    Raises: a Refusal for a file of another kind, an unknown or empty output, or a host that is named twice.
     """
     return hosts_of_terraform(_recorded(file), output, file)
 
 
 @functools.cache
 def _ansible(place: str, file: str) -> dict[str, Any]:
-    """The groups and hosts that ansible-core reads in a file, cached: each reading takes a second of CPU."""
+    """The groups and hosts that ansible-core reads in a file; cached, because each reading takes a second of CPU."""
     if not os.path.exists(place):
         raise _missing(file, "an Ansible inventory in YAML or INI", "correct its path, or copy the file there")
     words = [sys.executable, "-m", "deploy.io.ansible_inventory", place]
@@ -66,7 +66,7 @@ def _ansible(place: str, file: str) -> dict[str, Any]:
 
 
 def _reason(stderr: str) -> str:
-    """ansible-core's reason: that of its first plugin, else its last words."""
+    """ansible-core's reason: that of its first plugin, else the last line of its output."""
     reason = re.search(r"^\[WARNING\]: Failed to parse inventory with '\w+' plugin: (.+)$", stderr, re.MULTILINE)
     return reason[1] if reason else (stderr.strip().splitlines() or ["nothing"])[-1]
 
@@ -83,7 +83,7 @@ def _recorded(file: str) -> object:
 
 
 def _each_once(file: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises: a Refusal for a key that stands in it twice, of which Python would keep the last."""
+    """An object of JSON. Raises: a Refusal for a repeated key, because Python would keep only the last one."""
     names = [name for name, _ in pairs]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise refuse(

@@ -1,8 +1,8 @@
-"""Asks a model hub what a repository holds: commit, files, sizes, config.json and the headers of its safetensors.
+"""Asks a model hub for a repository's content: commit, files, sizes, config.json and the headers of its safetensors.
 
 Weights are never fetched: a header is the first bytes of a file, read with a range request. No code of a repository is
-run. Answers of a hub: large files lie behind a redirect to another host, which is not sent the token; 401 and 403 of a
-gated repository; 429 with Retry-After (from the hub client's own source and rehearsal/hub.py, 2026-11-27).
+run. Answers of a hub: for large files a redirect to another host, which does not get the token; 401 and 403 for a gated
+repository; 429 with Retry-After (from the hub client's own source and rehearsal/hub.py, 2026-11-27).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A repository as the lock keeps it; `sizes` has the bytes of each fetched file."""
+    """A repository as the lock records it; `sizes` has the bytes of each fetched file."""
 
     files: LocalWeights
     sizes: Mapping[str, int]
@@ -66,9 +66,9 @@ class Resolved:
 
 
 def resolve(source: str, access: Access) -> Resolved:
-    """The commit behind `owner/name` or `owner/name@revision`, and what it holds.
+    """The commit behind `owner/name` or `owner/name@revision`, and its content.
 
-    Raises: a Refusal for a repository that is not there, is gated, or holds no checkpoint, and for a silent hub.
+    Raises: a Refusal for a repository that does not exist, is gated, or has no checkpoint, and for a silent hub.
     """
     _confirm_access(access)
     repository, _, revision = source.partition("@")
@@ -107,7 +107,7 @@ def resolve(source: str, access: Access) -> Resolved:
 
 
 def _listing(answer: Mapping[str, Any], source: str) -> tuple[str, dict[str, int]]:
-    """The commit, and the size of each file. Raises: a Refusal for a listing that has neither."""
+    """The commit, and the size of each file. Raises: a Refusal for a listing that lacks either."""
     commit, rows = answer.get("sha"), answer.get("siblings")
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit) or not isinstance(rows, list):
         raise _strange(source, "the listing", "no commit of 40 hex digits with a list of files")
@@ -121,7 +121,7 @@ def _listing(answer: Mapping[str, Any], source: str) -> tuple[str, dict[str, int
 
 
 def _header(access: Access, path: str, source: str) -> bytes:
-    """The header of one safetensors file, in as many ranges as it takes."""
+    """The header of one safetensors file, in as many range requests as necessary."""
     text = _get(access, path, source, (0, FIRST_BYTES))
     if len(text) < 8:
         raise _strange(source, path, f"{len(text)} bytes where a header of safetensors begins")
@@ -148,7 +148,7 @@ def _json(access: Access, path: str, source: str) -> dict[str, Any]:
 
 
 def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = None) -> bytes:
-    """The answer's bytes; `span` is the first byte and the one after the last. Repeated while the hub is busy."""
+    """The answer's bytes; `span` is the first byte and the one after the last. Retried while the hub is busy."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return _once(access, path, span)
@@ -167,13 +167,13 @@ def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = 
 
 @functools.cache
 def _opener(ca_file: str) -> urllib.request.OpenerDirector:
-    """The client of all requests that trust this CA, or the system's. Raises: OSError for a file that holds none."""
+    """The client of all requests that trust this CA, or the system's. Raises: OSError for a file without any."""
     context = ssl.create_default_context(cafile=ca_file or None)
     return urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
 
 
 def _confirm_access(access: Access) -> None:
-    """Confirms what the inventory or the environment says of the hub. Raises: a Refusal; no token is repeated."""
+    """Confirms the hub settings of the inventory or environment. Raises: a Refusal, in which no token is repeated."""
     try:
         _opener(access.ca_file)
     except OSError as error:
@@ -197,7 +197,7 @@ def _unusable(name: str, where: str, seen: str, wanted: str) -> Refusal:
 
 
 def _once(access: Access, path: str, span: tuple[int, int] | None) -> bytes:
-    """Send a single request. A cut answer to a range is what came: the caller asks for the rest."""
+    """Sends a single request. If the answer to a range is cut, returns its first part: the caller asks for the rest."""
     headers = {"User-Agent": "enginehouse", "Accept-Encoding": "identity"}
     if access.token:
         headers["Authorization"] = f"Bearer {access.token}"

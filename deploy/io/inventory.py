@@ -22,6 +22,7 @@ from deploy.io.engine_records import with_engines
 from deploy.io.groups import contradictions, no_group_reason, repeated_hosts, shape_problems
 from deploy.io.host_keys import host_key_problems
 from deploy.io.inventory_file import confirm_is_python, missing, syntax_refusal
+from deploy.io.key_file import models_of_keys
 from deploy.io.local_weights import look_around
 from deploy.io.mistakes import connector_refusal, ended_itself, explained, no_host_in_limit
 from deploy.io.model_lock import lock_of, read_lock
@@ -39,10 +40,10 @@ _last_loaded: list[str] = [""]
 
 
 def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
-    """The plan of the whole inventory, made once for all its hosts and seen from those of `--limit`.
+    """The plan of the whole inventory, made once for all its hosts and limited to the hosts of `--limit`.
 
-    `knobs` are the roles' own, which `<role>_settings` are judged by. Raises: a Refusal for what the plan refuses, a
-    plan other than `--data expect=DIGEST`, and engines that need something this machine does not have.
+    `knobs` are the roles' declarations for `<role>_settings`. Raises: a Refusal for what the plan refuses, a
+    plan other than `--data expect=DIGEST`, and engines whose build needs files that this machine lacks.
     """
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
@@ -63,13 +64,15 @@ def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
     around = with_certificates(with_engines(look_around(fleet, root), inventory, fleet, root), fleet, root)
     file = _files.get(inventory, _last_loaded[0])
     around = replace(around, inventory=file, locked=read_lock(lock_of(file)) if file else {})
-    return make_plan(fleet, replace(around, missing=missing_files(inventory, fleet, root)))
+    keys, unread_keys = models_of_keys(root)
+    missing = (*missing_files(inventory, fleet, root), *unread_keys)
+    return make_plan(fleet, replace(around, missing=missing, keys=keys))
 
 
 def load_inventory(file: str, data: dict[str, Any]) -> Any:
-    """pyinfra's own reading of an inventory: group data, host data, and `data` above both.
+    """pyinfra's own reading of an inventory: group data, host data, and `data` with precedence over both.
 
-    Raises: a Refusal for a file that is not Python, ends with an exception, or holds what pyinfra stumbles over.
+    Raises: a Refusal for a file that is not Python, ends with an exception, or would make pyinfra fail.
     """
     from pyinfra.api.exceptions import PyinfraError
     from pyinfra.api.state import State
@@ -98,7 +101,7 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
 
 
 def _confirm_groups(file: str) -> None:
-    """Confirms the groups. Raises: a Refusal for groups that pyinfra cannot read, or would read in part silently."""
+    """Raises: a Refusal for groups that pyinfra cannot read, or would silently read in part."""
     from pyinfra_cli.util import exec_file
 
     try:
@@ -114,9 +117,9 @@ def _confirm_groups(file: str) -> None:
 def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> None:
     """Confirms that the inventory loads.
 
-    Raises: a Refusal if pyinfra would print a traceback over an inventory file, or would end well without a host.
+    Raises: a Refusal if pyinfra would print a traceback over an inventory file, or would succeed without a host.
 
-    What is not a file (a host's name, `@local`, a module) is left to pyinfra.
+    An argument that is not a file (a host's name, `@local`, a module) is left to pyinfra.
     """
     if Path(file).exists():
         inventory = load_inventory(file, override_data(data))
@@ -128,7 +131,7 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
 
 
 def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> None:
-    """Confirms that hosts run in step. Raises: a Refusal if a verb is called with `--serial` or `--no-wait`.
+    """Raises: a Refusal if a verb is called with `--serial` or `--no-wait`, which take hosts out of step.
 
     A command of pyinfra's own has no gates and may have them.
     """
@@ -154,7 +157,7 @@ def host_data(file: str, data: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
 
 
 def names_in(inventory: Any, limit: Iterable[str]) -> list[str]:
-    """Hosts of these groups, names or patterns, as pyinfra's `--limit` takes them; all without any.
+    """Hosts of these groups, names or patterns, as pyinfra's `--limit` takes them; all hosts without a limit.
 
     Raises: a Refusal for a word of `limit` that matches no host.
     """

@@ -1,4 +1,4 @@
-"""Checks that a file can be an inventory: it is read and compiled, never run. A refusal names line and column."""
+"""Checks that a file can be an inventory: it is read and compiled, never run. Refusals name line and column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLE = "inventories/h100.py"
 
 
 def confirm_is_python(file: str) -> None:
-    """Confirms the file. Raises: a Refusal if `file` is missing, a directory, no text or no Python."""
+    """Raises: a Refusal if `file` is missing, a directory, not a text or not Python."""
     path = Path(file)
     if path.is_dir():
         raise _directory(path)

@@ -1,4 +1,4 @@
-"""Makes, lists and revokes API keys in the file beside the inventory. Two at once lose nothing: each waits its turn."""
+"""Makes, lists and revokes API keys in the file beside the inventory. Concurrent commands wait for each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deploy.inventory.gateway_keys import GatewayKey, KeyFile, file_in, gateway_key, key_text, text_of, without
+from deploy.inventory.gateway_keys import FILE, GatewayKey, KeyFile, file_in, gateway_key, key_text, text_of, without
 from deploy.inventory.key_limits import TenantLimits
 from deploy.refusals.errors import Refusal
 
@@ -18,7 +18,7 @@ from deploy.refusals.errors import Refusal
 def new_key(
     file: Path, tenant: str, models: list[str], expires: str, currency: str = "", **limits: int | None
 ) -> tuple[str, GatewayKey, list[GatewayKey]]:
-    """A new key, which is kept nowhere; its line, which the file has now; and the tenant's other keys.
+    """A new key, which is stored nowhere; its new line in the file; and the tenant's other keys.
 
     Raises: Refusal.
     """
@@ -33,7 +33,7 @@ def new_key(
 
 
 def revoke(file: Path, prefix: str) -> GatewayKey:
-    """The key of this prefix, which the file has no longer.
+    """The removed line of the key with this prefix.
 
     Raises: Refusal.
     """
@@ -45,7 +45,7 @@ def revoke(file: Path, prefix: str) -> GatewayKey:
 
 
 def set_tenant(file: Path, line: TenantLimits) -> KeyFile:
-    """The file's new content, with this line in the place of the tenant's old one.
+    """The file's new content, with this line in the place of the tenant's earlier one.
 
     Raises: Refusal.
     """
@@ -68,9 +68,18 @@ def content_of(file: Path) -> KeyFile:
         raise _not_usable(file, error) from None
 
 
+def models_of_keys(root: Path) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Models of each key by its prefix, from the file that a deploy sends; and a sentence if it cannot be read."""
+    try:
+        return {key.prefix: key.models for key in content_of(root / FILE).keys}, ()
+    except Refusal as problem:
+        reason = problem.facts.get("seen") or problem.facts["said"]
+        return {}, (f"{FILE} is no file of keys ({reason}): a deploy of a gateway with keys refuses it",)
+
+
 @contextlib.contextmanager
 def _turn(file: Path) -> Iterator[Path]:
-    """A lock on the folder of that file, held inside the `with`. Yields the file itself if `file` is a link."""
+    """A lock on the folder of that file, held inside the `with`. Yields the target if `file` is a link."""
     path = file.resolve()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +94,7 @@ def _turn(file: Path) -> Iterator[Path]:
 
 
 def _write(path: Path, text: str) -> None:
-    """The file has this text, or is as it was: written beside, made durable, and moved into place."""
+    """Writes this text to the file atomically: to another name, synced to disk, and renamed."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

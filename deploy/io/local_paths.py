@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def local_path(name: str | Path, root: Path = Path()) -> Path:
-    """The path that a name means, relative to `root`; `~user` of an unknown user stays as it is typed."""
+    """The path of a name, relative to `root`; `~user` of an unknown user is unchanged."""
     try:
         return root / Path(name).expanduser()
     except RuntimeError:
@@ -14,7 +14,7 @@ def local_path(name: str | Path, root: Path = Path()) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """True if the path is a file here; False too for a text that cannot be a path, such as one of 5,000 letters."""
+    """True if the path is a file here; False for a text that cannot be a path, such as one of 5,000 letters."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -22,7 +22,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """True if the path is a directory here; False too for a text that no path can be."""
+    """True if the path is a directory here; False for a text that cannot be a path."""
     try:
         return path.is_dir()
     except (OSError, ValueError):

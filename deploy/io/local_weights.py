@@ -26,14 +26,14 @@ HEADER_LIMIT_BYTES = 100_000_000
 
 
 def look_around(fleet: Fleet, root: Path) -> Surroundings:
-    """Today's date, and every local checkpoint directory the fleet names that holds safetensors files."""
+    """Today's date, and every local checkpoint directory with safetensors files that the fleet names."""
     models = (model for host in fleet.hosts for server in host.servers for model in server.models)
     named = {weights.directory for model in models for _place, weights in sources_of(model)}
     return Surroundings(today=date.today(), local=dict(_existing(sorted(named - {""}), root)))
 
 
 def read_local(directory: Path) -> LocalWeights:
-    """The files of one directory, and the sums of the tensors in those that its architecture loads."""
+    """The files of one directory, and the sums of the tensors in the files that its architecture loads."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
     config, names = _config(directory), tuple(str(path.relative_to(directory)) for path in files)
     counted = weights_files(names, architecture_of(config)) or names
@@ -73,7 +73,7 @@ def _header(path: Path) -> bytes:
 
 
 def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
-    """Shape and type of each tensor in a safetensors header; none for a broken one."""
+    """Shape and type of each tensor in a safetensors header; none for a damaged header."""
     try:
         described = json.loads(header)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Mistakes in an inventory that is Python, explained: a misspelt keyword, an exception, a connector, `--limit`."""
+"""Mistakes in an inventory file in Python, explained: a misspelt keyword, an exception, a connector, `--limit`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
 
 
 def explained(error: Exception, file: str) -> Refusal:
-    """The refusal that says why running the file ended with `error`."""
+    """The refusal with the reason why running the file ended with `error`."""
     place = f"{file}{_line_of(error, file)}"
     if problem := _of_a_name(error, place, file):
         return problem
@@ -69,7 +69,7 @@ def explained(error: Exception, file: str) -> Refusal:
 
 
 def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
-    """The refusal of a name that nothing has: a class that is not imported, a module, or a way to build an object."""
+    """The refusal of an undefined name: a class that is not imported, a module, or a wrong way to build an object."""
     text = str(error)
     if isinstance(error, NameError) and (match := UNDEFINED.search(text)):
         return renamed(match[1], place, file) or _unknown_class(match[1], place, f"{match[1]} is not defined")
@@ -105,7 +105,7 @@ def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
 
 
 def _unknown_class(name: str, place: str, seen: str) -> Refusal | None:
-    """The refusal of a class that is not imported, or that is none; None for a name that is far from all of them."""
+    """The refusal of a class that is not imported or does not exist; None for a name that resembles none."""
     known = [word for word in spec.__all__ if isinstance(getattr(spec, word), type)]
     meant = name if name in known else nearest(name, known) if name[:1].isupper() else ""
     instead = CLASSES.get(name, "")
@@ -123,7 +123,7 @@ def _unknown_class(name: str, place: str, seen: str) -> Refusal | None:
 
 
 def _of_a_call(error: Exception, place: str) -> Refusal | None:
-    """The refusal of an object built without a setting that it needs, or with settings that have no names."""
+    """The refusal of an object built without a required setting, or with positional settings."""
     if isinstance(error, TypeError) and "Weights.hub()" in str(error) and "'revision'" in str(error):
         return refuse(
             "missing-setting",
@@ -182,14 +182,14 @@ def _of_a_call(error: Exception, place: str) -> Refusal | None:
 
 
 def _wanted_here(error: Exception) -> list[KnownCheckpoint]:
-    """The catalog's checkpoints that the inventory's line names; of none, the first as an example."""
+    """The catalog's checkpoints that the inventory's line names; the first as an example if it names none."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
     lines = " ".join(frame.line or "" for frame in frames)
     return [row for row in CHECKPOINTS.values() if f'"{row.repository}"' in lines] or [*CHECKPOINTS.values()][:1]
 
 
 def _of_the_environment(error: Exception, place: str) -> Refusal | None:
-    """The refusal of a variable that the inventory wants and the shell does not have."""
+    """The refusal of an environment variable that the inventory reads and the shell does not have."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
     if not isinstance(error, KeyError) or not frames or "os" not in re.findall(r"\w+", frames[-1].filename):
         return None
@@ -226,7 +226,7 @@ def _line_of(error: Exception, file: str) -> str:
 
 
 def connector_refusal(error: Exception, file: str) -> Refusal:
-    """The refusal that says why a host that begins with `@`, which pyinfra asks a connector for, could not be read."""
+    """The refusal of a host that begins with `@` and that its pyinfra connector could not read."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     unknown = re.fullmatch(r"Invalid connector: (.*)", lines[0] if lines else "")
     name, place = _connector_in(file, unknown[1] if unknown else "")
@@ -259,7 +259,7 @@ _ATTEMPTS = {
 
 
 def _connector_in(file: str, connector: str) -> tuple[str, str]:
-    """The first text of the file that begins with `@` and `connector`, and its place as `:line:column`."""
+    """The file's first text that begins with `@` and `connector`, and its place as `:line:column`."""
     for node in ast.walk(ast.parse(Path(file).read_text("utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"@{connector}"):
             return node.value, f":{node.lineno}:{node.col_offset + 1}"

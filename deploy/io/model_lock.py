@@ -1,4 +1,4 @@
-"""`models.lock.json` beside an inventory: what `enginehouse pin` read about the models it names, sorted, for review."""
+"""`models.lock.json` beside an inventory: the facts that `enginehouse pin` read about its models, for review."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORM = 1
 
 
 def lock_of(inventory: str | Path) -> Path:
-    """The lock of an inventory: in its directory, shared with the inventories beside it."""
+    """The lock of an inventory: in its directory, shared by all inventories there."""
     return Path(inventory).parent / NAME
 
 
@@ -47,7 +47,7 @@ def read_entries(file: Path) -> dict[str, Any]:
 
 
 def entry_of(resolved: Resolved) -> dict[str, Any]:
-    """An entry: everything that was read about one repository."""
+    """An entry: all recorded facts about one repository."""
     files = resolved.files
     return {
         "repository": files.repository,
@@ -61,7 +61,7 @@ def entry_of(resolved: Resolved) -> dict[str, Any]:
 
 
 def write_lock(file: Path, entries: Mapping[str, Any]) -> None:
-    """Writes the whole lock, or leaves the old one unchanged."""
+    """Writes the lock as a whole, or leaves the old one unchanged."""
     text = json.dumps({"form": FORM, "models": dict(sorted(entries.items()))}, indent=2, ensure_ascii=False) + "\n"
     unfinished = file.with_name(f".{file.name}.new")
     unfinished.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""A question on its way to a served model, and the answer to it, as both are shown."""
+"""A question to a served model and the answer, as both are shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deploy.slices.host import ModelSlice, ServerSlice
 class Request:
     """A question with its model, server and host, and the command that sends it.
 
-    With a `gateway` it goes there, and the server is one of those behind it.
+    With a `gateway` the question goes to it, and the server is one of those behind the gateway.
     """
 
     host: str
@@ -58,7 +58,7 @@ class Exchange:
     seconds: float
 
     def __str__(self) -> str:
-        """The target, the line to paste, and the answer; lines that are not to be pasted begin with `#`."""
+        """The target, the line to paste, and the answer; other lines begin with `#`."""
         model = self.request.model
         answer_lines = [f"# {line}".rstrip() for line in self.answer.text.splitlines()]
         title = f"# {self.request.host}, {self.request.asked_by_name}: {model.name} ({model.kind})"

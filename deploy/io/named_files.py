@@ -1,7 +1,7 @@
 """The files of the control machine that an inventory names, and those that are missing.
 
-A plan can be read without them, so each missing one is a note of the plan. A deploy refuses what it needs itself
-(`engine_inputs`); a missing file of anything else would be learnt in the middle of a run.
+A plan can be made without them, so each missing one is a note of the plan. A deploy refuses if a file of a build is
+missing (`engine_inputs`); any other missing file would fail in the middle of a run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deploy.spec import LLM, BalancerHost, Host, Https, MonitorHost, Secret, Ser
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A path from the inventory. `use` names its purpose, `place` its position in the inventory."""
+    """A path from the inventory. `use` is its purpose, `place` its position in the inventory."""
 
     use: str
     path: str
@@ -27,7 +27,7 @@ class NamedFile:
     is_directory: bool = False
 
     def is_missing(self, root: Path) -> bool:
-        """True if there is no such file, or directory, on this machine."""
+        """True if this machine has no such file or directory."""
         path = local_path(self.path, root)
         return not (is_directory(path) if self.is_directory else is_file(path))
 
@@ -39,7 +39,7 @@ class NamedFile:
 
 
 def missing_files(inventory: Iterable[Any], fleet: Fleet, root: Path) -> tuple[str, ...]:
-    """A sentence for each file or directory the inventory names that is not on this machine, with its hosts."""
+    """A sentence for each file or directory of the inventory that is missing on this machine, with its hosts."""
     sources = {str(host.name): host for host in inventory}
     hosts: dict[NamedFile, list[str]] = {}
     for host in fleet.hosts:
@@ -106,7 +106,7 @@ def files_of_monitor(monitor: MonitorHost) -> Iterator[NamedFile]:
 
 
 def _has_public_half(key: str, root: Path) -> bool:
-    """True if the .pub file of a key is there: the private half may live in an agent."""
+    """True if the .pub file of a key exists: the private half may be in an agent."""
     path = local_path(key, root)
     return is_file(beside(path, ".pub"))
 

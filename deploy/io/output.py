@@ -14,9 +14,9 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Output:
-    """A program's exit status and output; `is_too_long` if it was stopped for writing more than there is room for.
+    """A program's exit status and output; `is_too_long` if it was stopped because of too much output.
 
-    Bytes that are no UTF-8 are marked in the text.
+    Bytes that are not UTF-8 are marked in the text.
     """
 
     status: int
@@ -32,7 +32,7 @@ def output_of(argv: Sequence[str], *, stdin: str = "", seconds: float, most_byte
     written: dict[int, bytes] = {}
 
     def read(place: int, stream: IO[bytes]) -> None:
-        """Keeps a stream's output up to the limit; beyond it the program is ended."""
+        """Keeps a stream's output up to the limit; at the limit the program is stopped."""
         with stream:
             written[place] = stream.read(most_bytes + 1)
         if len(written[place]) > most_bytes:

@@ -1,4 +1,4 @@
-"""Reads what `enginehouse check` is given: the text itself, a file, or standard input for `-`."""
+"""Reads the argument of `enginehouse check`: a text, a file, or standard input for `-`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LINE = re.compile(r"""(["']image_digest["']\s*:\s*|\bimage_digest\s*=\s*)(["'])(
 
 
 def pinned(plan: Plan) -> str:
-    """The digest the registry has for the plan's one image; refused if hosts run different ones."""
+    """The digest that the registry has for the plan's one image. Raises: a Refusal if hosts run different ones."""
     images = {slice_.image.reference: slice_ for slice_ in plan.slices}
     if len(images) > 1:
         raise _several_images(sorted(images))
@@ -34,14 +34,14 @@ def pinned_runtimes(plan: Plan) -> dict[str, str]:
 
 
 def _login(slice_: Slice, reference: str) -> Login:
-    """The host's login if it belongs to the registry of the image; else no login."""
+    """The host's login if it is for the registry of the image; else no login."""
     registry = slice_.registry_of(reference)
     key = read(registry.key) if registry.key else ""
     return Login(username=registry.username, key=key, ca_file=registry.ca_file)
 
 
 def write_runtimes(inventory: Path, digests: Mapping[str, str]) -> str:
-    """The change as a diff, already written: each image's text in quotes gets its digest."""
+    """The change as a diff, after writing it: each image's text in quotes gets its digest."""
     before = after = inventory.read_text("utf-8")
     for reference, digest in digests.items():
         assert DIGEST.fullmatch(digest), "what goes into a file that Python runs is a digest and nothing else"
@@ -56,7 +56,7 @@ def write_runtimes(inventory: Path, digests: Mapping[str, str]) -> str:
 
 
 def write_digest(inventory: Path, digest: str) -> str:
-    """The change as a diff, already written; one sentence if the file has this digest already."""
+    """The change as a diff, after writing it; one sentence if the file already has this digest."""
     assert DIGEST.fullmatch(digest), "what goes into a file that Python runs is a digest and nothing else"
     before = inventory.read_text("utf-8")
     if len(LINE.findall(before)) != 1:

@@ -23,11 +23,11 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+@[0-9a-f]{40}", re.ASCII)
 
 
 def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[str]:
-    """A sentence for each model of the fleet that was locked; the lock is written after each, so that a cut goes on.
+    """A sentence for each locked model of the fleet; the lock is written after each, so that a rerun can resume.
 
-    An entry that is there stays, unless `update` asks for what the hub has now. A repository whose numbers the
-    inventory types is locked for comparison only: if the hub refuses it, a sentence says so. Raises: every other
-    refusal of the hub, after all models that it answered about are locked.
+    An existing entry is kept, unless `update` asks for the hub's current state. A repository whose numbers are typed in
+    the inventory is locked for comparison only: if the hub refuses it, a sentence reports that. Raises: every other
+    refusal of the hub, after all other models are locked.
     """
     file, refusals, sentences = lock_of(inventory), list[Refusal](), list[str]()
     entries = read_entries(file)
@@ -61,7 +61,7 @@ def access_of(hub: Hub) -> Access:
 
 
 def access_from_environment() -> Access:
-    """The access of a command without an inventory: HF_ENDPOINT and HF_TOKEN, as the hub's own client reads them."""
+    """The hub access of a command without an inventory: HF_ENDPOINT and HF_TOKEN, as the hub's client reads them."""
     return Access(
         endpoint=os.environ.get("HF_ENDPOINT") or Access.endpoint,
         token=os.environ.get("HF_TOKEN", ""),

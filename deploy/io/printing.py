@@ -1,6 +1,6 @@
 """Output of the verbs: refusals as text or JSON with exit code 1, and tables.
 
-Whatever hosts, registries and pasted texts say reaches the terminal as text: escapes and markup of theirs do nothing.
+Texts of hosts, registries and pastes reach the terminal as plain text: their escapes and markup have no effect.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class refusals_shown:
 
 
 def say(text: str, err: bool = False, nl: bool = True) -> None:
-    """Prints the text, JSON too; terminal control characters are escaped."""
+    """Prints the text, or JSON; terminal control characters are escaped."""
     click.echo(visible(text), err=err, nl=nl)
 
 
 def show(renderable: Any) -> None:
-    """Prints in colour and at its width on a terminal, plain and 120 wide elsewhere."""
+    """Prints with colour at a terminal's width; elsewhere plain and 120 columns wide."""
     console().print(Visible(renderable))
 
 

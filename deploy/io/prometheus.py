@@ -1,4 +1,4 @@
-"""Counters of a window, asked of a Prometheus: instant queries over HTTP, a query for each kind of figure."""
+"""Counters of a window from a Prometheus: instant queries over HTTP, one for each kind of figure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def window_of(ask: Ask, window: str) -> Window:
 
 
 def _counted(ask: Ask, window: str) -> Iterator[tuple[str, str, str, float]]:
-    """Host, model, field of Counted, value. Encoders count their tokens themselves; a gateway's count is not added."""
+    """Host, model, field of Counted, value. Encoders count their own tokens; a gateway's count of them is not added."""
     encoders = set()
     for what, field in OF_ENCODERS.items():
         for labels, value in ask(ENCODED.format(what=what, window=window)):
@@ -75,7 +75,7 @@ def asker(url: str) -> Ask:
     """A function that asks the Prometheus at `url` one query; it raises a Refusal if there is no answer."""
 
     def ask(query: str) -> list[Row]:
-        """Labels and value of each series that the query finds; those without a number are left out."""
+        """Labels and value of each series in the query's result; series without a number are left out."""
         address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         try:
             with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:

@@ -1,4 +1,4 @@
-"""The way of a client to a server: straight to its address, or through SSH if it listens on the host's loopback."""
+"""A client's connection to a server: to its address, or through SSH if it listens on the host's loopback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Endpoint:
 
 @contextlib.contextmanager
 def reach(server: ServerSlice, ssh: Sequence[str]) -> Iterator[Endpoint]:
-    """The server's endpoint; a tunnel lives exactly as long as the block. `ssh` logs in to the host.
+    """The server's endpoint; a tunnel is open exactly as long as the block. `ssh` logs in to the host.
 
     Raises `Refusal` if ssh opens no tunnel.
     """
@@ -52,7 +52,7 @@ def reach(server: ServerSlice, ssh: Sequence[str]) -> Iterator[Endpoint]:
 
 
 def address_of(server: ServerSlice, ssh: Sequence[str]) -> str:
-    """The address a client dials: the server's own; the host's, as ssh knows it, if it listens on every address."""
+    """The address that a client connects to: the server's own, or the host's as ssh knows it for 0.0.0.0."""
     if not ip_address(server.address).is_unspecified:
         return server.address
     shown = subprocess.run([ssh[0], "-G", *ssh[1:]], capture_output=True, text=True, check=True)

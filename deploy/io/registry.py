@@ -1,7 +1,7 @@
-"""Asks a registry which digest a tag has now (OCI distribution API, token or basic login), with the standard library.
+"""Asks a registry for a tag's current digest (OCI distribution API, token or basic login), with the standard library.
 
-Anonymous requests to nvcr.io are answered 401 now and then (triton-inference-server/server 1221, 7356), so one is
-repeated.
+nvcr.io sometimes answers anonymous requests with 401 (triton-inference-server/server 1221, 7356), so these are retried
+once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Login:
 
 
 def digest_of(reference: str, login: Login) -> str:
-    """The digest, `sha256:…`, of `host/path:tag` now; computed from the received bytes, not read from a header."""
+    """The current digest, `sha256:…`, of `host/path:tag`; computed from the received bytes, not read from a header."""
     host, path, tag = split(reference)
     url = f"https://{host}/v2/{path}/manifests/{tag}"
     for attempt in range(1, ATTEMPTS + 1):
@@ -121,8 +121,10 @@ def _authorization(host: str, challenge: str, login: Login) -> str:
 
 
 def _may_have(host: str, realm: str, login: Login) -> bool:
-    """True if the registry's login may be sent to this address: over TLS to the registry's own host, or one of its
-    operator's. Without a login there is nothing to send but the question."""
+    """True if the registry's login may be sent to this address; always true without a login.
+
+    It may be sent over TLS to the registry's own host, or to one of its operator's hosts.
+    """
     try:
         place, registry = urllib.parse.urlsplit(realm), urllib.parse.urlsplit(f"https://{host}").hostname
     except ValueError:
@@ -133,7 +135,7 @@ def _may_have(host: str, realm: str, login: Login) -> bool:
 
 
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, and takes the login out if one leads to another host or out of TLS."""
+    """Follows redirects, and removes the login from a redirect to another host or out of TLS."""
 
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str

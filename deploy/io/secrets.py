@@ -1,6 +1,6 @@
-"""Reads the secrets an inventory names, on the control machine, at the moment they are needed; they are never kept.
+"""Reads the secrets that an inventory names, on the control machine, at the moment of use; they are not stored.
 
-One place for both who need them: the verb that pins images, and the roles that send a key to a host.
+Shared by its two users: the verb that pins images, and the roles that send a key to a host.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def described(secret: Secret) -> str:
 
 
 def read(secret: Secret, environment: Mapping[str, str] | None = None, is_whole: bool = False) -> str:
-    """The secret itself. Refuses, naming the source, when there is nothing there.
+    """The secret itself. Raises: a Refusal that names the source if it is empty.
 
-    Of a command it is the first line; with `is_whole` everything it prints (a key in PEM).
+    A command's secret is its first line of output; with `is_whole` its whole output (a key in PEM).
     """
     if secret.kind == "env":
         text = (os.environ if environment is None else environment).get(secret.source[0], "")

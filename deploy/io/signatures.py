@@ -1,4 +1,4 @@
-"""Signatures of bundles, made and judged by ssh-keygen with the key that signs engines, in a namespace of their own."""
+"""Signatures of bundles, made and verified by ssh-keygen with the key that signs engines, in a separate namespace."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_signed(text: bytes, signature: Path, trust: EngineTrust) -> bool:
 
 
 def public_key(trust: EngineTrust) -> str:
-    """The public half of the key: the file itself, the file beside it, or what ssh-keygen derives."""
+    """The public half of the key: the file itself, the .pub file beside it, or the one that ssh-keygen derives."""
     key = local_path(trust.key)
     public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
     if public.is_file():
@@ -50,7 +50,7 @@ def public_key(trust: EngineTrust) -> str:
 
 
 def _quietly(argv: list[str], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Runs it without a terminal, so that a passphrase is an error instead of an invisible question."""
+    """Runs the command without a terminal, so that a passphrase is an error instead of an invisible question."""
     environment = os.environ | {"SSH_ASKPASS_REQUIRE": "never"}
     return subprocess.run(argv, input=text, capture_output=True, check=False, start_new_session=True, env=environment)
 

@@ -1,6 +1,6 @@
 """Sources of `enginehouse top`: the Prometheus of a monitor; without one, each host's own pages over ssh.
 
-A monitor that answers on loopback alone is asked over ssh too. Nothing is changed anywhere.
+A monitor that answers on loopback alone is asked over ssh too. Changes nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Data = Mapping[str, Mapping[str, Any]]
 
 
 def source_of(plan: Plan, data: Data) -> Callable[[], Look]:
-    """A function that reads all hosts once; `data` is that of each host, by name."""
+    """A function that reads all hosts once; `data` holds each host's data by its name."""
     if plan.monitors:
         monitor = plan.monitors[0]
         place = in_address(monitor.listen, monitor.prometheus_port)
@@ -93,7 +93,7 @@ def over_ssh(monitor: MonitorSlice, data: Mapping[str, Any]) -> Ask:
     ssh, place = ssh_words(monitor.host, data), in_address(monitor.listen, monitor.prometheus_port)
 
     def ask(query: str) -> list[Row]:
-        """Labels and value of each series; those without a number are left out."""
+        """Labels and value of each series; series without a number are left out."""
         address = f"http://{place}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         done = _output(ssh, f"curl -fsS --noproxy '*' --max-time 20 {shlex.quote(address)}")
         try:
@@ -115,7 +115,7 @@ def over_ssh(monitor: MonitorSlice, data: Mapping[str, Any]) -> Ask:
 
 @dataclass(frozen=True)
 class Pages:
-    """A host's pages: its samples, twice, and the state and release of each server."""
+    """A host's pages: its samples, read twice, and the state and release of each server."""
 
     before: list[Sample]
     now: list[Sample]
@@ -123,7 +123,7 @@ class Pages:
 
 
 def of_hosts(plan: Plan, data: Data) -> Look:
-    """The planned hosts as they show themselves: a command each, all at once, their counters read twice."""
+    """The planned hosts as their own pages show them: one command per host, all at once; counters are read twice."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         pages_of_hosts = list(
             pool.map(lambda slice_: pages_of(_output(_words(slice_, data), reading(slice_))), plan.slices)
@@ -135,7 +135,7 @@ def of_hosts(plan: Plan, data: Data) -> Look:
 
 
 def row_of(slice_: Slice, pages: Pages | None) -> HostRow:
-    """The host's row; without pages it did not answer."""
+    """The host's row; a host without pages did not answer."""
     row = planned(slice_)
     if pages is None:
         return row

@@ -19,7 +19,7 @@ PROGRAM = "python3 -B /usr/local/lib/enginehouse/host gateway usage"
 
 
 def usage_of(plan: Plan, data: Mapping[str, Mapping[str, Any]], by: tuple[str, ...], since: str) -> UsageReport:
-    """The usage since a day (2026-11-01) of all gateways of the plan, added up."""
+    """The usage of all gateways of the plan since a day (2026-11-01), added up."""
     hosts = [slice_.host for slice_ in plan.slices if slice_.gateway]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         rows = list(pool.map(lambda host: rows_of(printed(ssh_words(host, data[host]), since)), hosts))
@@ -27,7 +27,7 @@ def usage_of(plan: Plan, data: Mapping[str, Mapping[str, Any]], by: tuple[str, .
 
 
 def printed(ssh: list[str], since: str) -> str | None:
-    """Output of the host's program, which root alone may run; None if it could not be run."""
+    """Output of the host's program, which only root may run; None if it could not be run."""
     command = f'if [ "$(id -u)" = 0 ]; then {PROGRAM} {since}; else sudo -n {PROGRAM} {since}; fi'
     try:
         done = output_of([*ssh, command], seconds=SECONDS, most_bytes=MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Finds the program inside a command: past sudo, variables, mpirun, Docker's RUN, and through python to its script.
+"""Finds the program inside a command: behind sudo, variables, mpirun, Docker's RUN, and in python's script argument.
 
 Arguments are left to the program's judge, and several programs of one `mpirun` to `deploy.linter.mpi`.
 """
@@ -53,7 +53,7 @@ WRAPPERS: dict[str, tuple[tuple[str, ...], int]] = {
 
 
 def call_of(words: Sequence[Word]) -> Call | None:
-    """The program, its arguments and what stood before it; None for a line that starts no program."""
+    """The program, its arguments and the words before it; None for a line that starts no program."""
     start = _first(words)
     if start >= len(words):
         return None
@@ -71,7 +71,7 @@ def call_of(words: Sequence[Word]) -> Call | None:
 
 
 def _first(words: Sequence[Word]) -> int:
-    """The place of the program among the words."""
+    """The index of the program among the words."""
     place = 0
     while place < len(words):
         text = words[place].text
@@ -91,7 +91,7 @@ def _first(words: Sequence[Word]) -> int:
 
 
 def _after_wrapper(words: Sequence[Word], place: int) -> int:
-    """The place where the wrapped program, or what stands before it, begins."""
+    """The index at which the wrapped program, or its own wrapper, begins."""
     with_value, own_words = WRAPPERS[words[place].text.rpartition("/")[2]]
     place += 1
     while place < len(words) and words[place].text.startswith("-"):

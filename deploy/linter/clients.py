@@ -1,4 +1,4 @@
-"""Judges what asks or prepares a server: curl, genai-perf, hf, nvidia-ctk."""
+"""Judges clients of a server and programs that prepare one: curl, genai-perf, hf, nvidia-ctk."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def judge_curl(call: Call, _target: Target) -> Judged:
 
 
 def _may_be_triton(match: re.Match[str], path: str) -> bool:
-    """True if the URL may be Triton's: container registries speak /v2 too, over TLS without a port or on port 5000."""
+    """True if the URL may be Triton's: container registries answer /v2 too, over TLS without a port or on port 5000."""
     port = match["port"] or ""
     elsewhere = port in ("443", "5000") or (match["start"].startswith("https://") and not port)
     ours = path.startswith(("/v2", "/v1/")) or port in ("8000", "8002")
@@ -139,7 +139,7 @@ def _wrong_method(judged: Judged, url: str, method: str, allowed: tuple[str, ...
 
 
 def judge_hf(call: Call, _target: Target) -> Judged:
-    """Findings about `hf …`, and `huggingface-cli …`, which became `hf`."""
+    """Findings about `hf …`, and about `huggingface-cli …`, its former name."""
     judged = Judged(right=["hf"])
     if call.program == "huggingface-cli":
         judged.add(
@@ -194,7 +194,7 @@ def _hf_option(judged: Judged, option: Option) -> list[str]:
 
 
 def judge_genai_perf(call: Call, _target: Target) -> Judged:
-    """Findings about `genai-perf …`: phased out, and `--service-kind` with it."""
+    """Findings about `genai-perf …`: it is phased out, and `--service-kind` with it."""
     judged = Judged(right=list(call.head))
     options, words = mixed_options(call.args, {"--service-kind": True, "--endpoint-type": True})
     judged.know(
@@ -225,13 +225,14 @@ def _with_endpoint(call: Call) -> list[str]:
         name, equals, value = raw.partition("=")
         if name == "--service-kind":
             kind = value if equals else words[place + 1] if place + 1 < len(words) else ""
-            right = ["--endpoint-type", SERVICES.get(kind, "generate")]
+            has_type = any(word.partition("=")[0] == "--endpoint-type" for word in words)
+            right = [] if has_type else ["--endpoint-type", SERVICES.get(kind, "generate")]
             return [*words[:place], *right, *words[place + (1 if equals else 2) :]]
     return words
 
 
 def judge_nvidia_ctk(call: Call, _target: Target) -> Judged:
-    """Findings about `nvidia-ctk …`: its change of Docker's configuration."""
+    """Findings about `nvidia-ctk …`, which changes Docker's configuration."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     verb = near_miss(words[0], ("runtime", "cdi", "config", "system", "hook", "info")) if words else ""

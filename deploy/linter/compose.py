@@ -1,4 +1,4 @@
-"""Judges a service of a compose file beside its image and command: keys, GPU, variables, limits and ports."""
+"""Judges the settings of a compose service besides its image and command: keys, GPU, variables, limits and ports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OUTSIDE = re.compile(r"(?:(?P<address>\[[^\]]*\]|[\d.]*):)?(?P<outside>\d+):(?P<
 
 
 def judge_service(container: Container, call: Call | None) -> Judged:
-    """Every finding about the service's own settings, and those settings as they should be."""
+    """Every finding about the service's own settings, and the corrected settings."""
     judged, mended = Judged(), dict[str, Any]()
     need = need_of(container.image, call)
     _keys(judged, container, mended)
@@ -100,7 +100,7 @@ def _gpus(
 
 
 def _reserved(devices: list[dict[str, Any]], settings: Fields) -> dict[str, Any]:
-    """The service's `deploy` with these devices reserved, where compose expects them."""
+    """The service's `deploy` with these devices reserved, in the place where compose expects them."""
     deploy = fields_of(settings, "deploy")
     kept = {key: value for key, value in deploy.items() if key not in ("resources", "devices", "reservations")}
     limits = {key: value for key, value in fields_of(deploy, "resources", "limits").items() if key != "devices"}
@@ -124,7 +124,7 @@ def _gives(settings: Fields) -> bool:
 
 
 def _misplaced(judged: Judged, container: Container) -> bool:
-    """Adds devices that stand where compose knows no such key."""
+    """Adds findings for devices under keys that compose does not know."""
     deploy = fields_of(container.settings, "deploy")
     places = {
         "deploy.resources.limits.devices": "devices" in fields_of(deploy, "resources", "limits"),
@@ -269,7 +269,7 @@ def _key(match: re.Match[str]) -> str:
 
 
 def _elsewhere(judged: Judged, text: str, taken: dict[str, str]) -> str:
-    """The port to publish in the place of one that is taken; empty if it is free."""
+    """A free port to publish in the place of a taken one; empty if the port is free."""
     match = OUTSIDE.fullmatch(text)
     if not match:
         return ""

@@ -1,4 +1,4 @@
-"""Judges a container of a compose file or a manifest beside its image and command, and YAML that cannot be read."""
+"""Judges a container's settings in a compose file or a manifest, besides image and command, and unreadable YAML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JUDGED = frozenset(
 
 
 def judge_settings(container: Container) -> Judged | None:
-    """The findings about a container's own settings; None if none is known."""
+    """The findings about a container's own settings; None for an unknown kind of container."""
     lines = pasted(container.words)
     calls = [call for line in lines for words in line.commands if (call := call_of(words))]
     call = next((call for call in calls if need_of("", call)[0]), calls[0] if calls else None)
@@ -26,7 +26,7 @@ def judge_settings(container: Container) -> Judged | None:
 
 
 def judge_unreadable(text: str) -> Judged | None:
-    """The finding about text that begins like a manifest and is not YAML; None for any other text."""
+    """The finding about text that begins like a manifest but is not YAML; None for any other text."""
     reason = unreadable(text)
     if reason is None:
         return None

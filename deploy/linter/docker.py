@@ -1,6 +1,6 @@
-"""Judges `docker run` and `docker exec`: the image, the GPU, variables, limits, ports, and what would leak.
+"""Judges `docker run` and `docker exec`: the image, the GPU, variables, limits, ports, and secrets that would leak.
 
-The command inside a container is judged by its own judge, for the release the image names.
+The command inside a container is judged by its program's judge, for the release that the image names.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) ->
 
 
 def _devices_of(judged: Judged, options: list[Option], need: tuple[str, str], inner: Call | None, place: int) -> None:
-    """Adds that a container which needs GPUs has none, or fewer than its ranks."""
+    """Adds that a container which needs GPUs gets none, or fewer than its ranks."""
     meant = [replace(option, name=near_miss(option.name, DOCKER_RUN) or option.name) for option in options]
     if docker_gpus(meant) is False and need[0]:
         judge_absence(judged, need, seen="neither --device nor --gpus", attempt=ALL)
@@ -117,7 +117,7 @@ def _devices_of(judged: Judged, options: list[Option], need: tuple[str, str], in
 
 
 def _ports(judged: Judged, options: list[Option], inner: Call) -> None:
-    """Adds ports that are published in vain: on the host's own network, or without a listener."""
+    """Adds ports that are published without effect: on the host's own network, or without a listener."""
     published = [option for option in options if option.name in ("-p", "--publish") and not option.varies]
     is_on_host = any(option.name in ("--network", "--net") and option.value == "host" for option in options)
     if published and is_on_host:
@@ -134,7 +134,7 @@ def _ports(judged: Judged, options: list[Option], inner: Call) -> None:
 
 
 def _with_volumes(judged: Judged, options: list[Option], left: list[Word]) -> tuple[list[Option], list[Word]]:
-    """Options and the rest, after volumes that stand where the image belongs got their `-v`."""
+    """Options and the other words; volumes in the place of the image got their `-v`."""
     while len(left) > 1 and MOUNT.fullmatch(left[0].text):
         judged.add(
             "volume-without-option",
@@ -159,13 +159,13 @@ def run_words(args: Sequence[Word]) -> tuple[list[Option], list[Word]]:
 
 
 def _entrypoint(options: list[Option]) -> list[Word]:
-    """The program that --entrypoint names, which stands before the words behind the image."""
+    """The program of --entrypoint, which runs with the words after the image as its arguments."""
     named = [option.values[0] for option in options if option.name == "--entrypoint" and option.values]
     return [entry for entry in named[-1:] if entry.text and not entry.varies]
 
 
 def _mend_image(judged: Judged, image: Word) -> bool:
-    """Replaces an image that does not exist, or lacks the program; True if it did."""
+    """Replaces an image that does not exist or lacks the program; True if it did."""
     wrong = ("image-without-tensorrt-llm", "unknown-release", "no-such-image")
     finding = next((finding for finding in judged.findings if finding.is_wrong and finding.kind in wrong), None)
     if finding:

@@ -14,7 +14,7 @@ USER = "'$oauthtoken'"
 
 
 def judge_pull(args: Sequence[Word]) -> Judged:
-    """Findings about the images that are pulled."""
+    """Findings about the pulled images."""
     options, images = mixed_options(args, DOCKER_PULL)
     judged = Judged(right=["docker", "pull", *(raw for option in options for raw in option.raw)])
     for image in images:

@@ -1,7 +1,6 @@
-"""Reads a Dockerfile: its stages, the image each one stands on, and the commands of RUN, CMD and ENTRYPOINT.
+"""Reads a Dockerfile: its stages, the base image of each, and the commands of RUN, CMD and ENTRYPOINT.
 
-A comment or a blank line inside a continued instruction ends nothing in a Dockerfile. What a command means is left to
-its judge.
+A comment or a blank line inside a continued instruction does not end it in a Dockerfile. Commands are judged elsewhere.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ class Instruction:
 
 
 def is_dockerfile(text: str) -> bool:
-    """True if the first line that says something is a FROM, an ARG or a parser directive, and a FROM follows."""
+    """True if the first line of content is a FROM, an ARG or a parser directive, and a FROM follows."""
     first = next((line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
     return bool(FROM.search(text)) and re.match(r"(FROM|ARG)\s", first, re.IGNORECASE) is not None
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """Every instruction in order, with the image of its stage; the words of CMD stand behind those of ENTRYPOINT."""
+    """Every instruction in order, with the image of its stage; the words of CMD follow those of ENTRYPOINT."""
     steps = list(_steps(text))
     for step in steps:
         later = [later_step for later_step in steps if later_step.stage == step.stage]
@@ -61,7 +60,7 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 
 def _steps(text: str) -> Iterator[Instruction]:
-    """Every instruction as written; variables of ARG are put in where FROM uses them."""
+    """Every instruction as written; FROM has its variables of ARG filled in."""
     stage = 0
     defaults: dict[str, str] = {}
     stages: dict[str, str] = {}
@@ -90,7 +89,7 @@ def _filled(image: str, defaults: dict[str, str]) -> str:
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
-    """The line, the name and the text of each instruction, continuations joined."""
+    """The line, the name and the text of each instruction; continued lines are joined."""
     lines = text.replace("\r\n", "\n").split("\n")
     place = 0
     while place < len(lines):
@@ -120,7 +119,7 @@ def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _command(name: str, body: str) -> str:
-    """The shell's words of an instruction: exec form (`["tritonserver", "--id=x"]`) becomes a command line."""
+    """The shell words of an instruction; exec form (`["tritonserver", "--id=x"]`) becomes a command line."""
     body = re.sub(r"^\s*(?:--\S+\s+)+", "", body) if name in RUNS else body
     body = re.sub(r"^\s*CMD\s+", "", body) if name == "HEALTHCHECK" else body
     if name in RUNS and body.lstrip().startswith("["):

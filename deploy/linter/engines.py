@@ -1,4 +1,4 @@
-"""Judges the three programs that make engines as wholes: can they run in this release, on this model, from this path.
+"""Judges the three programs that make engines as a whole: availability in the release, the model, and the path.
 
 Their flags are judged one by one in `deploy.linter.trtllm`.
 """
@@ -47,7 +47,7 @@ def judge_build(call: Call, target: Target) -> Judged:
 
 
 def judge_convert(call: Call, target: Target) -> Judged:
-    """Findings about `python …/convert_checkpoint.py …`; an unread family is judged by what all scripts share."""
+    """Findings about `python …/convert_checkpoint.py …`; unknown families are judged by flags of all scripts."""
     judged = Judged()
     match = FAMILY.search(call.script)
     named = match.group(1) if match else ""
@@ -83,7 +83,7 @@ def judge_quantize(call: Call, target: Target) -> Judged:
 
 
 def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) -> bool:
-    """True if nothing can be judged: the program is gone, was never read, or the model has no engine at all."""
+    """True if nothing can be judged: the program is gone or unknown, or the model can have no engine."""
     model = next((word.raw for word in call.args if GPT_OSS.search(word.text)), "")
     if model:
         judged.add(
@@ -122,7 +122,7 @@ def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) ->
 
 
 def _script(judged: Judged, call: Call, target: Target, places: tuple[str, ...]) -> str:
-    """The script's path in this release and image, as it should be typed; empty if the image lacks the script."""
+    """The script's path in this release and image, in the form to type; empty if the image lacks the script."""
     inside = EXAMPLES.search(call.script)
     if not inside:
         return call.script
@@ -163,7 +163,7 @@ def _in_image(judged: Judged, target: Target, before: str, tail: str) -> str:
 
 
 def _any_family(trtllm: str) -> FlagTable:
-    """The table of every flag of any convert script, for a script whose directory is not named."""
+    """The table of every flag of any convert script, for a script whose directory is unknown."""
     tables = [convert_flags(trtllm, family) for family in ("gpt", "qwen", "llama")]
     last = tables[-1]
     merged = {name: flag for table in tables for name, flag in table.flags.items()}
@@ -191,7 +191,7 @@ def _unread(judged: Judged, call: Call, family: str) -> None:
 
 
 def _eagle(judged: Judged, call: Call, target: Target, script: str) -> Judged:
-    """Findings about EAGLE's convert script, which came with 0.15 and wants the head beside the base model."""
+    """Findings about EAGLE's convert script, which is new in 0.15 and needs the head beside the base model."""
     names = [option.name for option in argparse_options(call.args)]
     judged.right = [*call.head[:-1], script, *(word.raw for word in call.args)]
     if version(target.trtllm) < (0, 15):

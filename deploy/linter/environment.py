@@ -1,4 +1,4 @@
-"""Judges variables that a container is given: names of guides that no server reads, and secrets written out."""
+"""Judges the environment variables of a container: names in guides that no server reads, and secrets in plain text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEPT, DROPPED, HELD = "kept", "dropped", "held"
 
 
 def judge_variable(judged: Judged, name: str, value: str, *, place: str, option: str = "") -> str:
-    """Adds the findings about a variable, and returns its right form."""
+    """The variable's right form, after its findings were added."""
     option = f"{option} " if option else ""
     default = DEFAULT.fullmatch(value)
     if name in NAMES:

@@ -1,6 +1,6 @@
-"""The result of a judge: findings, each with the text it saw and its correction, and the corrected command.
+"""The result of a judge: findings, each with the seen text and its correction, and the corrected command.
 
-A finding is either wrong (the command does not do what it says) or worth knowing (it works, with a catch). Secrets are
+A finding is either a mistake (the command does not do what it seems to) or a note (it works, with a catch). Secrets are
 masked here, so that no judge can show one.
 """
 
@@ -58,14 +58,14 @@ class Judged:
         self.add(kind, problem, seen=seen, wanted=wanted, attempt=attempt, is_wrong=False)
 
     def take(self, judged: Judged) -> list[str]:
-        """The right words of a command inside this one, after its findings have been taken over."""
+        """The corrected words of an inner command, after its findings were added to these."""
         self.findings += judged.findings
         return judged.right
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A program with its arguments; `script` is the path of the Python file or module, `before` the words in front."""
+    """A program with its arguments; `script` is the path of the Python file or module, `before` the words before it."""
 
     program: str
     script: str
@@ -78,12 +78,12 @@ Judge = Callable[[Call, Target], Judged]
 
 
 def masked(text: str) -> str:
-    """`text` without secrets: known prefixes, and what follows a name that sounds like a secret."""
+    """`text` without secrets: known prefixes, and the values of names that sound like a secret."""
     return SECRET_PAIR.sub(rf"\1{HIDDEN}", SECRET_VALUE.sub(rf"\1{HIDDEN}", text))
 
 
 def is_secret(name: str, value: str) -> bool:
-    """True if `name=value` gives a secret away; a reference to a variable does not."""
+    """True if `name=value` shows a secret; a reference to a variable does not."""
     return bool(value) and "$" not in value and bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
 
 

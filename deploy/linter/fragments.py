@@ -1,4 +1,4 @@
-"""Writes mended settings of a container as YAML: the keys that change, and nothing else of the file."""
+"""Writes corrected settings of a container as YAML: only the changed keys, no other part of the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deploy.linter.manifests import COMPOSE, Container, Fields, shown
 
 
 def fragment(container: Container, mended: Mapping[str, Any]) -> list[str]:
-    """The lines of a fragment that compose or Kubernetes takes; none without a change."""
+    """The lines of a fragment for compose or Kubernetes; none without a change."""
     if not mended:
         return []
     if container.kind == COMPOSE:
@@ -23,7 +23,7 @@ def fragment(container: Container, mended: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """The value as new plain objects, so that YAML writes a repeated one again instead of an alias."""
+    """The value as new plain objects, so that YAML writes a repeated object out instead of as an alias."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
@@ -37,7 +37,7 @@ def fields_of(value: object, *path: str) -> Fields:
 
 
 def variables(value: object) -> Iterator[tuple[str, str, bool]]:
-    """Every variable of an `environment` or `env`: its name, its value, and whether a value is written at all."""
+    """Every variable of an `environment` or `env`: its name, its value, and True if a value is written at all."""
     if isinstance(value, Fields):
         for name, inner in value.items():
             yield name, shown(inner), inner is not None

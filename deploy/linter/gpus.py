@@ -45,7 +45,7 @@ def need_of(image: str, call: Call | None, beside: Sequence[Word] = ()) -> tuple
 
 
 def judge_absence(judged: Judged, need: tuple[str, str], *, seen: str, attempt: str) -> None:
-    """Adds that a container which needs a GPU is given none."""
+    """Adds the finding that a container which needs a GPU gets none."""
     certainty, program = need
     if certainty == CERTAIN:
         judged.add(
@@ -66,7 +66,7 @@ def judge_absence(judged: Judged, need: tuple[str, str], *, seen: str, attempt: 
 
 
 def judge_hidden(judged: Judged, name: str, value: str, need: tuple[str, str], *, seen: str) -> bool:
-    """Adds a variable that hides every GPU; True if it does."""
+    """Adds a finding for a variable that hides every GPU; True if it does."""
     hides = need[0] == CERTAIN and value.strip() in HIDDEN_GPUS.get(name, ())
     if hides:
         judged.add(
@@ -80,7 +80,7 @@ def judge_hidden(judged: Judged, name: str, value: str, need: tuple[str, str], *
 
 
 def judge_count(judged: Judged, gpus: int | None, call: Call | None, *, seen: str, attempt: str) -> None:
-    """Adds that fewer GPUs are given than ranks are started, if both numbers are written out."""
+    """Adds the finding that a container gets fewer GPUs than it starts ranks, if both numbers are written out."""
     ranks = ranks_in(call) if call else 0
     if gpus is not None and 0 < gpus < ranks:
         judged.add(
@@ -105,7 +105,7 @@ def docker_gpus(options: Sequence[Option]) -> bool | None:
 
 
 def is_gpu_option(option: Option) -> bool:
-    """True if an option of `docker run` gives a GPU, or hands the choice to a variable or a runtime."""
+    """True if an option of `docker run` gives a GPU, or leaves the choice to a variable or a runtime."""
     if option.name in ("--gpus", "--runtime", "--hooks-dir"):
         return option.varies or option.value != "runc"
     if option.name == "--device":
@@ -117,7 +117,7 @@ def is_gpu_option(option: Option) -> bool:
 
 
 def is_shown(name: str, value: str) -> bool:
-    """True if a variable names GPUs for NVIDIA's runtime, which may be the default one."""
+    """True if a variable names GPUs for NVIDIA's runtime, which may be Docker's default runtime."""
     return name == "NVIDIA_VISIBLE_DEVICES" and value.strip() not in HIDDEN_GPUS[name]
 
 
@@ -172,7 +172,7 @@ def judge_gpus_option(judged: Judged, option: Option) -> list[str]:
 
 
 def _fault_of(value: str) -> tuple[str, str]:
-    """The problem of a value of `--gpus` and the form that is wanted; two empty texts for a good value."""
+    """The problem of a value of `--gpus` and the right form; two empty texts for a correct value."""
     try:
         (fields,) = list(csv.reader([value])) or [[]]
     except (csv.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Judges images: which release an image of Triton is, and whether it holds the program it is told to run."""
+"""Judges images: the release of an image of Triton, and whether it has the program that it should run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _unread(judged: Judged, image: Word, tag: str) -> None:
 
 
 def judge_inside(judged: Judged, call: Call, target: Target) -> None:
-    """Adds that the image a command runs in does not hold its program."""
+    """Adds the finding that the image of a command does not have its program."""
     flavour = FLAVOUR.search(target.image)
     wants_trtllm = call.program in OF_TRTLLM or call.program.startswith("tensorrt_llm.")
     if BARE.search(target.image) and (wants_trtllm or call.program == "tritonserver"):

@@ -1,4 +1,4 @@
-"""Judges a file of JSON: guides give an `executor_config`, which no server reads."""
+"""Judges a JSON file: guides write an `executor_config`, which no server reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from deploy.linter.findings import Judged, several
 
 
 def judge_json(text: str, known: tuple[str, ...]) -> Judged:
-    """Findings about the file; `known` is what else could have been pasted."""
+    """Findings about the file; `known` lists the other kinds of text that could have been pasted."""
     judged = Judged()
     try:
         content = json.loads(text)

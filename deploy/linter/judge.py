@@ -1,4 +1,4 @@
-"""Takes pasted text apart and hands each command, or the whole file, to the judge that knows it."""
+"""Splits pasted text and passes each command, or the whole file, to its judge."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from deploy.linter.pieces import Piece, pieces_of
 from deploy.linter.release import Target, target_named, target_of_image
 from deploy.linter.report import Checked, Report
 from deploy.linter.shells import SHELLS, calls_in, judge_shell, text_place
+from deploy.linter.systemd import unit_as_script
 from deploy.linter.words import Pasted, varies, word
 
 JUDGES: dict[str, Judge] = {
@@ -80,7 +81,7 @@ BREAKS = {
 
 
 def check(text: str, release: str = "") -> Report:
-    """The report on pasted text: its mistakes, and the right text. Raises a `Refusal` only for an unknown `release`."""
+    """The report on pasted text: its mistakes, and the corrected text. Raises: a Refusal for an unknown `release`."""
     target = target_named(release)
     if is_model_config(text) and not OTHER_YAML.search(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
@@ -91,6 +92,7 @@ def check(text: str, release: str = "") -> Report:
         return Report(target=target, checked=(_file("the file", broken, target),))
     checked: list[Checked] = []
     passed_over: list[str] = []
+    text, _settings = unit_as_script(text)
     for piece in pieces_of(text, target, named=bool(release)):
         if piece.text:
             where = f"line {piece.number}: config.pbtxt"
@@ -114,7 +116,7 @@ def check(text: str, release: str = "") -> Report:
 
 
 def _image(piece: Piece) -> list[Checked]:
-    """The verdict on the image a stage or a container stands on, if it is one of Triton's or TensorRT-LLM's."""
+    """The verdict on the base image of a stage or a container, if it is one of Triton's or TensorRT-LLM's."""
     judged = Judged()
     judge_image(judged, word(piece.target.image))
     wrong = next((finding for finding in judged.findings if finding.is_wrong), None)
@@ -127,7 +129,7 @@ def _image(piece: Piece) -> list[Checked]:
 
 
 def _to_read(programs: list[str]) -> tuple[str, ...]:
-    """The names of programs, each once, in order, as many as are worth reading."""
+    """The names of programs, each once, in order, as many as fit a report."""
     names = [name for name in dict.fromkeys(programs) if PROGRAM_NAME.fullmatch(name) and name not in OF_THE_SHELL]
     return tuple(names[:FEW])
 
@@ -212,7 +214,7 @@ def _knows_any(call: Call) -> bool:
 
 
 def _unseen(judged: Judged, call: Call) -> None:
-    """Adds a note on the words of a command that are filled only when it runs."""
+    """Adds a note on the words of a command whose values are known only when it runs."""
     unseen = [word.raw for word in call.args if varies(word.raw)]
     if unseen and call.program in FILLED_LATER:
         judged.know(
@@ -225,7 +227,7 @@ def _unseen(judged: Judged, call: Call) -> None:
 
 
 def _inner(call: Call, own: Target, named_one: Target, *, named: bool) -> Judged:
-    """The command inside a container or a shell; an unknown one is returned as typed."""
+    """The command inside a container or a shell; an unknown command is returned as typed."""
     target = replace(named_one, image=own.image, beside=own.beside) if named else own
     return _judge(call, target, named=named) or Judged(right=[*call.head, *raws(call.args)])
 
@@ -237,7 +239,7 @@ def _target_of(call: Call, target: Target, *, named: bool) -> Target:
 
 
 def _with_wrappers(call: Call, judged: Judged, instruction: str) -> list[str]:
-    """`sudo` and the like again before the right command; the shell's words and a wrong mpirun do not come back."""
+    """The corrected command with its wrappers, such as `sudo`; the shell's words and a wrong mpirun are left out."""
     before = raws(call.before)
     if (instruction == "RUN" or "RUN" in before) and call.program in ENGINE_PROGRAMS:
         judged.add(

@@ -1,4 +1,4 @@
-"""Judges limits of a container: `ulimit` by name and value, the size of /dev/shm, and ports that are published."""
+"""Judges limits of a container: `ulimit` by name and value, the size of /dev/shm, and published ports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PORT = re.compile(r"(?:(?P<address>\[[^\]]*\]|[^:]*):)??(?:(?P<outside>[^:]*):)?
 
 
 def judge_ulimit(judged: Judged, text: str, *, seen: str) -> str:
-    """The right `name=soft:hard`, after its finding was added; empty if it is to be left out."""
+    """The right `name=soft:hard`, after its finding was added; empty if the limit should be left out."""
     name, _, value = text.partition("=")
     numbers = value.split(":")
     if name not in ULIMITS:
@@ -52,7 +52,7 @@ def judge_ulimit(judged: Judged, text: str, *, seen: str) -> str:
 
 
 def judge_shm(judged: Judged, value: str, *, seen: str, written: str) -> str:
-    """The right size of /dev/shm, after its finding was added; `written` is how it is given, with a hole."""
+    """The right size of /dev/shm, after its finding was added; `written` is the option's form, with a placeholder."""
     match = SIZE.fullmatch(value)
     if match and (match["unit"] or float(match["number"]) >= SMALLEST):
         return value
@@ -69,7 +69,7 @@ def judge_shm(judged: Judged, value: str, *, seen: str, written: str) -> str:
 
 
 def judge_port_text(judged: Judged, text: str, *, seen: str) -> bool:
-    """Adds that a published port is not a port; True if it can be published."""
+    """Adds the finding that a published port is not a port; True if it can be published."""
     match = PORT.fullmatch(text)
     numbers = [number for part in ("outside", "inside") for number in _ends(match[part] if match else None)]
     if match and all(map(is_port, numbers)) and (match["kind"] or "tcp") in ("tcp", "udp", "sctp"):
@@ -101,6 +101,6 @@ def judge_silent(judged: Judged, inside: Iterable[str], listening: frozenset[str
 
 
 def inside_of(text: str) -> str:
-    """The port of the container that a published port leads to."""
+    """The container's port of a published port."""
     match = PORT.fullmatch(text)
     return match["inside"] if match else ""

@@ -1,7 +1,7 @@
 """Reads the containers out of a compose file or a Kubernetes manifest: image, command, and every other setting.
 
-PyYAML reads the text; holes of a template (`{{ … }}`) and elisions (`...`) are set aside before and put back after.
-A fragment is read too: the services or containers alone, or a single one of them. Judging is left to others.
+PyYAML reads the text; placeholders of a template (`{{ … }}`) and elisions (`...`) are replaced before and restored
+after. Fragments are read too: the services or containers alone, or a single one of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fields(dict[str, Any]):
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """A container; `words` is its command as a shell would read it, empty if the image's own command runs."""
+    """A container; `words` is its command as a shell would read it, empty if the image's default command runs."""
 
     line: int
     image: str
@@ -95,7 +95,7 @@ def containers(text: str) -> Iterator[Container]:
 
 
 def checks_of(container: Container) -> Iterator[tuple[int, str]]:
-    """The commands by which a container is asked for its health, as a shell would read them, with their line."""
+    """The health-check commands of a container, as a shell would read them, with their line."""
     check = container.settings.get("healthcheck")
     test = check.get("test") if isinstance(check, Fields) else None
     if isinstance(test, str):
@@ -179,7 +179,7 @@ def _first_line(fields: Fields) -> int:
 
 
 def _words(value: object) -> str:
-    """The words of a command: of a list, or of a text that is cut where a shell would cut it."""
+    """The words of a command: the entries of a list, or a text split as a shell would split it."""
     if isinstance(value, list):
         return _listed([shown(entry) for entry in value])
     text = shown(value).strip()
@@ -187,13 +187,13 @@ def _words(value: object) -> str:
 
 
 def _listed(entries: list[str]) -> str:
-    """The entries of a list as words; `$VAR` and `$(VAR)` stay open to be filled."""
+    """The entries of a list as words; `$VAR` and `$(VAR)` are kept unquoted, so that they count as variables."""
     words = [entry.strip() for entry in entries if entry.strip()]
     return " ".join(word if "$" in word and " " not in word else shlex.quote(word) for word in words)
 
 
 def shown(value: object) -> str:
-    """A scalar as YAML would take it again."""
+    """A scalar in a form that YAML reads as the same scalar."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None or isinstance(value, dict | list) else str(value)
@@ -222,7 +222,7 @@ def _documents(text: str) -> tuple[object, ...] | Unreadable:
 
 
 class _Reader:
-    """Turns nodes into plain values, at most `MOST_NODES` of them: aliases can multiply without end."""
+    """Turns nodes into plain values, at most `MOST_NODES` of them, because aliases can multiply without end."""
 
     def __init__(self, held: list[str]) -> None:
         self.held = held
@@ -256,7 +256,7 @@ class _Reader:
         return fields
 
     def _scalar(self, node: Any) -> str | int | bool | None:
-        """Keeps texts as texts; of plain scalars it reads whole numbers, `true` and null."""
+        """Keeps texts as texts; of plain scalars, reads only whole numbers, `true` and null."""
         text = self._restored(node.value)
         if node.style is not None:
             return text

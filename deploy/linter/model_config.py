@@ -1,6 +1,6 @@
-"""Judges a config.pbtxt: can it be read, are its fields Triton's, and will its backend load and serve what it says.
+"""Judges a config.pbtxt: its syntax, Triton's fields, and whether its backend will load and serve it.
 
-Two backends are known closely: `tensorrtllm` (its parameters, tensors and placement) and `python` (batching).
+Two backends are judged in detail: `tensorrtllm` (its parameters, tensors and placement) and `python` (batching).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_model_config(text: str) -> bool:
 
 
 def judge_model_config(text: str, target: Target) -> Judged:
-    """Every finding about a config.pbtxt, and the file as it should be."""
+    """Every finding about a config.pbtxt, and the corrected file."""
     judged = Judged()
     try:
         config = read(text)
@@ -101,7 +101,7 @@ def _words(judged: Judged, message: Message) -> None:
 
 
 def _holes(judged: Judged, config: Message) -> None:
-    """Adds each hole outside quotes, which keeps the file from being read; guides fill it with `sed` at every start."""
+    """Adds each placeholder outside quotes, which makes the file unreadable; guides fill it at each start."""
     for field in config.fields:
         if isinstance(field.value, str) and HOLE.match(field.value):
             judged.add(
@@ -201,7 +201,7 @@ def _tensors(judged: Judged, config: Message) -> None:
 
 
 def _python(judged: Judged, config: Message) -> None:
-    """Adds what keeps requests from being batched: no batcher, or lists of unlike lengths that may not be ragged."""
+    """Adds the reasons why requests are not batched: no batcher, or lists of unequal lengths that may not be ragged."""
     size = config.text("max_batch_size")
     if size in ("", "0"):
         return

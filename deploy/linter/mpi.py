@@ -1,4 +1,4 @@
-"""Judges `mpirun` and `srun`: several programs with `:` between them, and ranks against the sizes of a program.
+"""Judges `mpirun` and `srun`: several programs with `:` between them, and the number of ranks a program needs.
 
 The launch script of the TensorRT-LLM backend starts a program for each rank: `mpirun -n 1 tritonserver … : -n 1
 tritonserver … :`. Those are ranks of one server, so that equal ports are no collision.
@@ -66,7 +66,7 @@ def judge_several(call: Call, target: Target, judge: Judge) -> Judged:
 
 
 def _world_wanted(judged: Judged, call: Call, programs: list[tuple[tuple[Word, ...], Call | None]]) -> int:
-    """The ranks that the programs of `mpirun A : B` want together, if they are not as many; else 0."""
+    """The ranks that the programs of `mpirun A : B` need together, if the line starts another number; else 0."""
     count = sum(count_of(before) or 1 for before, _ in programs)
     worlds = {world_of(inner, SIZES) for _, inner in programs if inner} - {0}
     if len(worlds) != 1 or count in worlds:
@@ -83,7 +83,7 @@ def _world_wanted(judged: Judged, call: Call, programs: list[tuple[tuple[Word, .
 
 
 def judge_ranks(call: Call) -> Judged:
-    """Findings about `mpirun -n N …` if the program says how many ranks it wants."""
+    """Findings about `mpirun -n N …` if the program names its number of ranks."""
     judged = Judged()
     count, world = count_of(_launcher(call)), world_of(call, SIZES)
     if not count or not world or world == count:
@@ -110,14 +110,14 @@ def ranks_of(call: Call) -> int:
 
 
 def count_of(words: Sequence[Word]) -> int:
-    """The number behind `-n`; 0 if none is written out."""
+    """The number after `-n`; 0 if none is written out."""
     texts = [word.text for word in words]
     counts = [texts[place + 1] for place, text in enumerate(texts[:-1]) if text in COUNTS]
     return int(counts[0]) if counts and counts[0].isdecimal() and len(counts[0]) < 6 else 0
 
 
 def world_of(call: Call, sizes: Sequence[str]) -> int:
-    """The product of the sizes that a program is given; 0 if it is given none, or one that is not a number."""
+    """The product of a program's parallel sizes; 0 if it has none, or one that is not a number."""
     values = [option.value for option in argparse_options(call.args) if option.name in sizes]
     if not values or not all(value.isdecimal() and len(value) < 6 for value in values):
         return 0
@@ -128,7 +128,7 @@ def world_of(call: Call, sizes: Sequence[str]) -> int:
 
 
 def _launcher(call: Call) -> list[Word]:
-    """The words from `mpirun` on that stand before the program."""
+    """The words from `mpirun` up to the program."""
     place = next(
         (at for at, word in enumerate(call.before) if word.text.rpartition("/")[2] in LAUNCHERS), len(call.before)
     )

@@ -1,6 +1,6 @@
-"""Reads options the two ways these programs do: as argparse (scripts of TensorRT-LLM) and as getopt (everything else).
+"""Reads options in the two ways of these programs: as argparse (scripts of TensorRT-LLM) and as getopt (all others).
 
-Only reading: whether a name or a value is right is judged elsewhere.
+Names and values of options are judged elsewhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Option:
 
 
 def argparse_options(args: Sequence[Word]) -> Iterator[Option]:
-    """Every `--name` with all words up to the next one; words before the first option come as one without name."""
+    """Every `--name` with all words up to the next one; words before the first option form an option without a name."""
     position = 0
     while position < len(args):
         here = args[position]
@@ -58,10 +58,9 @@ def argparse_options(args: Sequence[Word]) -> Iterator[Option]:
 
 
 def getopt_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[list[Option], list[Word]]:
-    """Options up to the first word that is none, and the words from there; `takes` says which want a value.
+    """Options up to the first word that is not one, and the words from there; `takes` tells which options take a value.
 
-    An unknown option is taken to stand alone unless it carries its value with `=` or is a near miss of one that wants
-    a value.
+    An unknown option counts as one without a value, unless it has `=` or is a near miss of one that takes a value.
     """
     options: list[Option] = []
     position = 0
@@ -81,7 +80,7 @@ def getopt_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[lis
 
 
 def mixed_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[list[Option], list[Word]]:
-    """Options and other words of a program that takes them in any order."""
+    """Options and other words of a program that accepts them in any order."""
     every_option: list[Option] = []
     others: list[Word] = []
     left = list(args)
@@ -112,7 +111,7 @@ def _after_equals(word: Word) -> Word:
 
 
 def _split(word: Word, takes: Mapping[str, bool]) -> tuple[str, Word | None]:
-    """The name of an option and the value attached to it: `--a=b`, `-p80`, or a cluster such as `-it`."""
+    """The name of an option and its attached value: `--a=b`, `-p80`, or a cluster such as `-it`."""
     text = word.text
     if text.startswith("--"):
         name, equals, _ = text.partition("=")

@@ -1,4 +1,4 @@
-"""Judges the odd jobs of guides: pip, git, sed, cp, pkill, and modules of TensorRT-LLM that do not exist."""
+"""Judges other commands of guides: pip, git, sed, cp, pkill, and modules of TensorRT-LLM that do not exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEWEST = RELEASES[DEFAULT_RELEASE].trtllm
 
 
 def judge_pip(call: Call, target: Target) -> Judged:
-    """Findings about `pip install …` of what NVIDIA's image already carries."""
+    """Findings about `pip install …` of packages that NVIDIA's image already has."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     if not any(word.text == "install" for word in call.args):
         return judged
@@ -56,7 +56,7 @@ def _is_wrong_pin(judged: Judged, name: str, pinned: str, raw: str, target: Targ
 
 
 def judge_env(call: Call, _target: Target) -> Judged:
-    """Findings about a Dockerfile's `ENV NAME=VALUE …`: variables no server reads, secrets that stay in the image."""
+    """Findings about a Dockerfile's `ENV NAME=VALUE …`: variables that no server reads, secrets kept in the image."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     for word in call.args:
         name, _, value = word.text.partition("=")
@@ -82,7 +82,7 @@ def judge_env(call: Call, _target: Target) -> Judged:
 
 
 def judge_git(call: Call, _target: Target) -> Judged:
-    """Findings about `git clone … tensorrtllm_backend`: the sources moved, and every image carries them."""
+    """Findings about `git clone … tensorrtllm_backend`: the sources moved, and every image has them."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     if words[:1] == ["clone"] and any("tensorrtllm_backend" in word for word in words):
@@ -97,7 +97,7 @@ def judge_git(call: Call, _target: Target) -> Judged:
 
 
 def judge_sed(call: Call, _target: Target) -> Judged:
-    """Findings about `sed -i … config.pbtxt`, which works once."""
+    """Findings about `sed -i … config.pbtxt`, which works only once."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
     if any(word.startswith("-i") for word in words) and any(word.endswith("config.pbtxt") for word in words):

@@ -1,4 +1,4 @@
-"""Judges the `parameters` of a tensorrtllm model: keys the backend reads, keys it must have, and their texts."""
+"""Judges the `parameters` of a tensorrtllm model: keys that the backend reads, mandatory keys, and values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
 
 
 def _built_by(name: str) -> str:
-    """The program that has this parameter as a flag at build time; empty if none has."""
+    """The program with this parameter as a build-time flag; empty if there is none."""
     for program, tables in ENGINE_MAKERS.items():
         if any(table.find(f"--{name}") for table in tables()):
             return program
@@ -121,7 +121,7 @@ def _text(judged: Judged, parameter: Message, target: Target) -> None:
 
 
 def _wanted(key: RuntimeKey, text: str, target: Target) -> str:
-    """The values the key takes, if `text` is none of them; else empty."""
+    """The values that the key takes if `text` is not one of them; else empty."""
     if key.choices and text not in choices_of(key, target.trtllm):
         return f"one of {', '.join(word for word in choices_of(key, target.trtllm) if word)}"
     if key.kind == "bool" and text not in BOOLEANS and text:

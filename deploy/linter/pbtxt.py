@@ -1,6 +1,6 @@
-"""Reads a config.pbtxt (protobuf text) into fields with their lines, holes of templates included, and writes it again.
+"""Reads a config.pbtxt (protobuf text) into fields with line numbers, template placeholders included, and writes it.
 
-Lenient where people are: commas between fields, templates' `${holes}`. What the fields mean is judged elsewhere.
+Accepts commas between fields and `${placeholders}` of templates. Fields are judged elsewhere.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Message:
         return [value for value in self.all(name) if isinstance(value, Message)]
 
     def text(self, name: str) -> str:
-        """The first value of a field as text, without quotes; empty without the field."""
+        """The first value of a field as text, without quotes; empty if the field is missing."""
         values = self.all(name)
         return values[0].strip("\"'") if values and isinstance(values[0], str) else ""
 
     def set(self, name: str, value: Value | list[Value]) -> None:
-        """Leaves one field of that name, with this value, where the first field of that name stood."""
+        """Leaves one field of that name, with this value, in the place of the first one."""
         for place, field in enumerate(self.fields):
             if field.name == name:
                 field.value = value
@@ -80,7 +80,7 @@ class _Token:
 
 
 def read(text: str) -> Message:
-    """The message; raises `Unreadable` at the first place that is none."""
+    """The message; raises `Unreadable` at the first syntax error."""
     return _Reader(list(_tokens(text)))._message("", 0)
 
 

@@ -1,7 +1,7 @@
-"""Cuts pasted text into command lines, each with the release it is judged for.
+"""Splits pasted text into command lines, each with the release for which it is judged.
 
-A Dockerfile, a compose file or a Kubernetes manifest names the image that its commands run in; a terminal's text does
-not, and is judged for the release that was asked for. A file that a here-document holds is cut like a file.
+A Dockerfile, a compose file or a Kubernetes manifest names the image of its commands; a terminal's text does not, and
+is judged for the requested release. A file inside a here-document is split like any file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deploy.linter.words import HereDocument, Pasted, here_documents, pasted
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A command line with its target; without a command, an image, a container's settings or a config.pbtxt."""
+    """A command line with its target; without a command: an image, a container's settings or a config.pbtxt."""
 
     line: Pasted | None
     target: Target
@@ -30,7 +30,7 @@ class Piece:
 
 
 def pieces_of(text: str, target: Target, *, named: bool) -> Iterator[Piece]:
-    """The command lines of a Dockerfile, a manifest or a terminal, each for the release its image names."""
+    """The command lines of a Dockerfile, a manifest or a terminal, each for the release that its image names."""
     if is_dockerfile(text):
         for step in instructions(text):
             own = _inside(step.image, target, named=named)
@@ -58,7 +58,7 @@ def pieces_of(text: str, target: Target, *, named: bool) -> Iterator[Piece]:
 
 
 def _inside_document(document: HereDocument, target: Target, *, named: bool) -> Iterator[Piece]:
-    """The pieces of a file or a script that a here-document holds; of any other text, none."""
+    """The pieces of a file or a script inside a here-document; none for any other text."""
     body = document.body
     if is_model_config(body):
         yield Piece(line=None, target=target, number=document.line, text=body)

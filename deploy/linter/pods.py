@@ -1,4 +1,4 @@
-"""Judges a container of a pod beside its image and command: forms, GPU, variables, ports, probes and /dev/shm."""
+"""Judges a pod's container besides its image and command: forms, GPU, variables, ports, probes and /dev/shm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def judge_container(container: Container, call: Call | None) -> Judged:
-    """Every finding about the container's own settings, and those settings as they should be."""
+    """Every finding about the container's own settings, and the corrected settings."""
     judged, mended = Judged(), dict[str, Any]()
     need = need_of(container.image, call)
     _keys(judged, container, mended)
@@ -60,7 +60,7 @@ def _keys(judged: Judged, container: Container, mended: dict[str, Any]) -> None:
 
 
 def _texts(judged: Judged, container: Container, mended: dict[str, Any]) -> None:
-    """Adds commands that are no lists of texts: Kubernetes takes nothing else."""
+    """Adds commands that are not lists of texts, which Kubernetes rejects."""
     for key in ("command", "args"):
         value = container.settings.get(key)
         if isinstance(value, str) and value and not varies(value) and "{{" not in value:

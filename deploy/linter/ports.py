@@ -1,4 +1,4 @@
-"""Judges ports: two that are the same, and numbers that are none, for `tritonserver` and `docker run -p`."""
+"""Judges ports: two equal ones, and numbers that are not ports, for `tritonserver` and `docker run -p`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HIGHEST = 65_535
 
 
 def judge_ports(judged: Judged, options: Mapping[str, Option]) -> None:
-    """Adds two services of one `tritonserver` on one port: the second one cannot start, and the server ends."""
+    """Adds two services of one `tritonserver` on one port: the second cannot start, and the server exits."""
     taken: list[tuple[str, str, str]] = []
     for name, (allow, address, usual) in SERVICES.items():
         switched, port, where = options.get(allow), options.get(name), options.get(address)
@@ -35,7 +35,7 @@ def judge_ports(judged: Judged, options: Mapping[str, Option]) -> None:
 
 
 def listening_ports(args: Sequence[Word]) -> frozenset[str]:
-    """The ports on which a `tritonserver` listens; none if a variable may say otherwise."""
+    """The ports on which a `tritonserver` listens; none if a variable may change them."""
     if any(word.varies for word in args):
         return frozenset()
     options = {option.name: option for option in mixed_options(args, TRITONSERVER)[0]}
@@ -69,7 +69,7 @@ def is_port(text: str) -> bool:
 
 
 def judge_published(judged: Judged, options: Sequence[Option]) -> list[Option]:
-    """The options with every port of the host published once; Docker refuses to publish one twice."""
+    """The options with each port of the host published once; Docker refuses to publish a port twice."""
     used = {option.value.rpartition(":")[0].rpartition(":")[2] for option in options}
     taken: dict[str, Option] = {}
     right: list[Option] = []

@@ -1,4 +1,4 @@
-"""For which release a pasted command is judged: the one named, the one its image names, or the default.
+"""The release for which a pasted command is judged: the one named, the one its image names, or the default.
 
 A container release (`26.07`) and a TensorRT-LLM version (`1.2.1`) both name a target; images of either kind do too.
 """
@@ -24,7 +24,7 @@ CHECKED = "checked as text; nothing was run"
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """The release that a command is judged for; `name` is the container release, empty outside Triton's images."""
+    """The release for which a command is judged; `name` is the container release, empty outside Triton's images."""
 
     name: str
     trtllm: str
@@ -45,7 +45,7 @@ class Target:
 
 
 def target_named(name: str) -> Target:
-    """The target of `--release`, a container release or a TensorRT-LLM version; refuses names nobody knows."""
+    """The target of `--release`, a container release or a TensorRT-LLM version. Raises: a Refusal for unknown names."""
     wanted = name or DEFAULT_RELEASE
     if wanted in RELEASES:
         return Target(name=wanted, trtllm=RELEASES[wanted].trtllm)
@@ -65,7 +65,7 @@ def target_inside(image: str, beside: Sequence[Word], target: Target) -> Target:
 
 
 def target_of_image(reference: str) -> Target | None:
-    """The target an image brings along, or None if its name does not say."""
+    """The target of an image, or None if its name shows none."""
     triton, trtllm = TRITON_IMAGE.search(reference), TRTLLM_IMAGE.search(reference)
     if triton and triton.group(1) in RELEASES:
         return target_named(triton.group(1))
@@ -75,6 +75,6 @@ def target_of_image(reference: str) -> Target | None:
 
 
 def is_plausible(name: str) -> bool:
-    """True if a container release of this name may exist: a month since the first one, without a row here."""
+    """True if a container release of this name may exist: a month since the first one, without a row in the catalog."""
     year, _, month = name.partition(".")
     return re.fullmatch(r"\d\d\.(?:0[1-9]|1[0-2])", name) is not None and FIRST <= (int(year), int(month)) <= LAST

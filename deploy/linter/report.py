@@ -36,7 +36,7 @@ class Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Everything about the pasted text; `passed_over` are programs nothing is known about."""
+    """Everything about the pasted text; `passed_over` lists programs that no judge knows."""
 
     target: Target
     checked: tuple[Checked, ...]
@@ -48,7 +48,7 @@ class Report:
 
     @property
     def is_judged(self) -> bool:
-        """True if a program or a file was among the text that some judge knows, in a release that was read."""
+        """True if the text has a program or a file that a judge knows, in a known release."""
         kinds = [{finding.kind for finding in checked.findings} for checked in self.checked]
         return not all(kinds_of_text & UNJUDGED for kinds_of_text in kinds)
 
@@ -99,7 +99,7 @@ class Report:
 
 
 def refusal_of(checked: Checked, finding: Finding) -> Refusal:
-    """The refusal that `finding` becomes, with the place of its command or file."""
+    """`finding` as a Refusal, with the place of its command or file."""
     facts = {"where": checked.where, "seen": finding.seen, "wanted": finding.wanted}
     return Refusal(finding.problem, facts=facts, attempt=finding.attempt, state=CHECKED, kind=finding.kind)
 
@@ -116,7 +116,7 @@ def _right(checked: Checked) -> str:
 
 
 def _grouped(words: tuple[str, ...]) -> list[str]:
-    """The command and its first words on one line, then every option with its values on its own line."""
+    """The command and its first words on one line, then one line for each option with its values."""
     lines: list[str] = []
     starts = True
     for word in words:

@@ -1,4 +1,4 @@
-"""Judges what starts a server: `tritonserver`, `trtllm-serve`, and the launch script of the TensorRT-LLM backend."""
+"""Judges programs that start a server: `tritonserver`, `trtllm-serve`, and the backend's launch script."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GUESSED = {
 
 
 def judge_tritonserver(call: Call, target: Target) -> Judged:
-    """Findings about `tritonserver …`: names and values of its options, and the pairs that only work together."""
+    """Findings about `tritonserver …`: names and values of its options, and options that only work in pairs."""
     judged = Judged(right=list(call.head))
     known = server_options(target.name)
     options, stray = mixed_options(call.args, TRITONSERVER | dict.fromkeys(GUESSED, True))
@@ -58,7 +58,7 @@ def judge_tritonserver(call: Call, target: Target) -> Judged:
 
 
 def judge_trtllm_serve(call: Call, target: Target) -> Judged:
-    """Findings about `trtllm-serve MODEL …`: names of its options, as the 1.2 revision has them."""
+    """Findings about `trtllm-serve MODEL …`: names of its options in release 1.2."""
     judged = Judged(right=list(call.head))
     options, others = mixed_options(call.args, TRTLLM_SERVE)
     judged.right += raws(others)
@@ -145,7 +145,7 @@ def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[st
 
 
 def _python_backend(judged: Judged, option: Option) -> list[str]:
-    """The words to type for a key of the Python backend; sizes are counted in bytes."""
+    """The words to type for a setting of the Python backend; sizes are counted in bytes."""
     key, _, value = option.value.removeprefix("python,").partition("=")
     if key in NO_KEYS_OF_PYTHON:
         judged.add(
@@ -184,7 +184,7 @@ def _near(judged: Judged, program: str, option: Option, near: str) -> None:
 
 
 def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
-    """Adds each word without an option; all words stay if a variable may hold the option they belong to."""
+    """Adds each word without an option; all words stay if a variable may hold their option."""
     if any(word.varies for word in args):
         judged.right += raws(words)
         return
@@ -203,7 +203,7 @@ def _holds_more(args: Sequence[Word]) -> bool:
 
 
 def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
-    """Adds mistakes with `--load-model`, which is for explicit mode; `*` means all models."""
+    """Adds mistakes with `--load-model`, which needs explicit mode; `*` means all models."""
     loads = [option for option in options if option.name == "--load-model"]
     modes = [option.value for option in options if option.name == "--model-control-mode"]
     if loads and "explicit" not in modes and not any("$" in mode for mode in modes) and not _holds_more(args):

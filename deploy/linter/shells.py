@@ -1,4 +1,4 @@
-"""Judges the text that a shell is given: `bash -c "…"`, `sh -lc '…'`, inside containers too."""
+"""Judges the text that a shell runs: `bash -c "…"`, `sh -lc '…'`, inside containers too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHELLS = ("bash", "sh", "dash", "zsh")
 
 
 def text_place(call: Call) -> int | None:
-    """The place, among a shell's arguments, of the text it runs; None if the shell gets no text."""
+    """The index, among a shell's arguments, of the text it runs; None without such a text."""
     for place, word in enumerate(call.args[:-1]):
         if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text:
             return place + 1
@@ -22,7 +22,7 @@ def text_place(call: Call) -> int | None:
 
 
 def calls_in(call: Call) -> tuple[Call, ...]:
-    """The command itself, and those that a shell or `mpirun` in it starts."""
+    """The command itself, and the commands that a shell or `mpirun` in it starts."""
     if call.program in LAUNCHERS:
         programs = [program for _, program in programs_of(call) if program]
         return (call, *(nested for program in programs for nested in calls_in(program)))

@@ -1,4 +1,4 @@
-"""Flags that are right alone and wrong together: exclusive ones, pairs, and those that share out the ranks."""
+"""Flags that are right alone and wrong together: exclusive flags, pairs, and sizes that divide the ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def judge_together(judged: Judged, table: FlagTable, options: dict[str, Option])
 
 
 def _checkpoint(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
-    """Adds that a build names no checkpoint, and for random weights no configuration of a model."""
+    """Adds that a build names no checkpoint, or, with random weights, no model configuration."""
     if {"--checkpoint_dir", "--model_config", *HELP} & set(options) or may_hold_more(table, options.values()):
         return
     judged.add(
@@ -34,7 +34,7 @@ def _checkpoint(judged: Judged, table: FlagTable, options: dict[str, Option]) ->
 
 
 def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
-    """Adds a --max_input_len above --max_seq_len: the builder cuts it down, with a warning among thousands of lines."""
+    """Adds a --max_input_len above --max_seq_len: the builder reduces it, with a warning among thousands of lines."""
     prompt = options.get("--max_input_len")
     whole = options.get("--max_seq_len") or options.get("--max_decoder_seq_len")
     if not prompt or not whole or not prompt.value.isdecimal() or not whole.value.isdecimal():
@@ -51,7 +51,7 @@ def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
 
 
 def judge_experts(judged: Judged, options: dict[str, Option]) -> None:
-    """Adds an expert parallelism that does not divide the tensor-parallel group; it never multiplies the GPUs."""
+    """Adds an expert parallelism that does not divide the tensor-parallel size; it never multiplies the GPUs."""
     numbers = {name: options[name].value for name in ("--tp_size", "--moe_tp_size", "--moe_ep_size") if name in options}
     if "--moe_ep_size" not in numbers or not all(value.isdecimal() and int(value) for value in numbers.values()):
         return

@@ -1,6 +1,6 @@
-"""Judges the flags of `trtllm-build`, `convert_checkpoint.py` and `quantize.py` against the catalog, one by one.
+"""Judges the flags of `trtllm-build`, `convert_checkpoint.py` and `quantize.py`, one by one, by the catalog.
 
-Paths, parallelism and what an architecture can do are left to `deploy.linter.engines`.
+Paths, parallelism and features of an architecture are judged in `deploy.linter.engines`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEE_HELP = "ask the image itself: {program} --help"
 
 
 def judge_flags(table: FlagTable, args: Sequence[Word]) -> Judged:
-    """Every finding about the flags, and the flags as they should be typed."""
+    """Every finding about the flags, and the corrected flags."""
     options = list(argparse_options(args))
     judged = Judged()
     for option in options:
@@ -31,7 +31,7 @@ def judge_flags(table: FlagTable, args: Sequence[Word]) -> Judged:
 
 
 def _judge_option(judged: Judged, table: FlagTable, option: Option, options: list[Option]) -> list[str]:
-    """The corrected words of one option; its mistakes are added before."""
+    """The corrected words of one option, after its mistakes were added."""
     if not option.name:
         return _stray(judged, table, option.values)
     if option.name in HELP or varies(option.name):
@@ -54,7 +54,7 @@ def _judge_option(judged: Judged, table: FlagTable, option: Option, options: lis
 
 
 def _beyond_its_value(table: FlagTable, option: Option) -> int:
-    """The place among an unknown flag's values where something else begins: a flag without dashes, or a variable."""
+    """The index, among an unknown flag's values, of the first other word: a flag without dashes, or a variable."""
     places = (
         place for place, value in enumerate(option.values) if table.find(f"--{value.text}") or (place and value.varies)
     )
@@ -85,7 +85,7 @@ def _right_values(judged: Judged, table: FlagTable, flag: Flag, option: Option) 
 
 
 def _right_value(judged: Judged, table: FlagTable, flag: Flag, name: str, value: Word) -> str:
-    """The value to type, empty if the flag is to be left out."""
+    """The value to type; empty if the flag should be left out."""
     verdict = None if value.varies else value_verdict(table, flag, value.text)
     if verdict is None:
         return value.raw
@@ -182,7 +182,7 @@ def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
 
 
 def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
-    """The intended flag with the typed values; nothing if there is none or it is present already."""
+    """The intended flag with the typed values; empty if there is none or it is already present."""
     options_by_name = {typed.name: typed for typed in options}
     if not verdict.instead or verdict.instead in options_by_name:
         return []
@@ -198,9 +198,9 @@ def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: li
 
 
 def _stray(judged: Judged, table: FlagTable, words: Sequence[Word]) -> list[str]:
-    """The words to type for words of no flag: none, unless a flag lost its dashes.
+    """The words to type in the place of words without a flag: none, unless a flag lost its dashes.
 
-    Words from a variable on stay: the variable may hold the flag they belong to.
+    Words after a variable stay, because the variable may hold their flag.
     """
     if not words or words[0].varies:
         return raws(words)
@@ -234,12 +234,12 @@ def _require(judged: Judged, table: FlagTable, options: list[Option]) -> None:
 
 
 def may_hold_more(table: FlagTable, options: Iterable[Option]) -> bool:
-    """True if a variable among the words may bring flags that are not to be seen here."""
+    """True if a variable among the words may bring flags that are not visible here."""
     return any(varies(option.name) or any(value.varies for value in _beyond(table, option)) for option in options)
 
 
 def _beyond(table: FlagTable, option: Option) -> tuple[Word, ...]:
-    """The values of an option beyond the one that its flag takes."""
+    """The values of an option after the one that its flag takes."""
     flag = table.find(option.name)
     return option.values[1:] if flag and not flag.is_switch and flag.values != "+" else option.values
 

@@ -1,7 +1,7 @@
-"""Cuts pasted text into commands and words the way a shell would, and remembers where the paste breaks the shell.
+"""Splits pasted text into commands and words as a shell would, and records line breaks that a shell would not join.
 
-What each word means is left to the judges. Nothing is expanded: a word with a variable in it stays as typed and is not
-judged by its value.
+Words are judged elsewhere. Nothing is expanded: a word with a variable in it stays as typed and is not judged by its
+value.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Pasted:
-    """A command line; `breaks` say where the paste ends it too early, each as (kind, the line that does it)."""
+    """A command line; `breaks` lists where the paste ends it too early, each as (kind, the line at fault)."""
 
     line: int
     commands: tuple[tuple[Word, ...], ...]
@@ -63,7 +63,7 @@ class Pasted:
 
 @dataclass(frozen=True, kw_only=True)
 class HereDocument:
-    """A text between `<<EOF` and `EOF`; `is_script` if a shell runs it, now or from the file it becomes."""
+    """A text between `<<EOF` and `EOF`; `is_script` if a shell runs it, directly or from the file that it becomes."""
 
     line: int
     body: str
@@ -80,7 +80,7 @@ def word(raw: str) -> Word:
 
 
 def pasted(text: str) -> list[Pasted]:
-    """Every command line of `text`, continuations joined; comments, blank lines and code fences are passed over."""
+    """Every command line of `text` with continuations joined; comments, blank lines and code fences are skipped."""
     lines = without_here_documents(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     command_lines, position = [], 0
     while position < len(lines):
@@ -98,7 +98,7 @@ def pasted(text: str) -> list[Pasted]:
 
 
 def without_here_documents(text: str) -> str:
-    """The text with the bodies of `<<EOF` emptied: input of a command is not a command. Line numbers stay."""
+    """The text with empty bodies of `<<EOF`: a command's input is not a command. Line numbers do not change."""
     lines, ends = text.split("\n"), list[str]()
     for place, line in enumerate(lines):
         if ends:
@@ -111,7 +111,7 @@ def without_here_documents(text: str) -> str:
 
 
 def here_documents(text: str) -> Iterator[HereDocument]:
-    """Every here-document that ends, in order, with the line of its first word."""
+    """Every complete here-document, in order, with the line of its first word."""
     lines = text.replace("\r\n", "\n").split("\n")
     place = 0
     while place < len(lines):
@@ -133,7 +133,7 @@ def _says_nothing(line: str) -> bool:
 
 
 def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], int]:
-    """The logical line from `start` on, what breaks it, and the number of the line after it."""
+    """The logical line from `start` on, the breaks in it, and the number of the next line."""
     parts: list[str] = []
     breaks: list[tuple[str, str]] = []
     position = start
@@ -161,7 +161,7 @@ def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], i
 
 
 def _next_that_speaks(lines: list[str], position: int, breaks: list[tuple[str, str]]) -> int | None:
-    """The line a continuation was meant to go on with; comments and blank lines before it are breaks."""
+    """The line with which a continuation was meant to continue; comments and blank lines before it are breaks."""
     met: list[tuple[str, str]] = []
     while position < len(lines):
         line = lines[position].strip()
@@ -191,7 +191,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 def _cut(line: str) -> tuple[list[tuple[Word, ...]], tuple[str, ...], str]:
-    """The commands, the operators between them, and the text from a quote that never closes."""
+    """The commands, the operators between them, and the text after a quote that is never closed."""
     commands: list[list[Word]] = [[]]
     operators: list[str] = []
     stray = ""

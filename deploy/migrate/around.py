@@ -1,7 +1,7 @@
-"""Finds a place for what stands around a server's own words: variables, ports, GPUs, volumes and the rest.
+"""Finds a place for the settings around a server's own words: variables, ports, GPUs, volumes and others.
 
-Every option of `docker run` gets a finding, so that none is passed over in silence; keys of files are
-`deploy.migrate.around_files`.
+Every option of `docker run` gets a finding, so that none is silently skipped; `deploy.migrate.around_files` does the
+same for keys of files.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ KEYS = 'Gateway(keys="file"): make one a client with `enginehouse key new`; the 
 TOKEN = 'a secret stands in no command line: Hub(token=Secret.env("HF_TOKEN")), or a vault'
 REGISTRY = 'Registry(key=Secret.env("NGC_API_KEY"))'
 IMAGE = "release=…: the image of that release, by its digest"
+PROXY = 'the way out of a host is "proxy": Proxy(url="http://HOST:PORT"), beside its machine'
 VARIABLES = {
     "CUDA_VISIBLE_DEVICES": "Server(gpus=…) says which GPUs a server has",
     "NVIDIA_VISIBLE_DEVICES": "Server(gpus=…) says which GPUs a server has",
@@ -41,6 +42,8 @@ VARIABLES = {
         ),
         LOADING,
     ),
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"), PROXY),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "Proxy(direct=(…)) names places that are reached without it"),
     "NIM_MODEL_PROFILE": "precision=… and parallel=… say it; enginehouse fit says which precisions a model has",
 }
 PLAIN = words_of(
@@ -53,6 +56,8 @@ PLAIN = words_of(
     """
 )
 """Options of `docker run` for which the role has its own value."""
+SHELL_PLACE = re.compile(r"^(?:\$\(pwd\)|`pwd`|\$\{?(?:PWD|HOME)\}?)(?=[/:]|$)")
+"""Beginnings of a volume that a shell fills with its directory, or with the user's."""
 SHELF = re.compile(r"(?:/root|/home/[^/]+|/data|/cache|/opt/nim)?/?\.?cache\b|huggingface|/dev/shm|^/data$")
 """Directories of a container that hold a cache of the hub or shared memory."""
 
@@ -65,7 +70,7 @@ def of_variables(pairs: tuple[tuple[str, str], ...]) -> Iterator[Finding]:
 
 
 def publish(call: Given, text: str, listening: str) -> Finding:
-    """The finding about a published port, after the gateway got the host's one if the server listens there."""
+    """The finding about a published port; the gateway takes over the host's port if the server listens there."""
     match = PORT.fullmatch(text)
     outside, inside = (match["outside"] or match["inside"], match["inside"]) if match else ("", "")
     if varies(text) or "{{" in text:
@@ -104,7 +109,7 @@ def _of_option(option: Option, call: Given, listening: str) -> Iterator[Finding]
 
 
 def gpus_of(call: Given, written: str, value: str) -> Finding:
-    """The finding about GPUs that a container is given, by number or by name."""
+    """The finding about a container's GPUs, which are listed by number or by name."""
     devices = re.fullmatch(r"['\"]*(?:device=)?([\d,]+)['\"]*", value)
     by_name = "device=" in value or "--device" in written
     if value == "all":
@@ -120,9 +125,9 @@ def gpus_of(call: Given, written: str, value: str) -> Finding:
 
 
 def volume_of(call: Given, written: str, value: str) -> Finding:
-    """The finding about a volume; a directory of the host is reported, since weights may be in it."""
+    """The finding about a volume; a directory of the host is named, because it may hold weights."""
     parts = dict(part.partition("=")[::2] for part in value.split(",")) if "=" in value else {}
-    outside, _, rest = value.partition(":")
+    outside, _, rest = SHELL_PLACE.sub(lambda match: "~" if "HOME" in match[0] else ".", value).partition(":")
     inside = rest.partition(":")[0]
     if parts:
         outside, inside = parts.get("source") or parts.get("src", ""), parts.get("target") or parts.get("dst", "")

@@ -181,7 +181,7 @@ def _mounted(container: Container, call: Given, path: str) -> Finding:
 
 
 def _of_resources(resources: Mapping[str, object], call: Given) -> Iterator[Finding]:
-    """The GPUs among the limits, and what else the container is given."""
+    """The GPUs among the limits, and the container's other resources."""
     seen: set[str] = set()
     for part in ("limits", "requests"):
         for key, value in fields_of(resources.get(part)).items():

@@ -1,6 +1,6 @@
-"""LLMs that only vLLM serves as they are asked for: `runtime="vllm"`, and places of options as vLLM has them.
+"""LLMs whose settings only vLLM supports: `runtime="vllm"`, and places of options as vLLM has them.
 
-Triton's TensorRT-LLM reads some formats of weights not at all, and it quantises nothing while it loads.
+Triton's TensorRT-LLM cannot read some formats of weights, and does not quantise while loading.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def reason_for_vllm(source: Source, known: KnownCheckpoint | None, call: Given, 
 
 
 def _format(source: Source, known: KnownCheckpoint | None, call: Given) -> str:
-    """The name in catalog.FORMATS by the catalog, the repository's name, or --quantization; empty without any."""
+    """The format's name in catalog.FORMATS, from the catalog, the repository's name, or --quantization; "" for none."""
     if known:
         return known.shape.format
     name = (source.repository or source.directory).rstrip("/")

@@ -1,4 +1,4 @@
-"""Options of other servers that have a place in an inventory and no option of vLLM beside them."""
+"""Options of other servers that have a place in an inventory but no equivalent option of vLLM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PASS_TOKENS, ITEMS, EMBEDS, FIRST_GPU = "=pass-tokens", "=items", "=embeds", "=f
 
 
 def _chunks(call: Given, option: Option) -> Said:
-    """SGLang's --chunked-prefill-size: the tokens of a part, or -1 for prompts taken whole."""
+    """SGLang's --chunked-prefill-size: the tokens of a part, or -1 for prompts processed whole."""
     if option.value == "-1":
         call.model["chunked_prefill"] = "False"
         return "chunked_prefill=False", ""

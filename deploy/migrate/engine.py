@@ -1,4 +1,4 @@
-"""A server that is read: how it is started, and what its options are called in vLLM's words."""
+"""Another server as this package reads it: its start command, and its options under vLLM's names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deploy.migrate.places import PLACES, SHORT
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """A server: how it is started, and what its options are called here."""
+    """A server: its start command, and the names of its options here."""
 
     title: str
     image: re.Pattern[str]
@@ -31,6 +31,8 @@ class Engine:
     port: int = 8000
     takes_beginnings: bool = True
     kind: str = ""
+    takes_every_gpu: bool = False
+    """True if a server without an option for it is split over every GPU of its container."""
     takes_a_word: bool = False
     """True if a word without an option is the model."""
 
@@ -45,7 +47,7 @@ class Engine:
         return self.renamed.get(option, option)
 
     def reason(self, name: str) -> str:
-        """The reason why an option has no place; empty if it was never read."""
+        """The reason why an option has no place; empty for an option without a row."""
         base = name.split(".")[0]
         return self._reason(name) or self._reason(base) or self._reason(base.replace("--no-", "--", 1))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """A word with its place in the inventory, or the reason why it has none; `is_known` False: never read."""
+    """A word with its place in the inventory, or the reason why it has none; `is_known` is False without a row."""
 
     words: str
     place: str = ""

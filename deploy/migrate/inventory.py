@@ -1,4 +1,4 @@
-"""The text of an inventory that says the same as a pasted command."""
+"""The text of an inventory that is equivalent to a pasted command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLASSES = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 
 def inventory_text(call: Given, source: Source, known: KnownCheckpoint | None, kind: str, release: str) -> str:
-    """Python text that `enginehouse plan` reads; what only the operator knows is marked."""
+    """Python text that `enginehouse plan` reads; values that only the operator knows are marked."""
     name = call.names[0] if call.names else known.name if known else source.tail
     name = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.") or "model"
     revision = next(filter(None, (call.revision, source.revision)), known.revision if known else "")
@@ -86,7 +86,7 @@ hosts = (
 
 
 def _replica(place: int, gpus: int, is_beside: bool, taken: int) -> str:
-    """A server with its own ports; a program beside Triton gets another one of the same ten, not the gateway's."""
+    """A server with its own ports; a program beside Triton gets a free one of the same ten, not the gateway's."""
     port = next(port for port in (8005 + 10 * place, 8006 + 10 * place) if port != taken)
     model = f"replace(model, port={port})" if is_beside else "model"
     ports = f"http_port={8000 + 10 * place}, grpc_port={8001 + 10 * place}, metrics_port={8002 + 10 * place}"

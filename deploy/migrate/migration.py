@@ -1,4 +1,4 @@
-"""Reads the first server out of pasted text, finds a place for each of its words, and writes the inventory."""
+"""Finds the first server in pasted text, a place for each of its words, and writes the inventory."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
 from deploy.spec.sources import HUB_NAME
 
+UNIT = "the roles write the units of servers: their user, limits, restarts and order"
+SEVERAL = frozenset(["--served-model-name", "--lora-modules", "--allowed-origins", "--middleware", "--api-key"])
+"""Options that take several words."""
 SECRET = ("--api-key", "--hf-token")
 OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
 """Beginnings of places that only an LLM has."""
@@ -39,7 +42,7 @@ TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 
 
 def migrate(text: str) -> Migration:
-    """The inventory of the first server in the text, and what it leaves out.
+    """The inventory of the first server in the text, and its words that have no place in it.
 
     Raises: a Refusal if there is none, or it names no model.
     """
@@ -56,7 +59,7 @@ def migrate(text: str) -> Migration:
 
 
 def _placed(server: Server) -> tuple[Given, list[Finding]]:
-    """The settings that a server's words say, and a finding for each word."""
+    """The settings in a server's words, and a finding for each word."""
     call = Given(port=server.engine.port, kind=server.engine.kind)
     findings = [*_of_args(server, call), *_of_variables(server, call)]
     listening = str(call.port)
@@ -66,8 +69,16 @@ def _placed(server: Server) -> tuple[Given, list[Finding]]:
         findings += _storage(server.container, call)
     findings += [Finding(name, why=VARIABLES.get(name, "its value was not seen")) for name in server.files]
     findings += [_assigned(text) for text in server.assigned]
+    findings += [Finding(masked(line), place=UNIT) for line in server.unit]
     others = dict.fromkeys(server.others)
     findings += [Finding(f"command {name}", why="not read here", is_known=False) for name in others]
+    if server.engine.takes_every_gpu and not call.parallel:
+        call.gpus = max(call.gpus, call.host_gpus, len(call.devices))
+    if call.gpus > call.host_gpus > 0:
+        seen = f"{call.gpus} GPUs, {call.host_gpus} a host"
+        findings.append(
+            Finding(seen, why="one LLM over several hosts: Parallel(hosts=(…)), each with a Server of its name")
+        )
     if not call.repository and server.engine is NIM and NIM.image.search(server.image):
         findings.append(of_nim(server.image, call))
     return call, findings
@@ -117,7 +128,7 @@ def _of_llm(finding: Finding) -> Finding:
 
 
 def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
-    """Other servers split a long prompt by default; here an iteration needs the room, or an explicit setting."""
+    """Other servers split long prompts by default; here an iteration needs room for them, or an explicit setting."""
     length = int(call.model.get("max_seq_len", LLM.max_seq_len))
     room = int(call.model.get("max_num_tokens", LLM.max_num_tokens))
     if length <= room or "chunked_prefill" in call.model:
@@ -137,9 +148,18 @@ def _of_args(server: Server, call: Given) -> Iterator[Finding]:
         if not name or (alone and values and not option.is_attached):
             yield from _of_words(server, call, values)
             values = ()
+        elif _has_a_model(server, call, name, values):
+            yield from _of_words(server, call, values[1:])
+            values = values[:1]
         if name:
             kept = Option(name, values, option.raw, option.is_attached)
             yield _finding(server, kept, name, call)
+
+
+def _has_a_model(server: Server, call: Given, name: str, values: tuple[Word, ...]) -> bool:
+    """True if the word after an option's value is the model: `vllm serve --config file.yaml OWNER/NAME`."""
+    is_extra = len(values) > 1 and name not in SEVERAL and not server.engine.stands_alone(name)
+    return is_extra and server.engine.takes_a_word and not call.repository and is_model(values[1].text)
 
 
 def _of_words(server: Server, call: Given, words: tuple[Word, ...]) -> Iterator[Finding]:
@@ -186,7 +206,7 @@ def _translated(server: Server, option: Option, name: str) -> Option:
 
 
 def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
-    """Splits variables into those that stand for an option, as that option, and the others."""
+    """Variables that stand for an option, as that option, and the other variables."""
     others: list[tuple[str, str]] = []
     for name, value in dict(server.variables).items():
         flag = _flag_of(server, name)
@@ -203,7 +223,7 @@ def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
 
 
 def _flag_of(server: Server, name: str) -> str:
-    """The option that a variable stands for; empty if it stands for none."""
+    """The option for which a variable stands; empty for none."""
     if name == "NIM_PASSTHROUGH_ARGS":
         return "--passthrough"
     if name in server.engine.variables:
@@ -214,14 +234,14 @@ def _flag_of(server: Server, name: str) -> str:
 
 
 def _assigned(text: str) -> Finding:
-    """The finding about a variable of the script, which was substituted where the script uses it."""
+    """The finding about a variable of the script, whose value was put in wherever the script uses it."""
     name, _, value = text.partition("=")
     shown = name if SECRET_NAME.search(name) else masked(text)
     return Finding(shown, place=f"put in for ${name}") if value else Finding(shown, why="it is empty")
 
 
 def _storage(container: Container, call: Given) -> Iterator[Finding]:
-    """The model that KServe takes from a storage, if no option names one."""
+    """The model that KServe loads from a storage, if no option names a model."""
     model = fields_of(container.owner, "spec", "model")
     for key, uri in (("storageUri", container.settings.get("storageUri")), ("model.uri", model.get("uri"))):
         if isinstance(uri, str) and uri and not call.repository:

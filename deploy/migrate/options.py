@@ -1,8 +1,8 @@
-"""Options of `vllm serve` without a place in an inventory, each with its reason, and which options take no value.
+"""Options of `vllm serve` without a place in an inventory, each with its reason; and options without a value.
 
 Names are those of vLLM's engine and server arguments (arg_utils.py and cli_args.py, a snapshot of late 2025, and its
-pages for 0.8; read 2026-11-23). An option that is not here, and that `deploy.migrate.places` does not know, is said to
-be unread: vLLM adds some with each release.
+pages for 0.8; read 2026-11-23). An option in neither this table nor `deploy.migrate.places` is reported as unknown:
+vLLM adds some with each release.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options of `vllm serve` that have a place in an inventory, and how their values are said there."""
+"""Options of `vllm serve` that have a place in an inventory, and the form of their values there."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Place = Callable[[Given, Option], Said]
 
 
 def number(arguments: dict[str, str], name: str, option: Option) -> Said:
-    """Keeps the number of an option as the argument `name`; its place, or why it is not a number."""
+    """Stores the number of an option as the argument `name`; returns its place, or why it is not a number."""
     match = LENGTH.fullmatch(option.value)
     if not match:
         return "", f"{option.value or 'no value'} is no number"
@@ -99,7 +99,7 @@ def _reuse(value: bool) -> Place:
 
 def _count(name: str) -> Place:
     def place(call: Given, option: Option) -> Said:
-        """GPUs of the server, or servers."""
+        """The option's GPUs per server, or number of servers."""
         if not COUNT.fullmatch(option.value):
             return "", f"{option.value or 'no value'} is no number of GPUs"
         count = int(option.value)
@@ -210,7 +210,7 @@ OWNERS = {
 
 
 def gateway_port(port: int) -> int:
-    """The gateway's port for a server's: 8080 if every host uses that port otherwise, or a balancer (below 1024)."""
+    """The gateway's port for a server's: the same, or 8080 if hosts or a balancer (below 1024) use that port."""
     return 8080 if port in OWNERS or port < 1024 else port
 
 

@@ -22,18 +22,21 @@ STORED = {"fp8": ("fp8",), "int4_awq": ("awq",), "int4_gptq": ("gptq",)}
 
 
 def known_checkpoint(source: Source) -> KnownCheckpoint | None:
-    """The catalog's checkpoint of a repository; None if it is unknown."""
+    """The catalog's checkpoint of a repository; None for an unknown repository."""
     name = source.repository.lower()
     return next((row for row in CHECKPOINTS.values() if name and row.repository.lower() == name), None)
 
 
 def kind_by_name(source: Source) -> str:
-    """The kind of a model without a catalog row, by words in its name; the plan refuses a wrong guess."""
+    """The kind of a model without a catalog row, from words in its name; the plan refuses a wrong guess."""
     return next((kind for kind, form in NAMED_LIKE.items() if form.search(source.repository or source.tail)), "llm")
 
 
 def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Iterator[Finding]:
-    if source.why:
+    if source.tail.lower().endswith(".gguf"):
+        why = "GGUF is not served here: name the hub's repository of the model's safetensors"
+        yield Finding(call.repository, why=why)
+    elif source.why:
         yield Finding(call.repository, why=source.why)
     elif source.directory:
         yield Finding(call.repository, place=f"weights from {source.directory}, on the machine where plan is typed")
@@ -51,7 +54,7 @@ def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Ite
 
 
 def of_branch(finding: Finding, source: Source, call: Given) -> Finding:
-    """The finding of a revision that stands after the model's name, where a branch or a tag may stand too."""
+    """The finding about a revision after the model's name, which may be a branch or a tag."""
     option, _, revision = finding.words.partition(" ")
     if option not in ("--revision", "--model-revision") or not HUB_NAME.fullmatch(f"{source.repository}@{revision}"):
         return finding
@@ -60,7 +63,7 @@ def of_branch(finding: Finding, source: Source, call: Given) -> Finding:
 
 
 def of_nim(image: str, call: Given) -> Finding:
-    """The model after which an image of NIM is named, if the catalog has it."""
+    """The model that gives an image of NIM its name, if the catalog has it."""
     name = image.partition("@")[0].partition(":")[0].rsplit("/", 1)[-1]
     row = next((row for row in CHECKPOINTS.values() if row.name == name), None)
     owner = image.partition("nvcr.io/nim/")[2].partition("/")[0]
@@ -73,7 +76,7 @@ def of_nim(image: str, call: Given) -> Finding:
 
 
 def as_published(finding: Finding, source: Source, known: KnownCheckpoint | None, call: Given) -> Finding:
-    """The finding about a setting that the published weights decide: how they are stored, and prompts in parts."""
+    """The finding about a setting that the published weights decide: their format, and chunked prompts."""
     if finding.place.startswith("precision=") and (word := call.model.get("precision", "").strip('"')) in STORED:
         name = f"{source.repository} {source.directory}".lower()
         is_stored = known.shape.quantisation in STORED[word] if known else any(part in name for part in STORED[word])

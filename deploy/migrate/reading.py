@@ -1,7 +1,7 @@
 """Finds the server in pasted text: in a line, a script, a here-document, `docker run`, a compose file or a manifest.
 
-Variables that the same text assigns are put in the place of their names. Nothing is run, and a name that nobody
-assigned stays open.
+Variables that the same text assigns are replaced by their values. Nothing is run, and an unassigned variable stays as
+it is.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from deploy.linter.calls import LAUNCHERS, call_of
 from deploy.linter.docker import PROGRAMS as DOCKERS
 from deploy.linter.docker import run_words
+from deploy.linter.dockerfile import ADDED, RUNS, instructions, is_dockerfile
 from deploy.linter.findings import Call
 from deploy.linter.fragments import variables
 from deploy.linter.manifests import COMPOSE, Container, containers
 from deploy.linter.options import Option
 from deploy.linter.shells import SHELLS, text_place
+from deploy.linter.systemd import unit_as_script
 from deploy.linter.words import Word, here_documents, pasted
 from deploy.migrate.engine import Engine
 from deploy.migrate.servers import ENGINES, NIM
@@ -28,6 +30,10 @@ NAME = re.compile(r"\$\$?\{(\w+)(?::?-([^{}$]*))?\}|\$\$?(\w+)|\$\((\w+)\)")
 SILENT = frozenset(["set", "cd", "echo", "true", "exec", "[", "[[", "then", "fi", "do", "done", "mkdir", "cat", "wait"])
 """Programs of scripts that say nothing about a server."""
 NO_STARTERS = frozenset(["echo", "printf", "grep", "pgrep", "pkill", "kill", "killall", "pip", "pip3", "which", "man"])
+STARTERS = frozenset(
+    ["srun", "systemd-run", "torchrun", "accelerate", "ssh", "kubectl", "screen", "tmux", "numactl", "taskset"]
+)
+"""Programs around a server whose own words say where or how it runs, and have no place."""
 STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
 DEEPEST = 4
 
@@ -49,21 +55,52 @@ class Server:
     """Names of variables that the text takes from elsewhere."""
     assigned: tuple[str, ...] = ()
     """Variables of the script itself, as `NAME=value`."""
+    unit: tuple[str, ...] = ()
+    """Settings of a unit of systemd, without its variables and commands."""
 
 
 def servers_of(text: str) -> Iterator[Server]:
-    """The servers that the text starts: each of its containers' first, or the first one of a script."""
+    """The servers that the text starts: the first one of each container, or the first one of a script."""
     for part in (text, *(document.body for document in here_documents(text))):
         every = list(containers(part))
         yield from filter(None, map(_of_container, every))
-        server = None if every else _of_script(part, {}, 0)
+        if every:
+            continue
+        script, settings = unit_as_script(part)
+        server = _of_dockerfile(part) if is_dockerfile(part) else _of_script(script, {}, 0)
         if server:
-            yield server
+            yield replace(server, unit=settings)
+
+
+def _of_dockerfile(text: str) -> Server | None:
+    """The server of a Dockerfile's last stage: its entry point with the words of CMD, or the image's own program."""
+    steps = list(instructions(text))
+    image, stage = steps[-1].image, steps[-1].stage
+    exported, others = list[tuple[str, str]](), list[str]()
+    server = None
+    for step in steps:
+        if step.stage != stage or step.name not in ("ENV", *RUNS):
+            others += [step.name] if step.name not in ("FROM", "ARG", *RUNS, "ENV") else []
+            continue
+        for line in pasted(f"ENV {step.text}" if step.name == "ENV" else step.text.replace(ADDED, "")):
+            for command in line.commands:
+                words = [_filled(part, dict(exported)) for part in command]
+                pairs = _assignments(words)
+                exported += pairs or []
+                if step.name in ("CMD", "ENTRYPOINT") and pairs is None:
+                    server = _in_image(image, words, dict(exported), 0, has_entry=step.name == "ENTRYPOINT") or server
+                elif pairs is None:
+                    others.append(step.name)
+    server = server or _in_image(image, [], {}, 0, has_entry=False)
+    if server is None:
+        return None
+    return replace(server, image=image, variables=(*exported, *server.variables), others=(*others, *server.others))
 
 
 def _of_script(text: str, assigned: Mapping[str, str], depth: int) -> Server | None:
     """The first server of a shell's text."""
     known, exported, own, others = dict(assigned), list[tuple[str, str]](), list[str](), list[str]()
+    first: Server | None = None
     for line in pasted(text):
         for command in line.commands:
             words = [_filled(part, known) for part in command]
@@ -75,16 +112,23 @@ def _of_script(text: str, assigned: Mapping[str, str], depth: int) -> Server | N
                 exported += [] if is_local else pairs
                 continue
             server = _of_command(words, known, depth)
-            if server:
-                return replace(
-                    server,
-                    variables=(*exported, *server.variables),
-                    others=(*others, *server.others),
-                    assigned=(*own, *server.assigned),
-                )
             call = call_of(words)
-            others += [call.program] if call and call.program not in SILENT else []
-    return None
+            if first:
+                others += [f"{call.program} with another server"] if server and call else []
+            elif server:
+                put_in = _used(exported, command)
+                assigned_here = (*own, *(f"{name}={value}" for name, value in put_in), *server.assigned)
+                around = tuple(pair for pair in exported if pair not in put_in)
+                first = replace(server, variables=(*around, *server.variables), assigned=assigned_here)
+            else:
+                others += [call.program] if call and call.program not in SILENT else []
+    return replace(first, others=(*others, *first.others)) if first else None
+
+
+def _used(exported: Sequence[tuple[str, str]], command: Sequence[Word]) -> list[tuple[str, str]]:
+    """The exported variables that the server's command puts in by their names."""
+    names = {match[1] or match[3] or match[4] for part in command for match in NAME.finditer(part.raw)}
+    return [pair for pair in exported if pair[0] in names]
 
 
 def _assignments(words: Sequence[Word]) -> list[tuple[str, str]] | None:
@@ -98,7 +142,7 @@ def _assignments(words: Sequence[Word]) -> list[tuple[str, str]] | None:
 
 
 def _filled(part: Word, known: Mapping[str, str]) -> Word:
-    """The word with the variables put in that the text assigned, or gives a default."""
+    """The word with its variables replaced by values that the text assigns, or by their defaults."""
     if "$" not in part.text or part.raw.startswith("'"):
         return part
     text = NAME.sub(
@@ -109,14 +153,18 @@ def _filled(part: Word, known: Mapping[str, str]) -> Word:
 
 
 def _of_command(words: Sequence[Word], known: Mapping[str, str], depth: int) -> Server | None:
-    """The server that one command starts, itself, in a container, or in a shell."""
+    """The server that one command starts, directly, in a container, or in a shell."""
     call = call_of(words)
     if call is None or depth > DEEPEST:
         return None
     before = [part.text.partition("=") for part in call.before if ASSIGNED.match(part.text)]
     server = _inside(call, words, known, depth)
     pairs = tuple((name, value) for name, _, value in before)
-    return replace(server, variables=(*pairs, *server.variables)) if server else None
+    if server is None:
+        return None
+    starters = [part.text for part in call.before if part.text in STARTERS]
+    starters += [call.program] if call.program in STARTERS else []
+    return replace(server, variables=(*pairs, *server.variables), others=(*starters, *server.others))
 
 
 def _inside(call: Call, words: Sequence[Word], known: Mapping[str, str], depth: int) -> Server | None:

@@ -1,9 +1,9 @@
-"""Other servers' options in vLLM's words, so that one table says where each has its place.
+"""Other servers' options under vLLM's names, so that one table holds the place of each.
 
 Sources, read in stored copies on 2026-11-27: vLLM as in `deploy.migrate.options`; SGLang's page on server arguments;
 text-generation-inference docs/source/reference/launcher.md; text-embeddings-inference docs/source/en/cli_arguments.md;
-NVIDIA's pages on variables of NIM for LLMs (2.0) and on trtllm-serve (0.18 to 1.3); KServe's Hugging Face server is
-known from its examples.
+NVIDIA's pages on variables of NIM for LLMs (2.0) and on trtllm-serve (0.18 to 1.3); KServe's Hugging Face server, from
+its examples.
 """
 
 from __future__ import annotations
@@ -148,6 +148,7 @@ _NOWHERE_OF_HUGGING_FACE = {
 }
 TGI = Engine(
     title="text-generation-inference",
+    takes_every_gpu=True,
     image=re.compile(r"text-generation-inference"),
     programs=frozenset(["text-generation-launcher"]),
     port=80,
@@ -215,6 +216,7 @@ TEI = Engine(
 )
 NIM = Engine(
     title="NIM",
+    takes_every_gpu=True,
     image=re.compile(r"(^|/)nvcr\.io/nim/[\w./-]+(:|@|$)"),
     variables={
         "NIM_MAX_MODEL_LEN": "--max-model-len",

@@ -20,7 +20,7 @@ FOLDER = re.compile(r"[\w][\w.+~-]*(?:/[\w.+~ -]+){2,}")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A hub's repository and its commit, or a directory; `why` says what either lacks."""
+    """A hub's repository and its commit, or a directory; `why` is the reason if either is missing."""
 
     repository: str = ""
     revision: str = ""
@@ -41,7 +41,7 @@ def is_model(text: str) -> bool:
 
 
 def source_of(text: str, mounts: Mapping[str, str]) -> Source:
-    """The source of the weights that `text` names; `mounts` are directories of the host by those of the container."""
+    """The source of the weights that `text` names; `mounts` maps directories of the container to those of the host."""
     cached = CACHE.fullmatch(text)
     if cached:
         return Source(repository=f"{cached[1]}/{cached[2]}", revision=cached[3] or "")

@@ -15,7 +15,7 @@ SHOWN_NUMBERS = 4
 
 
 class UnreadableReply(Exception):
-    """The reply is an error of Triton's, or is not a reply to that question; the message says which."""
+    """The reply is an error of Triton's, or is not a reply to that question; the message has the reason."""
 
 
 @dataclass(frozen=True)

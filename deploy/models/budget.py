@@ -1,7 +1,7 @@
 """MiB of each model on the GPUs of one server. The arithmetic is `deploy.models.memory`; validation refuses.
 
-An LLM takes every GPU of its server (tensor x pipeline parallel); encoders sit on the first one, so that one is the
-tightest. What a draft model or heads add is counted with the LLM they speed up.
+An LLM takes every GPU of its server (tensor x pipeline parallel); encoders are on the first one, which therefore has
+the least room. The memory of a draft model or heads is counted with their LLM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOTHING = MemorySlice(weights_mib=0, context_mib=0, workspace_mib=0, kv_cache_mi
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The MiB and tokens of one model. `gpus` are the indexes it runs on; empty for an encoder on the CPU."""
+    """The MiB and tokens of one model. `gpus` are the indexes of its GPUs; empty for an encoder on the CPU."""
 
     model: str
     gpus: tuple[int, ...]
@@ -41,7 +41,7 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerBudget:
-    """All shares of one server. `left_mib` is what its first GPU has to spare; below zero it is over-committed."""
+    """All shares of one server. `left_mib` is the free memory of its first GPU; below zero it is over-committed."""
 
     server: str
     gpus: tuple[int, ...]
@@ -65,9 +65,9 @@ class ServerBudget:
 
 
 def server_budget(server: Server, served: Iterable[Served], gpu: GPU, trtllm: str = "") -> ServerBudget:
-    """The budget of one server; an LLM that asks for no number of tokens gets what all others leave.
+    """The budget of one server; an LLM without a number of tokens gets the memory that all others leave.
 
-    `trtllm` is the image's, from which the path of an LLM follows; without it an LLM is taken to have two processes.
+    `trtllm` is the image's TensorRT-LLM, which decides the path of an LLM; without it an LLM counts as two processes.
     """
     models = tuple(served)
     fixed = tuple(_share(model, server, trtllm) for model in models)
@@ -77,7 +77,7 @@ def server_budget(server: Server, served: Iterable[Served], gpu: GPU, trtllm: st
 
 
 def pages_context(served: Served) -> bool:
-    """True if an engine's context attention may read its cache in pages, which reuse and chunked context live on.
+    """True if an engine's context attention may read its cache in pages, which block reuse and chunked context need.
 
     TensorRT-LLM refuses it for an int8 cache, and for an fp8 cache unless its attention runs in fp8 too, which it does
     under per-tensor fp8, W4A8 AWQ and NVFP4 weights only (attentionOp.cpp, builder.py).
@@ -164,7 +164,7 @@ def _llm_share(served: Served, model: LLM, layout: Layout, server: Server, trtll
 
 
 def _workspace_mib(served: Served, model: LLM, layout: Layout) -> int:
-    """MiB of activations, of logits of every row the target scores (drafted, beams too) and of the adapters' cache."""
+    """MiB of activations, of logits of every row that the target scores (drafted, beams too) and of adapters' cache."""
     rows = model.max_batch_size * (1 + drafted_tokens(speculative_of(served))) * max(model.engine.max_beam_width, 1)
     workspace = memory.llm_workspace_mib(
         served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=rows, tensor_parallel=layout.tensor
@@ -185,7 +185,7 @@ def _draft_mib(served: Served, model: LLM, layout: Layout) -> int:
 
 
 def host_mib(server: Server, served: Iterable[Served]) -> int:
-    """MiB of host memory a server pins for key/value blocks and adapters, all ranks together."""
+    """MiB of host memory that a server pins for key/value blocks and adapters, all ranks together."""
     total = 0
     for known in served:
         if isinstance(known.model, LLM):
@@ -195,7 +195,7 @@ def host_mib(server: Server, served: Iterable[Served]) -> int:
 
 
 def _fill(served: Served, share: Share, left_mib: int, trtllm: str) -> Share:
-    """The model's share with its key/value cache extended into `left_mib`, if it asks for the remaining memory."""
+    """The model's share with its key/value cache extended by `left_mib`, if it asks for the remaining memory."""
     model = served.model
     if not isinstance(model, LLM) or model.kv_cache.tokens is not None or left_mib <= 0:
         return share

@@ -1,4 +1,4 @@
-"""A checkpoint's config.json as the planner's `Checkpoint`: the numbers memory is counted by. Opens no file."""
+"""A checkpoint's config.json as the planner's `Checkpoint`: the numbers behind its memory. Opens no file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SERVED = ("llm", "embedder", "reranker")
 
 
 def kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of config.json that is read here, sorted: what a lock keeps. Lists of modules are left out."""
+    """The part of config.json that this module reads, sorted, as a lock stores it. Lists of modules are left out."""
     names = {*(key for keys in (*NAMES.values(), *MORE.values()) for key in keys), *BESIDE, "architectures"}
     part = {name: value for name, value in _flat(config).items() if name in names and value is not None}
     if isinstance(stored := config.get("quantization_config"), Mapping):
@@ -60,8 +60,8 @@ def architecture_of(config: Mapping[str, Any]) -> str:
 def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names: Collection[str] = ()) -> Checkpoint:
     """The shape that config.json describes; `parameters` are those of the safetensors headers beside it.
 
-    `names` are all files of the repository, if they are known. What is not served here needs no numbers: it is
-    refused by its architecture. Raises: a Refusal for a number that is not there.
+    `names` are all files of the repository, if known. An architecture that is not served needs no numbers, because it
+    is refused anyway. Raises: a Refusal for a missing number.
     """
     numbers = _flat(config)
     architecture = architecture_of(config)
@@ -89,7 +89,7 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
 
 
 def _confirm_numbers(required: Mapping[str, int], architecture: str, config: Mapping[str, Any], where: str) -> None:
-    """Confirms the numbers memory is counted by. Raises: a Refusal with every one that is missing."""
+    """Confirms the numbers that memory is calculated from. Raises: a Refusal with every missing one."""
     missing = [NAMES[name][0] for name, number in required.items() if not number]
     missing += [] if architecture else ["architectures"]
     if missing:
@@ -104,7 +104,7 @@ def _confirm_numbers(required: Mapping[str, int], architecture: str, config: Map
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """config.json with the part about its text model in front; the architecture stays that of the whole."""
+    """config.json with the fields of its text model on top; the architecture is that of the whole model."""
     text = config.get("text_config")
     inner = (
         {name: value for name, value in text.items() if name != "architectures"} if isinstance(text, Mapping) else {}
@@ -113,7 +113,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(numbers: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    """The first of these keys with a whole number; 0 without one."""
+    """The first of these keys that has a whole number; 0 if none has."""
     for key in keys:
         value = numbers.get(key)
         if isinstance(value, int) and not isinstance(value, bool):

@@ -1,6 +1,6 @@
 """A checkpoint's files on a host: their names, places and disk space.
 
-Fetching is a role's work.
+A role fetches them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BESIDE: dict[type, str] = {Draft: "draft", Eagle: "eagle", Medusa: "medusa", Re
 
 
 def weights_of(served: Served) -> WeightsSlice:
-    """The files of one model; `revision` names the directory they are published in."""
+    """The files of one model; `revision` is the name of their directory."""
     model = served.model
     finished = isinstance(model, LLM) and model.engine.checkpoint == "trtllm"
     return _slice(
@@ -101,12 +101,12 @@ def calibration_path(digest: str) -> str:
 
 
 def image_copies(image: ImageSlice) -> int:
-    """Copies of an image's download on the disk while it is pulled; of one that hosts share, its blobs as well."""
+    """Copies of an image's download on the disk while it is pulled; an image shared between hosts has its blobs too."""
     return IMAGE_UNPACK_FACTOR + bool(image.shared_port)
 
 
 def distinct_images(images: Iterable[ImageSlice]) -> tuple[ImageSlice, ...]:
-    """The images whose layers Docker keeps: the first of each digest, whatever the names."""
+    """The images whose layers Docker stores: the first of each digest, whatever its name."""
     return tuple({image.digest or image.reference: image for image in reversed(list(images))}.values())[::-1]
 
 
@@ -116,9 +116,9 @@ def disk_needed_mib(
     engines: Iterable[tuple[int, int]] = (),
     more_images: Iterable[ImageSlice] = (),
 ) -> int:
-    """MiB the data disk has to hold: images while they unpack, every model's files, engines, headroom.
+    """MiB that the data disk has to hold: images while they are unpacked, every model's files, engines, headroom.
 
-    `engines` are (size, scratch space) of each. One is built at a time, so the largest scratch space counts, once.
+    `engines` are (size, scratch space) of each. Only one is built at a time, so only the largest scratch space counts.
     """
     built = tuple(engines)
     scratch = max((scratch for _size, scratch in built), default=0)
@@ -130,7 +130,7 @@ def disk_needed_mib(
 def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
     """The directory of each set of files of one host, keyed by `_unnamed`: that of the first model with the files.
 
-    The first and not the last, so that a model added below those that serve moves none of their files.
+    The first and not the last, so that a model added below the others does not move their files.
     """
     directories: dict[WeightsSlice, str] = {}
     for model in served:
@@ -140,14 +140,14 @@ def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
 
 
 def _unnamed(weights: WeightsSlice) -> WeightsSlice:
-    """The files without the model's name and without their size, which is the same for the same files."""
+    """The files without the model's name and without their size, which follows from the files."""
     return replace(weights, model="", size_mib=0)
 
 
 def _slice(
     served: Served, model: str, weights: Weights, *, revision: str, files: tuple[str, ...], size_bytes: int
 ) -> WeightsSlice:
-    """The files in a directory of the model's name, or in that of the first model of the host with the same files."""
+    """The files in a directory with the model's name, or in that of the host's first model with the same files."""
     own = WeightsSlice(
         model=model,
         repository=weights.repository,
@@ -163,7 +163,7 @@ def _slice(
 def _adapter(served: Served, lora: LoRA, adapter: Adapter) -> WeightsSlice:
     """The files of one adapter.
 
-    Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more if it is wider.
+    Shape: 2 matrices of rank x hidden in 16 bit for each module of each layer; a little more for wider modules.
     """
     size = 4 * lora.max_rank * served.shape.hidden * len(lora.target_modules) * served.shape.layers
     return _slice(

@@ -19,7 +19,7 @@ OF_MODELOPT = {
 
 
 def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> str:
-    """The row of catalog.FORMATS; empty for plain numbers. `names` are the files, if they are known."""
+    """The row of catalog.FORMATS; empty for plain numbers. `names` are the files, if known."""
     method = str(quantization.get("quant_method") or "").lower()
     if not method:
         return ""
@@ -35,20 +35,20 @@ def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> s
 
 
 def format_by_name(repository: str) -> str:
-    """The row of catalog.FORMATS that a repository's name ends in; empty for a name that says none."""
+    """The row of catalog.FORMATS named at the end of a repository's name; empty without one."""
     name = repository.rpartition("/")[2].lower()
     return next((row for word, row in NAMED if re.search(rf"[-_.]{re.escape(word)}{BITS}$", name)), "")
 
 
 def _of_modelopt(quantization: Mapping[str, Any], names: Collection[str]) -> str:
-    """A repository that lists its files has to have ModelOpt's own beside config.json."""
+    """ModelOpt's format; a repository whose files are listed must have ModelOpt's own file beside config.json."""
     if names and MODELOPT_FILE not in names:
         return "modelopt-inline"
     return OF_MODELOPT.get(str(quantization.get("quant_algo") or "").upper(), "modelopt-other")
 
 
 def _of_compressed(quantization: Mapping[str, Any]) -> str:
-    """Without groups, `format` at least says whether these are 8-bit floating-point numbers."""
+    """The format of compressed tensors; without groups, `format` at least tells 8-bit floating-point numbers apart."""
     groups = quantization.get("config_groups")
     group: Any = next(iter(groups.values()), {}) if isinstance(groups, Mapping) else {}
     weights = group.get("weights") if isinstance(group, Mapping) else None

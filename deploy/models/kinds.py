@@ -38,7 +38,7 @@ def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
 
 
 def telling(names: Collection[str]) -> tuple[str, ...]:
-    """Files that describe a repository, sorted; only the first ones of many."""
+    """Files that describe a repository, sorted; only the first few of many."""
     matching = sorted(name for name in names if any(fnmatch(name, pattern) for pattern in TELLING))
     return tuple(matching[:MOST_TELLING])
 
@@ -48,16 +48,16 @@ def weights_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
 
 
 def rewritten_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
-    """The pickles of a whole model among the fetched files: hosts rewrite them as safetensors and run none of them."""
+    """Pickles of a whole model among the fetched files; hosts rewrite them as safetensors without running them."""
     return tuple(name for name in fetched(names, architecture) if name == REWRITTEN)
 
 
 def kind_problem(
     where: str, names: Collection[str], config: Mapping[str, Any], *, is_hub: bool = False
 ) -> Refusal | None:
-    """The refusal of a repository or directory that holds no safetensors of a whole model; None for one that does.
+    """The refusal of a repository or directory without safetensors of a whole model; None for one that has them.
 
-    Of a hub's repository an encoder's pytorch_model.bin does as well.
+    For an encoder from a hub, pytorch_model.bin is accepted as well.
     """
     architecture = architecture_of(config)
     if "adapter_config.json" in names or config.get("peft_type"):
@@ -77,7 +77,7 @@ def kind_problem(
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """True if the pattern means this file; a pattern without a directory means files of the root alone."""
+    """True if the pattern matches this file; a pattern without a directory matches only files of the root."""
     return fnmatch(name, pattern) and ("/" in pattern or "/" not in name)
 
 

@@ -76,7 +76,7 @@ def kv_heads(shape: Checkpoint) -> int:
 
 
 def outer_elements(shape: Checkpoint) -> int:
-    """Parameters no quantisation touches: the embedding table and the output head, in 16 bit in every published format.
+    """Number of parameters that no quantisation changes: embedding table and output head, 16 bit in all formats.
 
     By hand: Llama-3.1-8B: 2 x 128,256 x 4,096 = 1,050,673,152.
     """
@@ -84,18 +84,18 @@ def outer_elements(shape: Checkpoint) -> int:
 
 
 def mxfp4_bytes(shape: Checkpoint) -> int:
-    """Bytes of a gpt-oss checkpoint: experts at 4.25 bits (4 and one 8-bit scale for 32), all else in bfloat16.
+    """Bytes of a gpt-oss checkpoint: experts at 4.25 bits (4 and an 8-bit scale for every 32), the rest in bfloat16.
 
     Shape:   experts = layers x experts x 3 x hidden x intermediate.
     By hand: 20b: 24 x 32 x 3 x 2880 x 2880 = 19,110,297,600 experts, 1,804,459,584 others: 13,761,264,768 bytes,
-    which is to the byte what the index of openai/gpt-oss-20b says its shards hold; 120b likewise 65,248,815,744.
+    which equals the sum in the index of openai/gpt-oss-20b; 120b likewise 65,248,815,744.
     """
     experts = shape.layers * shape.experts * 3 * shape.hidden * shape.intermediate
     return experts * 17 // 32 + 2 * (shape.parameters - experts)
 
 
 def weights_bytes(shape: Checkpoint, precision: str) -> int:
-    """Bytes of all weights held in `precision`: table and head in 16 bit, the rest as PRECISIONS says.
+    """Bytes of all weights held in `precision`: table and head in 16 bit, the rest as in PRECISIONS.
 
     By hand: Llama-3.1-8B in fp8: 6,979,588,096 + 2 x 1,050,673,152 = 9,080,934,400.
              Llama-3.1-70B in fp8: 68,452,360,192 + 2 x 2,101,346,304 = 72,655,052,800.
@@ -107,10 +107,10 @@ def weights_bytes(shape: Checkpoint, precision: str) -> int:
 
 
 def split_bytes(shape: Checkpoint, size_bytes: int, tensor_parallel: int, pipeline_parallel: int) -> int:
-    """Bytes on the fullest GPU: every tensor cut `tensor_parallel` ways, whole layers to each pipeline stage.
+    """Bytes on the fullest GPU: every tensor split `tensor_parallel` ways, whole layers to each pipeline stage.
 
-    Shape:   a stage has at most ceil(layers / pipeline) layers; the first holds the table, the last the head. What
-             every GPU of a tensor-parallel group holds whole is added to its share.
+    Shape: a stage has at most ceil(layers / pipeline) layers; the first holds the table, the last the head. Tensors
+    that every GPU of a tensor-parallel group holds whole are added to its share.
     """
     most_layers = -(-shape.layers // pipeline_parallel)
     whole = size_bytes * replicated_elements(shape, most_layers) // shape.parameters
@@ -122,7 +122,7 @@ def split_bytes(shape: Checkpoint, size_bytes: int, tensor_parallel: int, pipeli
 
 
 def replicated_elements(shape: Checkpoint, layers: int) -> int:
-    """Parameters of `layers` layers that tensor parallelism does not cut: the projections into a latent.
+    """Parameters of `layers` layers that tensor parallelism does not split: the projections into a latent.
 
     Shape:   layers x hidden x (q_lora_rank + kv_lora_rank + qk_rope_head_dim); 0 without latent attention.
     By hand: DeepSeek-V3: 61 x 7,168 x (1,536 + 512 + 64) = 923,467,776.
@@ -133,7 +133,7 @@ def replicated_elements(shape: Checkpoint, layers: int) -> int:
 
 
 def latent_elements(shape: Checkpoint) -> int:
-    """Elements one token keeps in one layer under multi-head latent attention; 0 for every other."""
+    """Elements that one token keeps in one layer under multi-head latent attention; 0 for any other attention."""
     return shape.kv_lora_rank + shape.qk_rope_head_dim if shape.kv_lora_rank else 0
 
 
@@ -145,28 +145,28 @@ def llm_weights_mib(
     tensor_parallel: int = 1,
     pipeline_parallel: int = 1,
 ) -> int:
-    """MiB of an LLM's weights on the fullest of its GPUs; without a `precision` they are held as they are stored."""
+    """MiB of an LLM's weights on the fullest of its GPUs; without a `precision` in their stored form."""
     size = llm_weights_bytes(shape, precision=precision, stored_bytes=stored_bytes)
     return mib(split_bytes(shape, size, tensor_parallel, pipeline_parallel))
 
 
 def llm_weights_bytes(shape: Checkpoint, *, precision: str = "", stored_bytes: int = 0) -> int:
-    """Bytes of all of an LLM's weights; without a `precision` as they are stored.
+    """Bytes of all of an LLM's weights; without a `precision` in their stored form.
 
-    As stored, in order of trust: what the inventory states (`weights_mib`), what the headers of a local checkpoint add
-    up to (`stored_bytes`), and the architecture.
+    The stored size, in order of trust: the inventory's number (`weights_mib`), the sum of a local checkpoint's headers
+    (`stored_bytes`), and a calculation from the architecture.
     """
     size = (shape.weights_mib * MIB or stored_bytes) if precision in ("", STORED[shape.quantisation]) else 0
     return size or weights_bytes(shape, precision or STORED[shape.quantisation])
 
 
 def encoder_weights_mib(shape: Checkpoint, dtype: DType, *, parameters: int = 0) -> int:
-    """MiB of an encoder's weights once converted to `dtype`; `parameters` from local headers wins over the table's."""
+    """MiB of an encoder's weights after conversion to `dtype`; `parameters` from local headers precede the table's."""
     return shape.weights_mib or mib((parameters or shape.parameters) * ELEMENT_BYTES[dtype])
 
 
 def layer_elements(shape: Checkpoint) -> int:
-    """Elements one token keeps alive inside one layer.
+    """Elements that one token keeps alive inside one layer.
 
     Shape:   3 hidden (in, normed, out) + (heads + 2 kv_heads) x head_dim (q, k, v) + 2 intermediate (before and after
              the activation); with experts each of the chosen ones has 2 hidden (in, out) and 3 intermediate (gate,
@@ -192,9 +192,9 @@ def attention_elements(shape: Checkpoint) -> int:
 def encoder_workspace_mib(
     shape: Checkpoint, dtype: DType, max_batch_tokens: int, streams: int, *, gated: bool = False, mixes: bool = False
 ) -> int:
-    """MiB an encoder's allocator holds besides the weights, for full passes in each of `streams`.
+    """MiB that an encoder's allocator holds besides the weights, for full passes in each of `streams`.
 
-    Shape:   ENCODER_FIXED_MIB, and for each stream ENCODER_HELD_PERCENT of what a full pass keeps alive in a layer. Its
+    Shape:   ENCODER_FIXED_MIB, and for each stream ENCODER_HELD_PERCENT of the elements of a full pass in a layer. Its
              experts are not gated and read tokens where they lie: 1 hidden and 2 intermediate each.
              Not measured: a gated feed-forward holds its product too, 1 intermediate; a network that `mixes` turns its
              heads in float32 and adds its states up in it: 2 hidden and 6 heads x head_dim, 4 bytes each.
@@ -210,7 +210,7 @@ def encoder_workspace_mib(
 
 
 def llm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, max_batch_size: int, tensor_parallel: int = 1) -> int:
-    """MiB an LLM takes besides weights, contexts and key/value cache, on each GPU.
+    """MiB that an LLM takes besides weights, contexts and key/value cache, on each GPU.
 
     Shape:   activations of `max_num_tokens` tokens in 16 bit (split over tensor_parallel), logits of `max_batch_size`
              rows in fp32 twice (scores, probabilities), both with allocator slack, and LLM_RUNTIME_MIB.
@@ -224,7 +224,7 @@ def llm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, max_batch_size:
 
 
 def kv_bytes_per_token(shape: Checkpoint, kv_dtype: str, tensor_parallel: int = 1, pipeline_parallel: int = 1) -> int:
-    """Bytes of key/value cache one token takes on the fullest GPU; every layer counted as attention over all tokens.
+    """Bytes of key/value cache of one token on the fullest GPU; every layer counts as attention over all tokens.
 
     Shape:   2 (K, V) x ceil(layers / pipeline) x ceil(kv_heads / tensor) x head_dim x element; `auto` is 16 bit. Fewer
              heads than GPUs are copied, so a GPU never has less than one. Under latent attention: ceil(layers /
@@ -247,7 +247,7 @@ def kv_cache_mib(tokens: int, bytes_per_token: int) -> int:
 
 
 def kv_tokens_in(left_mib: int, bytes_per_token: int) -> int:
-    """The most tokens `left_mib` holds, whole blocks only; never negative."""
+    """The most tokens that `left_mib` holds, in whole blocks; never negative."""
     return max(0, left_mib * MIB // bytes_per_token // TOKENS_PER_BLOCK * TOKENS_PER_BLOCK)
 
 

@@ -1,4 +1,4 @@
-"""Models that an inventory declares by a hub name or a directory, with what the lock or the directory says of them.
+"""Models that an inventory declares by a hub name or a directory, with the facts of the lock or the directory.
 
 Pure: the lock (`models.lock.json` beside the inventory) and the directories are in `Surroundings`.
 """
@@ -21,7 +21,7 @@ def is_named(model: Model) -> bool:
 
 
 def published(source: str, surroundings: Surroundings) -> LocalWeights | None:
-    """The files behind a hub name or a directory, if they are locked or here."""
+    """The files behind a hub name or a directory, if the lock has them or the directory exists."""
     if DIRECTORY.fullmatch(source):
         return surroundings.local.get(source)
     return surroundings.locked.get(source)
@@ -30,19 +30,19 @@ def published(source: str, surroundings: Surroundings) -> LocalWeights | None:
 def shape_named(model: Model, surroundings: Surroundings) -> Checkpoint | None:
     """The numbers of a named model, or None if its files are unknown.
 
-    Raises: a Refusal for a config.json that does not say them.
+    Raises: a Refusal for a config.json without them.
     """
     files = published(model.source, surroundings)
     return shape_published(files, model.source) if files and files.config else None
 
 
 def shape_published(files: LocalWeights, where: str) -> Checkpoint:
-    """The numbers that published files state. Raises: a Refusal for a number that is not there."""
+    """The numbers in published files. Raises: a Refusal for a missing number."""
     return checkpoint_of(files.config, files.parameters, f"{where}/config.json", files.files)
 
 
 def files_of(architecture: str) -> tuple[str, ...]:
-    """The patterns of the files that an architecture needs; those of LLMs for an unknown one."""
+    """The patterns of the files that an architecture needs; an unknown architecture needs those of LLMs."""
     row = ARCHITECTURES.get(architecture) or ARCHITECTURES["LlamaForCausalLM"]
     return row.files
 
@@ -85,13 +85,13 @@ def _declared(
 
 
 def _same(files: LocalWeights, shape: Checkpoint) -> KnownCheckpoint | None:
-    """The row of the catalog for this repository, if its numbers are still those of the row."""
+    """The catalog's row for this repository, if the row's numbers still equal the file's."""
     row = next((row for row in CHECKPOINTS.values() if files.repository and row.repository == files.repository), None)
     return row if row and numbers(row.shape) == numbers(shape) else None
 
 
 def numbers(shape: Checkpoint) -> dict[str, object]:
-    """The numbers that memory is counted by, heads and their size as counted; parameters and formats apart."""
+    """The numbers that memory is calculated from; parameters and formats are left out."""
     return {
         "architecture": shape.architecture,
         "layers": shape.layers,

@@ -1,6 +1,6 @@
 """Chooses the backend of a model by its architecture and the release, with the reason.
 
-Never guessed by an operator.
+The operator never has to guess it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deploy.catalog.versions import at_least
 class Choice:
     """`path` is empty if there is none.
 
-    `reason` is one sentence either way; `attempt` what to type when there is none.
+    `reason` is one sentence in both cases; `attempt` is the text to type if there is no path.
     """
 
     path: str

@@ -1,10 +1,10 @@
 """Requests to a served model over HTTP, and the same as a line to paste into a shell.
 
-A question is decided from the plan alone. `deploy/io/ask_models.py` sends it, `answers.py` reads the reply.
-Triton applies no chat template: an LLM completes the text it is given. gpt-oss wants its own format around the text.
-A gateway does, and is asked as clients of OpenAI and Cohere ask. Its key comes from standard input: what stands in
-arguments, every user of a machine can read.
-Sources: Triton's HTTP, generate and inference extensions; names of tensors: templates/triton/*.pbtxt.j2.
+A question is made from the plan alone. `deploy/io/ask_models.py` sends it, `answers.py` reads the reply. Triton applies
+no chat template: an LLM completes the text of the question, and gpt-oss needs its own format around the text. A gateway
+applies the template, and gets requests like those of OpenAI's and Cohere's clients. Its key comes from standard input,
+because every user of a machine can read arguments. Sources: Triton's HTTP, generate and inference extensions; names of
+tensors: templates/triton/*.pbtxt.j2.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Question:
 
     @property
     def payload(self) -> str:
-        """The body as JSON on one line; readable if it can be encoded, else with escapes."""
+        """The body as JSON on one line; readable if its texts can be encoded, else with escapes."""
         text = json.dumps(self.body, ensure_ascii=False)
         return text if _is_encodable(text) else json.dumps(self.body)
 
@@ -71,7 +71,7 @@ class Command:
 
 
 def question(model: ModelSlice, texts: Sequence[str] = ()) -> Question:
-    """The question that puts `texts` to the model; without texts, the sample of its kind.
+    """The question with `texts` for the model; without texts, the sample of its kind.
 
     Raises `Refusal` if a reranker gets a query and no passage.
     """
@@ -104,7 +104,7 @@ def command(question: Question, address: str, port: int, ssh: Sequence[str] = ()
 
 
 def gateway_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool = True) -> Question:
-    """The question that puts `texts` to the model through a gateway; an LLM gets them as a chat, or as a beginning.
+    """The question with `texts` for the model through a gateway; an LLM gets a chat, or a text to complete.
 
     Raises `Refusal` if a reranker gets a query and no passage.
     """
@@ -123,9 +123,9 @@ def gateway_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool
 
 
 def gateway_command(question: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
-    """curl that sends the question to a gateway, all but the address by its configuration on standard input.
+    """curl that sends the question to a gateway; everything but the address is in its configuration on standard input.
 
-    `key` is what a shell reads the key from; "" if the gateway asks for none.
+    `key` is the place from which a shell reads the key; "" if the gateway needs none.
     """
     curl = (*CURL, *(["--no-buffer"] if question.is_stream else []), "--config", "-")
     curl = (*curl, f"http://{authority(address, port)}{question.path}")
@@ -142,9 +142,9 @@ def is_loopback(address: str) -> bool:
 
 
 def _generation(model: ModelSlice, text: str) -> Question:
-    """The question that puts `text` to an LLM.
+    """The question with `text` for an LLM.
 
-    The two paths differ in the names of what they take. An LLM that is not decoupled cannot stream.
+    The two paths differ in the names of their inputs. An LLM that is not decoupled cannot stream.
     """
     prompt = HARMONY.format(text) if model.architecture.startswith("GptOss") else text
     if model.path == "engine":
@@ -163,7 +163,7 @@ def _strings(name: str, texts: Sequence[str]) -> dict[str, object]:
 
 
 def _configured(text: str) -> str:
-    """A value in a file of curl's configuration. JSON has no line breaks of its own."""
+    """A value in curl's configuration file. JSON has no line breaks of its own."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -1,6 +1,6 @@
-"""Names of the inventory into rows of the catalog.
+"""Catalog rows for the names of an inventory.
 
-Gives None for an unknown name; `deploy.validation` refuses it.
+An unknown name gives None, and `deploy.validation` refuses it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from deploy.catalog import (
     CHECKPOINTS,
     GPU,
-    GPUS,
     RELEASES,
     STORED,
     Architecture,
@@ -20,6 +19,7 @@ from deploy.catalog import (
     architecture_as,
 )
 from deploy.catalog.mig import PROFILES, rank
+from deploy.models.cards import declared_card
 from deploy.slices.host import WeightsSlice
 from deploy.slices.image import ImageSlice
 from deploy.spec import LLM, Checkpoint, Draft, Embedder, Encoder, Host, Lookahead, Model, Release, Server, Weights
@@ -28,7 +28,7 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """A model with everything that the catalog and its own files say about it."""
+    """A model with all facts from the catalog and from its own files."""
 
     model: Model
     shape: Checkpoint
@@ -98,11 +98,11 @@ def layout_of(server: Server, model: Model) -> Layout:
 
 
 def gpu_of(host: Host, server: Server) -> GPU | None:
-    """The card a server computes on: the declared one, or its tightest MIG instance as a card of that many MiB.
+    """The card on which a server computes: the declared one, or its tightest MIG instance as a card of that many MiB.
 
-    None if the card, or a profile of it, is unknown. Instances are numbered as the driver does, larger first.
+    None if the card, or a profile of it, is unknown. Instances are numbered as by the driver, larger ones first.
     """
-    card, profiles = GPUS.get(host.machine.gpu), host.machine.mig
+    card, profiles = declared_card(host.machine), host.machine.mig
     if card is None or not profiles:
         return card
     rows = [PROFILES.get((card.name, name)) for name in profiles]
@@ -115,7 +115,7 @@ def gpu_of(host: Host, server: Server) -> GPU | None:
 
 
 def precision_of(served: Served) -> str:
-    """The precision of the weights while serving: as requested, else as stored."""
+    """The precision of the weights while serving: the requested one, else the stored one."""
     model = served.model
     if not isinstance(model, LLM):
         return model.dtype
@@ -141,7 +141,7 @@ def parsers_of(model: LLM) -> tuple[str, str]:
 
 
 def sources_of(model: Model) -> list[tuple[str, Weights]]:
-    """Every set of files a model brings, with its place inside the model: its own, a draft's or head's, adapters'."""
+    """Every set of files of a model, with its place inside the model: its own, a draft's or head's, adapters'."""
     sources = [("weights", model.weights)]
     if isinstance(model, LLM):
         if model.speculative and not isinstance(model.speculative, Lookahead):
@@ -152,7 +152,7 @@ def sources_of(model: Model) -> list[tuple[str, Weights]]:
 
 
 def shape_of(model: Model | Draft) -> Checkpoint | None:
-    """The shape the inventory states, or the catalog's row."""
+    """The shape in the inventory, or in the catalog's row."""
     if isinstance(model.checkpoint, Checkpoint):
         return model.checkpoint
     known = CHECKPOINTS.get(model.checkpoint)
@@ -160,7 +160,7 @@ def shape_of(model: Model | Draft) -> Checkpoint | None:
 
 
 def draft_of(model: Model) -> Checkpoint | None:
-    """The shape of the model that drafts; None if none does, or if it is unknown."""
+    """The shape of the draft model; None without one, or if it is unknown."""
     speculative = model.speculative if isinstance(model, LLM) else None
     return shape_of(speculative) if isinstance(speculative, Draft) else None
 

@@ -1,7 +1,7 @@
-"""The program that serves an LLM, the reasons against others, and the start line of one beside Triton.
+"""The program that serves an LLM, the reasons against the other programs, and its start line beside Triton.
 
-A runtime beside Triton is a container of its own on the GPUs of its server. Its key/value cache has an absolute size:
-memory that Triton's encoders take or free meanwhile changes nothing. `RuntimeRow.knows` guards every flag.
+A runtime beside Triton is a separate container on the GPUs of its server. Its key/value cache has an absolute size,
+which does not depend on memory that Triton's encoders take or free meanwhile. `RuntimeRow.knows` guards every flag.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTINGS_FILE = "llm/settings.yaml"
 
 @dataclass(frozen=True)
 class Verdict:
-    """True in `serves` if a program can serve an architecture, and a line that says why or why not."""
+    """True in `serves` if a program can serve an architecture, and a line with the reason."""
 
     runtime: str
     serves: bool
@@ -61,9 +61,9 @@ def suggested(architecture: Architecture, trtllm: str) -> str:
 
 
 def runtime_instead(model: Model, architecture: Architecture, trtllm: str) -> str:
-    """The program beside Triton that serves an LLM which Triton lacks; "" for none.
+    """The program beside Triton that serves an LLM which Triton cannot serve; "" for none.
 
-    Nothing is offered if the inventory asks for a path: Triton may have the model on another one.
+    Empty if the inventory requests a path, because Triton may serve the model on another path.
     """
     serving = (verdict.runtime for verdict in verdicts(architecture, trtllm)[1:] if verdict.serves)
     return next(serving, "") if isinstance(model, LLM) and model.path == "auto" else ""
@@ -76,7 +76,7 @@ def image_for(runtime: str, architecture: Architecture) -> str:
 
 
 def path_of(model: Model, architecture: Architecture, trtllm: str) -> Choice:
-    """The path of a model: of Triton as ever, or the program beside it that the inventory names."""
+    """The path of a model: in Triton, or the program beside it that the inventory names."""
     if not isinstance(model, LLM) or model.runtime == TRITON:
         return choose_path(model.path, architecture, trtllm)
     row = row_of_image(model)
@@ -105,13 +105,13 @@ def _vllm_reason(architecture: Architecture) -> str:
 
 
 def row_of_image(model: LLM) -> RuntimeRow | None:
-    """The row of the release that the model's image names; None for an image without a known tag."""
+    """The row of the release in the tag of the model's image; None for an image without a known tag."""
     match = IMAGE.fullmatch(model.image)
     return row_of(model.runtime, match["tag"]) if match else None
 
 
 def image_of_runtime(model: LLM, row: RuntimeRow) -> ImageSlice:
-    """The image of a runtime as the plan has it; its text has been validated."""
+    """The image of a runtime in the plan; its text has been validated."""
     match = IMAGE.fullmatch(model.image)
     assert match, "a malformed image passed the checks"
     return ImageSlice(
@@ -128,7 +128,7 @@ def image_of_runtime(model: LLM, row: RuntimeRow) -> ImageSlice:
 def runtime_slice(
     served: Served, share: Share, layout: Layout, total_mib: int, stop_seconds: int
 ) -> RuntimeSlice | None:
-    """The program beside Triton for an LLM; None for a model of Triton."""
+    """The program beside Triton for an LLM; None for a model that Triton serves."""
     model = served.model
     if not isinstance(model, LLM) or model.runtime == TRITON:
         return None
@@ -153,7 +153,7 @@ def runtime_slice(
 
 
 def known_only(arguments: tuple[str, ...], row: RuntimeRow) -> tuple[str, ...]:
-    """The arguments as they are. A flag that the release lacks is a defect of this module and ends the plan."""
+    """The arguments unchanged. A flag that the release lacks is a defect of this module and ends the plan."""
     unknown = [word for word in arguments if word.startswith("--") and not row.knows(word)]
     assert not unknown, f"{row.runtime} {row.version} has no {', '.join(unknown)}"
     return arguments
@@ -162,8 +162,8 @@ def known_only(arguments: tuple[str, ...], row: RuntimeRow) -> tuple[str, ...]:
 def memory_fraction(share_mib: int, total_mib: int) -> str:
     """vLLM's share of a card in whole percent, rounded down.
 
-    With an absolute cache vLLM only compares it with the memory that is free at its start (request_memory in
-    v1/worker/utils.py, 0.26.0), so a smaller number never takes anything away.
+    With an absolute cache vLLM only compares it with the free memory at its start (request_memory in
+    v1/worker/utils.py, 0.26.0), so rounding down does not reduce the cache.
     """
     return f"{max(1, 100 * share_mib // max(total_mib, 1)) / 100:.2f}"
 
@@ -194,7 +194,7 @@ def _vllm(
 
 
 def _vllm_adapters(served: Served, model: LLM) -> tuple[str, ...]:
-    """Adapters by the names that the gateway asks for; all of them stay on the GPU."""
+    """Adapters under the names by which the gateway requests them; all of them stay on the GPU."""
     if not model.lora:
         return ()
     count, files = str(len(model.lora.adapters)), adapters_of(served)
@@ -226,7 +226,7 @@ def _serve(served: Served, model: LLM, layout: Layout, row: RuntimeRow) -> tuple
 
 
 def _serve_settings(served: Served, model: LLM, share: Share) -> dict[str, object]:
-    """The YAML file: keys of TensorRT-LLM's LLM class as Triton's model has them, and counters for Prometheus."""
+    """The YAML file: keys of TensorRT-LLM's LLM class as in Triton's model, and counters for Prometheus."""
     settings = llm_settings(served, model, share, weights_path(weights_of(served)))
     of_the_command = ("model", "backend", "triton_config", "max_batch_size", "max_num_tokens", "max_seq_len")
     kept = {key: value for key, value in settings.items() if key not in of_the_command}

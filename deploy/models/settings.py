@@ -1,11 +1,11 @@
 """The final settings of each model: keys of llmapi's `model.yaml`, or parameters of our encoders.
 
-Rendering is the role's work.
+The role renders them.
 
-Only what the model and the release support is ever written: gpt-oss on Hopper gets no fp8 key/value cache, no block
-reuse and no chunked prefill. Keys: TensorRT-LLM triton_backend/all_models/llmapi (1.0 to 1.2.1) and
+Only settings that the model and the release support are written: gpt-oss on Hopper gets no fp8 key/value cache, no
+block reuse and no chunked prefill. Keys: TensorRT-LLM triton_backend/all_models/llmapi (1.0 to 1.2.1) and
 tensorrt_llm/llmapi/llm_args.py of two revisions, one of the 1.0 and one of the 1.2 line (read 2026-11-21); encoder
-parameters: files/encoders/settings.py. The engine path is told in `deploy.engine.runtime`.
+parameters: files/encoders/settings.py. The engine path has its settings in `deploy.engine.runtime`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def llm_settings(served: Served, model: LLM, share: Share, path: str) -> dict[st
 
 
 def parallel_settings(served: Served, model: LLM, share: Share) -> dict[str, object]:
-    """The settings that split the model; experts, unless the inventory says otherwise, among all and never cut."""
+    """The settings that split the model; experts are spread whole over all GPUs unless the inventory differs."""
     pipeline = max(model.parallel.pipeline, 1)
     tensor = model.parallel.tensor or len(share.gpus) // pipeline
     settings: dict[str, object] = {"tensor_parallel_size": tensor}
@@ -66,7 +66,7 @@ def parallel_settings(served: Served, model: LLM, share: Share) -> dict[str, obj
 
 
 def optional_settings(served: Served, model: LLM) -> dict[str, object]:
-    """Arguments that are written only if the inventory asks for them, so that a release's own defaults hold."""
+    """Arguments that are written only if the inventory sets them, so that a release's own defaults apply."""
     settings: dict[str, object] = {}
     if model.precision in ("float16", "bfloat16"):
         settings["dtype"] = model.precision
@@ -82,7 +82,7 @@ def optional_settings(served: Served, model: LLM) -> dict[str, object]:
 
 
 def speculative_settings(served: Served) -> dict[str, object]:
-    """A draft model, or an EAGLE-3 head that drafts a chain; the names are those of llm_args.py from 1.0 to 1.2."""
+    """A draft model, or an EAGLE-3 head that drafts a chain; names are those of llm_args.py from 1.0 to 1.2."""
     speculative, beside = speculative_of(served), beside_of(served)
     assert beside and isinstance(speculative, (Draft, Eagle)), "the checks let no other speculation onto this path"
     return {
@@ -93,7 +93,7 @@ def speculative_settings(served: Served) -> dict[str, object]:
 
 
 def lora_settings(model: LLM) -> dict[str, object]:
-    """Adapters by rank and module, and what of them is kept in host memory."""
+    """Adapters by rank and module, and the number of them kept in host memory."""
     assert model.lora, "asked only where there are adapters"
     lora = model.lora
     return {
@@ -111,9 +111,9 @@ def lora_settings(model: LLM) -> dict[str, object]:
 def kv_cache_settings(served: Served, model: LLM, share: Share) -> dict[str, object]:
     """The cache as a number of tokens.
 
-    TensorRT-LLM takes the smaller of `max_tokens` and a fraction of what is free at that moment, 0.9 unless told. So
-    the fraction is written too, just high enough that the tokens decide: cache / (cache + reserve), in whole percent
-    rounded up. A dtype is "fp8" or what the checkpoint says: that backend knows no other words.
+    TensorRT-LLM takes the smaller of `max_tokens` and a fraction of the memory that is free at that moment, 0.9 by
+    default. So the fraction is written too, just high enough that the tokens decide: cache / (cache + reserve), in
+    whole percent rounded up. A dtype is "fp8" or the checkpoint's type: that backend knows no other words.
     """
     cache = share.memory.kv_cache_mib
     fraction = min(99, max(90, -(-100 * cache // (cache + RESERVE_MIB)) + 1))

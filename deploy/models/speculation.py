@@ -1,8 +1,8 @@
 """Memory that speculation adds to a model: a draft model, or heads trained for the target.
 
-Nobody publishes the shape of a head in one form, so heads are counted from the target's own shape, on the large side;
-the headers of a local directory win. What a release and a path can do with them is judged in
-`deploy.validation.speculation`.
+The shapes of heads are published in different forms, so heads are counted from the target's own shape, on the large
+side; the headers of a local directory win. `deploy.validation.speculation` judges whether a release and a path support
+them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def speculative_of(served: Served) -> Speculative | None:
 
 
 def drafted_tokens(speculative: Speculative | None) -> int:
-    """Draft tokens the target confirms in one step, for each sequence; what trtllm-build calls --max_draft_len.
+    """Draft tokens that the target confirms in one step, for each sequence; trtllm-build's --max_draft_len.
 
     Shape:   lookahead: (n - 2) + (w - 1 + v)(n - 1) with window w, n-gram n, verification set v (n = 1: no first term);
              ReDrafter: every beam's tokens.
-    By hand: (7, 7, 7): 5 + 13 x 6 = 83, which examples/lookahead/README.md has; (4, 3, 4): 1 + 7 x 2 = 15.
+    By hand: (7, 7, 7): 5 + 13 x 6 = 83, as in examples/lookahead/README.md; (4, 3, 4): 1 + 7 x 2 = 15.
     """
     if isinstance(speculative, Lookahead):
         ngram = speculative.ngram
@@ -47,12 +47,11 @@ def tree_of(choices: str) -> list[tuple[int, ...]] | None:
 
 
 def eagle_elements(shape: Checkpoint) -> int:
-    """Parameters of an EAGLE head: one layer that reads token and feature side by side, a projection, an output head.
+    """Parameters of an EAGLE head: a layer that reads token and feature side by side, a projection, an output head.
 
-    Shape:   (2 hidden x (heads + 2 kv_heads) + heads x hidden) x head_dim + 3 hidden x inner + 3 hidden x hidden
-             + vocabulary x hidden.
-    By hand: Llama-3.3-70B: 234,881,024 + 704,643,072 + 201,326,592 + 1,050,673,152 = 2,191,523,840; heads with a
-             vocabulary of their own (EAGLE-3) have a smaller last term.
+    Shape: (2 hidden x (heads + 2 kv_heads) + heads x hidden) x head_dim + 3 hidden x inner + 3 hidden x hidden +
+    vocabulary x hidden. By hand: Llama-3.3-70B: 234,881,024 + 704,643,072 + 201,326,592 + 1,050,673,152 =
+    2,191,523,840; heads with a separate vocabulary (EAGLE-3) have a smaller last term.
     """
     hidden, size = shape.hidden, memory.head_dim(shape)
     attention = (2 * hidden * (shape.heads + 2 * memory.kv_heads(shape)) + shape.heads * hidden) * size
@@ -61,7 +60,7 @@ def eagle_elements(shape: Checkpoint) -> int:
 
 
 def medusa_elements(shape: Checkpoint, heads: int) -> int:
-    """Parameters of Medusa heads: each a square layer and an output head of its own."""
+    """Parameters of Medusa heads: each has a square layer and its own output head."""
     return heads * (shape.hidden * shape.hidden + shape.hidden + shape.vocabulary * shape.hidden)
 
 
@@ -71,7 +70,7 @@ def redrafter_elements(shape: Checkpoint) -> int:
 
 
 def speculation_bytes(served: Served) -> int:
-    """Bytes of the draft's or the heads' weights, all GPUs together, in 16 bit; 0 for lookahead and for nothing."""
+    """Bytes of the draft's or the heads' weights, all GPUs together, in 16 bit; 0 for lookahead or no speculation."""
     speculative, shape = speculative_of(served), served.shape
     if served.speculation_local:
         return served.speculation_local.stored_bytes
@@ -95,7 +94,7 @@ def speculation_kv_bytes(served: Served, kv_dtype: str, layout: Layout) -> int:
 
 
 def target_weights_mib(served: Served, layout: Layout) -> int:
-    """MiB of the target's weights on the fullest GPU, held as the inventory asks."""
+    """MiB of the target's weights on the fullest GPU, in the precision that the inventory requests."""
     return memory.llm_weights_mib(
         served.shape,
         precision=precision_of(served),

@@ -1,4 +1,4 @@
-"""The stages of a pipeline: which layers each one has, and its share of weights and cache.
+"""The stages of a pipeline: the layers of each, and its share of weights and cache.
 
 Sources, read 2026-11-27: vLLM 0.26.0, get_pp_indices in distributed/utils.py; TensorRT-LLM, `Mapping.pp_layers` in
 tensorrt_llm/mapping.py. Layers are counted as equally large, so a stage with DeepSeek's dense layers is counted high.
@@ -17,9 +17,9 @@ from deploy.spec import Checkpoint
 def layers_of_stages(layers: int, stages: int, runtime: str) -> tuple[tuple[int, int], ...]:
     """(first, last) layer of each stage, counted from 0.
 
-    Shape:   layers // stages each; of the rest vLLM gives one to each of the stages before the last one, counted
-             backwards, and TensorRT-LLM one to each of the first stages.
-    By hand: 61 layers, 2 stages: 0-30 and 31-60. 94 layers, 4 stages: vLLM 23, 24, 24, 23; TensorRT-LLM 24, 24, 23, 23.
+    Shape: layers // stages each; vLLM gives one of the remaining layers to each of the stages before the last one,
+    counted backwards, and TensorRT-LLM to each of the first stages. By hand: 61 layers, 2 stages: 0-30 and 31-60. 94
+    layers, 4 stages: vLLM 23, 24, 24, 23; TensorRT-LLM 24, 24, 23, 23.
     """
     whole, rest = divmod(layers, stages)
     first_longer = stages - 1 - rest if runtime == VLLM else 0
@@ -47,5 +47,5 @@ def stage_weights_mib(served: Served, tensor: int, first: int, last: int) -> int
 
 
 def stage_kv_bytes(shape: Checkpoint, kv_dtype: str, tensor: int, first: int, last: int) -> int:
-    """Bytes of key/value cache one token takes on each GPU of the stage with these layers."""
+    """Bytes of key/value cache of one token on each GPU of the stage with these layers."""
     return memory.kv_bytes_per_token(shape, kv_dtype, tensor, shape.layers) * (last - first + 1)

@@ -16,8 +16,8 @@ LLM_JOB = "llm"
 class Alert:
     """An alert: it fires once `expression` has held for `hold_minutes`.
 
-    `means` and `remedy` may name a label of the series as `{{ $labels.NAME }}`. A page wants a person now; a ticket
-    wants one within days.
+    `means` and `remedy` may name a label of the series as `{{ $labels.NAME }}`. A page needs a person now; a ticket
+    needs one within days.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class Recording:
-    """An expression that Prometheus keeps under a name, because several rules read it or it reads days of samples."""
+    """An expression that Prometheus stores under a name, because several rules read it or it reads days of samples."""
 
     name: str
     expression: str

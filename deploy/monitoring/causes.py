@@ -1,7 +1,7 @@
-"""Alerts on what breaks. If the doctor knows the fault, its words are used: the same meaning, the same remedy.
+"""Alerts on faults. A fault that the doctor knows has the doctor's words: the same meaning, the same remedy.
 
-`DCGM_FI_DEV_XID_ERRORS` is in no rule: it keeps the number of the last Xid, and a rule on it would never be silent
-again. Xids come from the host's own textfile, which forgets them once an operator says that the GPU was mended.
+`DCGM_FI_DEV_XID_ERRORS` is in no rule: it keeps the number of the last Xid, and a rule on it would fire for ever. Xids
+come from the host's own textfile, which drops them once an operator reports the GPU as repaired.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOST_MINUTES = {"triton": 30, LLM_JOB: 30, "dcgm": 30, "host": 20}
 def finding(
     name: str, kind: str, expression: str, hold_minutes: int = 0, severity: Severity = "ticket", **labels: str
 ) -> Alert:
-    """The alert on a finding of the doctor's; `labels` says which label of the series fills each hole of its remedy."""
+    """The alert on a finding of the doctor's; `labels` maps each placeholder of its remedy to a label of the series."""
     row, remedy = KINDS[kind], KINDS[kind].attempt
     for hole, label in labels.items():
         remedy = remedy.replace(f"{{{hole}}}", label)
@@ -57,7 +57,7 @@ def lost(job: str) -> Alert:
 
 
 def xid(remedy: str, kind: str, severity: Severity) -> Alert:
-    """The alert on Xids that ask for that remedy."""
+    """The alert on Xids with that remedy."""
     expression = f'enginehouse_gpu_xids{{remedy="{remedy}"}} > 0'
     means = f"{HOST}, GPU at {{{{ $labels.pci }}}}: Xid {{{{ $labels.xid }}}}, {KINDS[kind].means}"
     attempt = KINDS[kind].attempt.replace("{gpu}", "{{ $labels.pci }}.0")
@@ -65,7 +65,7 @@ def xid(remedy: str, kind: str, severity: Severity) -> Alert:
 
 
 def of_llms() -> tuple[Alert, ...]:
-    """Alerts on LLMs beside Triton; vLLM and trtllm-serve have the same figures under other names."""
+    """Alerts on LLMs beside Triton; vLLM and trtllm-serve export the same figures under different names."""
     metrics = [rows[0].metrics for rows in map(rows_of, (VLLM, SERVE))]
     cache = " or ".join(f"{names.cache_used} > 0.95" for names in metrics)
     waiting = " or ".join(f"min_over_time({names.waiting}[10m]) > 0" for names in metrics)
@@ -254,7 +254,7 @@ CAUSES = (
 
 
 def ends(branches: Iterable[str]) -> Iterator[Alert]:
-    """An alert for each driver branch in use: it fires from 90 days before NVIDIA stops supporting the branch."""
+    """An alert for each driver branch in use, which fires from 90 days before the end of NVIDIA's support."""
     for name in sorted(branches):
         last = DRIVER_BRANCHES[name].ends
         # Days since 0001-01-01, so that no time zone of this machine comes into it; 719163 is 1970-01-01.

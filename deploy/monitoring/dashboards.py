@@ -1,4 +1,4 @@
-"""Four dashboards: the fleet, a host, a model, and the cost of tokens. The rules read the same names."""
+"""Four dashboards: the fleet, a host, a model, and the cost of tokens. Rules and dashboards read the same names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SERVERS = 'instance=~"($instance)/.+"'
 
 
 def quantile(share: float, histogram: str, matching: str = "") -> str:
-    """The latency below which this share of the requests stayed, by model."""
+    """The latency, by model, within which this share of the requests ended."""
     return f"histogram_quantile({share}, sum by (model, le) (rate({histogram}_bucket{{{matching}}}{PER})))"
 
 
 def per_request(stage: str) -> str:
-    """Triton's mean time of a stage for a request."""
+    """Triton's mean time of a stage per request."""
     spent = f"sum by (model) (rate(nv_inference_{stage}_duration_us{{{MODEL}}}{PER}))"
     return f"{spent} / sum by (model) (rate(nv_inference_request_success{{{MODEL}}}{PER}))"
 

@@ -1,12 +1,12 @@
-"""Service levels of the gateway, and the alerts that say how fast a month's budget of bad requests is being spent.
+"""Service levels of the gateway, and alerts on the speed at which a month's budget of bad requests is spent.
 
 Burn rates and windows are those of Google's SRE workbook, chapter 5 (read 2026-11-22). A month's budget that is spent
-14.4 times too fast is gone in two days. The long window says that it matters, the short one that it still goes on. At a
-few requests an hour one failure would look like an outage: below `floor_requests` in the long window nothing fires, and
-the watchdog's questions tell of a silent model.
+14.4 times too fast is gone in two days. The long window shows that it matters, the short one that it still continues.
+At a few requests an hour a single failure would look like an outage, so no alert fires below `floor_requests` in the
+long window; the watchdog's probes report a silent model.
 
 A request is bad if its status is 5xx, a stream if the gateway or the model broke it. A client's own mistake (4xx) or
-its leaving (499) is not.
+cancellation (499) is not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deploy.monitoring.alert import Alert, Recording, Severity
 
 @dataclass(frozen=True)
 class Burn:
-    """A speed at which the budget is spent; `factor` 1 spends 30 days' budget in 30 days."""
+    """A speed at which the budget is spent; factor 1 spends the budget of 30 days in 30 days."""
 
     factor: float
     long: str
@@ -41,8 +41,8 @@ SECONDS = {"1h": 3_600, "6h": 21_600, "3d": 259_200}
 class Level:
     """A service level: the share of a model's requests that must be good over 30 days.
 
-    `bad` and `all` are requests a second by model over the range WINDOW. `floor_requests` is how many of them the
-    long window must have held before its share of bad ones counts.
+    `bad` and `all` are requests a second by model over the range WINDOW. `floor_requests` is the least number of
+    requests in the long window for its share of bad ones to count.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Level:
 
 
 def slow(histogram: str, seconds: str, matching: str = "") -> str:
-    """Requests a second, by model, that took longer than `seconds`, an edge of the histogram's buckets."""
+    """Requests a second, by model, that took longer than `seconds`, a bucket edge of the histogram."""
     comma = "," if matching else ""
     total = f"sum by (model) (rate({histogram}_count{{{matching}}}[WINDOW]))"
     return f'{total} - sum by (model) (rate({histogram}_bucket{{{matching}{comma}le="{seconds}"}}[WINDOW]))'
@@ -109,7 +109,7 @@ LEVELS = (
 
 
 def recordings(level: Level) -> Iterator[Recording]:
-    """The share of bad requests over each window, and how many requests the long ones held, by model."""
+    """The share of bad requests in each window, and the number of requests in the long windows, by model."""
     for window in WINDOWS:
         bad, every = level.bad.replace("WINDOW", window), level.all.replace("WINDOW", window)
         yield Recording(ratio(level, window), f"({bad}) / ({every} > 0)")

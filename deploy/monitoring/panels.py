@@ -1,7 +1,7 @@
 """Dashboards as data, and as the JSON that Grafana imports or is provisioned with (schema 36, Grafana 9 and later).
 
-Nobody edits them in Grafana: they say so, and a run puts them right. The data source is a variable, because its name is
-the operator's. No Grafana has opened them yet: it is in no archive of Debian's.
+They are not to be edited in Grafana: their description says so, and each run overwrites them. The data source is a
+variable, because the operator names it. They have not been opened in a Grafana yet: Debian does not package it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COLUMNS, WIDTH, HEIGHT = 2, 12, 8
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines over time, or with `kind` "stat" the last value as a number; `queries` are (expression, legend)."""
+    """Lines over time, or with `kind` "stat" the last value as a number; `queries` are (expression, legend) pairs."""
 
     title: str
     unit: Unit
@@ -31,7 +31,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Variable:
-    """A choice at the top of a dashboard: values of a label, or with no `metric` a text that the reader types."""
+    """A choice at the top of a dashboard: values of a label, or without a `metric` a text that the reader types."""
 
     name: str
     label: str

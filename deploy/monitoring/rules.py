@@ -17,9 +17,9 @@ HEAD = "# Written by enginehouse; edits are put right by a run.\n"
 def groups(
     branches: Iterable[str] = (), levels: Iterable[Level] = LEVELS, has_llms: bool = False
 ) -> list[dict[str, Any]]:
-    """The rule groups, recorded expressions before what reads them; `branches` are the fleet's driver branches.
+    """The rule groups, recorded expressions before their readers; `branches` are the fleet's driver branches.
 
-    `has_llms`: LLMs stand beside Triton somewhere in the fleet.
+    `has_llms`: the fleet has LLMs beside Triton.
     """
     by_level = [_group(level.name.lower(), [*recordings(level), *alerts(level)]) for level in levels]
     beside = [_group("llms", of_llms())] if has_llms else []

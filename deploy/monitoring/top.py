@@ -1,8 +1,8 @@
 """The table of `enginehouse top`: a line for each host, from a Prometheus or from two readings of the hosts' own pages.
 
-A figure is a sum over the host's series of one metric, or the most of them; of a counter it is the growth a second. It
-is asked of Prometheus as an expression, or added up here from the text of the pages. A figure that a host does not have
-is left out: a machine without dcgm-exporter and without a GPU in Triton's own metrics says no watts.
+A figure is the sum, or the maximum, of the host's series of one metric; a counter's figure is its growth per second. It
+is an expression for Prometheus, or added up here from the text of the pages. Missing figures are left out: a machine
+without dcgm-exporter and without a GPU in Triton's own metrics has no watts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Figure:
     is_rate: bool = False
 
     def expression(self, metric: str) -> str:
-        """The question to Prometheus, by host."""
+        """The Prometheus query for the figure, by host."""
         is_chosen = self.label and metric == self.metrics[0][0]
         chosen = f'{{{self.label}=~"{"|".join(self.values)}"}}' if is_chosen else ""
         series = f"rate({metric}{chosen}[{WINDOW}])" if self.is_rate else f"{metric}{chosen}"
@@ -82,14 +82,14 @@ FIGURES = (
 
 @dataclass
 class ServerRow:
-    """A server: whether it answers, its release, and which of its models are ready."""
+    """A server: True if it answers, its release, and its ready models."""
 
     is_up: bool | None = None
     release: str = ""
     models: dict[str, bool] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """The figure in one or two short words."""
+        """The server's state in one or two short words."""
         if self.is_up is None and not self.models:
             return "?"
         ready = sum(self.models.values())
@@ -98,7 +98,7 @@ class ServerRow:
 
 @dataclass
 class HostRow:
-    """A host: whether it could be read, its servers by name, its figures."""
+    """A host: True if it could be read, its servers by name, its figures."""
 
     answers: bool = False
     servers: dict[str, ServerRow] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class HostRow:
 
 @dataclass(frozen=True)
 class Look:
-    """All hosts at one moment. `alerts` are firing ones (host, alert, severity); None without a judge."""
+    """All hosts at one moment. `alerts` are firing ones (host, alert, severity); None without a source of alerts."""
 
     source: str
     hosts: dict[str, HostRow]
@@ -135,7 +135,7 @@ def _samples(lines: Sequence[str]) -> Iterator[Sample]:
 
 
 def table(look: Look) -> RenderableType:
-    """The look as a person reads it: a row for each server, alerts below."""
+    """The table for a person: a row for each server, alerts below."""
     shown = Table(box=None, pad_edge=False)
     for title in ("host", "server", "models", "release"):
         shown.add_column(title)

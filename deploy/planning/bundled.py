@@ -1,7 +1,7 @@
 """Slices of hosts without a network: the same plan, with every source on the host's own loopback.
 
-There the control machine's SSH connection ends in a read-only server of the bundle, which looks like the mirrors of
-apt, registry and hub that roles know. Pure.
+The loopback port is forwarded over SSH to a read-only server of the bundle on the control machine, which has the
+protocols of an apt mirror, a registry and a hub. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REPOSITORIES = ("system", "nvidia", "docker", "toolkit")
 
 
 def with_bundles(slices: Iterable[Slice], hosts: Iterable[Host]) -> tuple[Slice, ...]:
-    """The slices; those of hosts that are not connected take every part from their bundle."""
+    """The slices; every part of hosts that are not connected comes from their bundle."""
     bundles = {host.name: host.bundle for host in hosts if not host.connected}
     return tuple(_bundled(slice_, bundles[slice_.host]) if slice_.host in bundles else slice_ for slice_ in slices)
 
@@ -49,7 +49,7 @@ def key_file(mine: Slice, bundle: str, name: str) -> str:
 
 
 def _on_loopback(value: Any) -> Any:
-    """The value with every image on loopback, and with every model of a hub fetched by the host itself."""
+    """The value with every image on loopback, and with every hub model fetched by the host itself."""
     if isinstance(value, ImageSlice):
         return replace(value, reference=_moved(value.reference))
     if isinstance(value, WeightsSlice):

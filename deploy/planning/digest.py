@@ -1,4 +1,4 @@
-"""The digest of a plan: equal digests mean that every host is to become exactly the same."""
+"""The digest of a plan: equal digests mean an equal wanted state of every host."""
 
 from __future__ import annotations
 

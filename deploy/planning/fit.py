@@ -1,6 +1,6 @@
 """The models that fit on a card.
 
-The given models on one GPU, and how many tokens, contexts and users are left. Needs no inventory.
+It counts the tokens, contexts and users that fit beside models on one GPU. Needs no inventory.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ LENGTHS = (2048, 8192, 32_768, 131_072)
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """A plan for one card. `cache_tokens` is all the LLM's cache could hold, whatever its batch size.
+    """A plan for one card. `cache_tokens` is the most that the LLM's cache could hold, whatever its batch size.
 
-    `users` are simultaneous sequences by their length. Longer ones leave less: a model without chunked prefill has to
-    take its longest prompt in one iteration, and the workspace grows with it.
+    `users` are simultaneous sequences by their length. Longer prompts leave less memory: a model without chunked
+    prefill has to process its longest prompt in one iteration, and the workspace grows with it.
     """
 
     plan: Plan
@@ -61,7 +61,7 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """The settings an LLM is to be fitted with; empty and 0 leave the default. `gpus` splits it over as many."""
+    """The requested settings of an LLM; empty and 0 mean the default. `gpus` splits it over as many."""
 
     gpus: int = 1
     hosts: int = 1
@@ -81,7 +81,7 @@ AS_IT_COMES = Wish()
 
 
 def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:
-    """The fit of catalogued checkpoints on one card, with every default. Refuses what the plan would refuse."""
+    """The fit of catalogued checkpoints on one card, with every default. Raises: a Refusal where the plan would."""
     return fit_of(gpu, tuple(model_named(name) for name in models), release, surroundings)
 
 
@@ -119,10 +119,10 @@ def names_of_fit(hosts: int) -> tuple[str, ...]:
 
 
 def near_card(word: str) -> tuple[str, str]:
-    """The row of catalog.GPUS a person means, and a sentence if a choice was made.
+    """The row of catalog.GPUS that a person means, and a sentence if there was more than one candidate.
 
-    The first x86 row that begins with the word is the common board. What begins no row is left as it is: the plan
-    refuses it, with the nearest name.
+    The first x86 row that begins with the word is the common board. A word that begins no row is returned unchanged:
+    the plan refuses it, with the nearest name.
     """
     name = word.lower().replace(" ", "-").replace("_", "-")
     if name in GPUS:
@@ -139,7 +139,7 @@ def near_card(word: str) -> tuple[str, str]:
 def fit_of(
     gpu: str, models: tuple[Model, ...], release: str, surroundings: Surroundings, wish: Wish = AS_IT_COMES
 ) -> Fit:
-    """Models on one card, as an inventory declares them; a signer of their engines is assumed."""
+    """The fit of models on one card, as an inventory declares them; engines are assumed to be signed."""
     models = tuple(resolved(model, surroundings) for model in models)
     models = tuple(wished(model, wish) for model in models) if wish != AS_IT_COMES else models
     server = Server(name="fit", models=tuple(_without_judging(model) for model in models), gpus=tuple(range(wish.gpus)))
@@ -184,7 +184,7 @@ def _without_judging(model: Model) -> Model:
 
 
 def _tokens_left(server: Server, served: list[Served], gpu: str, length: int, trtllm: str) -> int:
-    """Tokens the cache could hold if the LLM had to take prompts of `length`."""
+    """Tokens that the cache could hold if the LLM had to take prompts of `length`."""
     resized = [replace(known, model=_for_prompts(known, known.model, length)) for known in served]
     budget = server_budget(server, resized, GPUS[gpu], trtllm)
     share = next(share for share in budget.shares if share.kv_bytes_per_token)
@@ -198,7 +198,7 @@ def _for_prompts(served: Served, model: Model, length: int) -> Model:
 
 
 def model_named(name: str) -> Model:
-    """The catalog's checkpoint with every default; an unknown name becomes an LLM the plan then refuses by name."""
+    """The catalog's checkpoint with every default; an unknown name becomes an LLM, which the plan refuses by name."""
     known = CHECKPOINTS.get(name) or CHECKPOINTS.get(name.lower())
     if known is None:
         return model_of_kind("llm", name, name, 8192, Weights.hub("unknown/unknown", "0" * 40))
@@ -208,7 +208,7 @@ def model_named(name: str) -> Model:
 
 
 def model_of_kind(kind: str, name: str, checkpoint: str | Checkpoint, positions: int, weights: Weights) -> Model:
-    """A model with every default, and a context of no more than `positions`."""
+    """A model with every default, and a context of at most `positions`."""
     if kind == "embedder":
         return Embedder(name=name, checkpoint=checkpoint, weights=weights)
     if kind == "reranker":

@@ -13,6 +13,7 @@ from deploy.models.memory import MIB, kv_heads, mib
 from deploy.models.resolve import Layout, Served, kv_dtype_of, layout_of, serve
 from deploy.models.runtimes import known_only, row_of_image
 from deploy.models.stages import layers_of_stages, stage_kv_bytes, stage_weights_mib
+from deploy.planning.mpi import PYTHON, STORE, mpi_words
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, together
 from deploy.slices.group import GroupSlice, MemberSlice, RankSlice, TrafficOfRanks
@@ -25,12 +26,10 @@ from deploy.topology.groups import group_of, grouped
 
 EVERYWHERE = "0.0.0.0"
 """The address of a program inside a container of its own network; on the host's network it is loopback."""
-STORE = 2
-"""Place of the port of the ranks' store among those of a group."""
 
 
 def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Surroundings) -> tuple[Slice, ...]:
-    """The slices; those of hosts that serve a model together with their parts in it."""
+    """The slices; hosts that serve a model together have their parts in it."""
     by_name = {host.name: host for host in hosts}
     return tuple(
         _with(slice_, by_name, surroundings) if group_of(by_name[slice_.host]) else slice_ for slice_ in slices
@@ -38,7 +37,7 @@ def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Su
 
 
 def planned_only(slices: Iterable[Slice], starts: Collection[str] = (VLLM,)) -> list[Refusal]:
-    """A refusal for each model of a group whose program is none that `starts`: its plan is made, and no more."""
+    """A refusal for each group whose program is not in `starts`: such groups are planned, but not deployed."""
     return together(
         (
             slice_.host,
@@ -59,7 +58,7 @@ def planned_only(slices: Iterable[Slice], starts: Collection[str] = (VLLM,)) -> 
 
 
 def groups_in_part(slices: Iterable[Slice]) -> list[Refusal]:
-    """A refusal for each group of which a run has some hosts and not the others."""
+    """A refusal for each group of which a run includes only some hosts."""
     known = list(slices)
     names = {slice_.host for slice_ in known}
     runtimes = (server.beside[1] for slice_ in known for server in slice_.servers if server.beside)
@@ -140,7 +139,7 @@ def _group(
 
 
 def _identity(planned: ModelSlice, llm: LLM, addresses: tuple[str, ...]) -> str:
-    """Sixteen hex digits over what all members have in common: hosts, image, start line, settings and files."""
+    """Sixteen hex digits over everything that all members share: hosts, image, start line, settings and files."""
     runtime, files = planned.runtime, planned.weights
     assert runtime
     image = runtime.image.pull_reference
@@ -152,7 +151,7 @@ def _identity(planned: ModelSlice, llm: LLM, addresses: tuple[str, ...]) -> str:
 def ranks_of(
     planned: ModelSlice, served: Served, llm: LLM, layout: Layout, number: int, gpus: tuple[int, ...]
 ) -> tuple[RankSlice, ...]:
-    """The ranks of the member of this number: tensor parallelism counts first, so a stage has neighbouring ranks."""
+    """The ranks of the member with this number: tensor parallelism counts first, so a stage has neighbouring ranks."""
     shape, tensor = served.shape, layout.tensor
     stages = layers_of_stages(shape.layers, layout.pipeline, llm.runtime)
     whole = layout.expert or (math.gcd(tensor, shape.experts) if llm.runtime == SERVE and shape.experts else 1)
@@ -180,13 +179,13 @@ def ranks_of(
 
 
 def sent_between_hosts(served: Served, llm: LLM, layout: Layout, gpus: int, fabric: Fabric) -> TrafficOfRanks:
-    """Bytes over one host's link for the longest prompt that one iteration takes, and their time at the link's speed.
+    """Bytes over one host's link for the longest prompt of an iteration, and their time at the link's speed.
 
-    Shape:   tensor parallelism over n hosts: two all-reduces of tokens x hidden x 2 bytes in each layer, of which a
-             ring sends 2 (n - 1) / n through each link; over one host nothing. Pipeline: the same tokens once, at
-             each border between hosts. Bytes alone; each exchange waits for the network's latency beside them.
-    By hand: Llama-3.1-405B, 8,192 tokens: 8,192 x 16,384 x 2 = 268,435,456 bytes, 256 MiB at a border: 6 ms at 400
-             Gbit/s. Tensor 16 over two hosts: 252 x 256 MiB = 64,512 MiB: 1,353 ms at 400 Gbit/s, 21,647 at 25.
+    Shape: tensor parallelism over n hosts: two all-reduces of tokens x hidden x 2 bytes in each layer, of which a ring
+    sends 2 (n - 1) / n through each link; 0 within one host. Pipeline: the same tokens once, at each border between
+    hosts. The network's latency, for which each exchange also waits, is not included. By hand: Llama-3.1-405B, 8,192
+    tokens: 8,192 x 16,384 x 2 = 268,435,456 bytes, 256 MiB at a border: 6 ms at 400 Gbit/s. Tensor 16 over two hosts:
+    252 x 256 MiB = 64,512 MiB: 1,353 ms at 400 Gbit/s, 21,647 at 25.
     """
     shape, tokens = served.shape, llm.max_num_tokens
     states = tokens * shape.hidden * 2
@@ -201,16 +200,22 @@ def sent_between_hosts(served: Served, llm: LLM, layout: Layout, gpus: int, fabr
 
 
 def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice:
-    """The program of this member. vLLM starts once on each host; the others have no HTTP and wait for the leader.
+    """The program of this member; only the leader's answers, on loopback.
 
-    Its ranks find each other at the leader's store, and then connect to ports that the system chooses, at the address
-    of VLLM_HOST_IP. Nothing of that traffic is authenticated, so the firewall keeps it among these hosts.
+    Ranks find each other at the leader's store, and then connect to ports that the system chooses, at the addresses of
+    the group's network. Nothing of that traffic is authenticated, so the firewall keeps it among these hosts.
     """
-    if llm.runtime != VLLM:
-        return replace(runtime, group=group)
+    listens = tuple(LOOPBACK if word == EVERYWHERE else word for word in runtime.arguments)
+    if llm.runtime == SERVE:
+        return replace(
+            runtime,
+            program=PYTHON,
+            arguments=mpi_words(group, runtime.program, listens),
+            environment=environment_of(group, llm.runtime),
+            group=group,
+        )
     row = row_of_image(llm)
     assert row
-    listens = tuple(LOOPBACK if word == EVERYWHERE else word for word in runtime.arguments)
     joined = (
         *("--distributed-executor-backend", "mp", "--nnodes", str(len(group.members))),
         *("--node-rank", str(group.number), "--master-addr", group.leader.address),
@@ -220,13 +225,16 @@ def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice
     return replace(
         runtime,
         arguments=known_only((*listens, *joined), row),
-        environment=environment_of(group),
+        environment=environment_of(group, llm.runtime),
         group=group,
     )
 
 
-def environment_of(group: GroupSlice) -> tuple[tuple[str, str], ...]:
-    """Variables by which NCCL and Gloo take the declared network and no other one."""
-    own = group.members[group.number].address
-    sockets = {"VLLM_HOST_IP": own, "NCCL_SOCKET_IFNAME": f"={group.interface}", "GLOO_SOCKET_IFNAME": group.interface}
-    return tuple(sorted({**sockets, **({"NCCL_IB_DISABLE": "1"} if group.fabric == "ethernet" else {})}.items()))
+def environment_of(group: GroupSlice, runtime: str) -> tuple[tuple[str, str], ...]:
+    """Variables by which NCCL, and what else the program connects with, take the declared network and no other one."""
+    own = {"NCCL_SOCKET_IFNAME": f"={group.interface}"}
+    if runtime == VLLM:
+        own |= {"VLLM_HOST_IP": group.members[group.number].address, "GLOO_SOCKET_IFNAME": group.interface}
+    if group.fabric == "ethernet":
+        own["NCCL_IB_DISABLE"] = "1"
+    return tuple(sorted(own.items()))

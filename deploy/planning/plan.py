@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from deploy.catalog import GPUS, SYSTEMS
+from deploy.catalog import SYSTEMS
 from deploy.engine.changes import why_built
 from deploy.engine.farm import farmed
 from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
 from deploy.inventory.named_models import with_names
+from deploy.models.cards import planned_card
 from deploy.models.files import all_weights_of, disk_needed_mib
 from deploy.models.resolve import image_of, release_row
 from deploy.planning.bundled import with_bundles
 from deploy.planning.digest import digest
 from deploy.planning.groups import with_groups
+from deploy.planning.key_models import key_notices
 from deploy.planning.serving import served_by, server_slice
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.refuse import model_at, refuse, together
@@ -60,7 +62,7 @@ class Plan:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of all hosts: GPU hosts, balancers, monitors; each group sorted."""
+        """The names of all hosts: GPU hosts, balancers, monitors; sorted within each kind."""
         gpu_hosts = (slice_.host for slice_ in self.slices)
         return (*gpu_hosts, *(slice_.host for slice_ in self._support))
 
@@ -77,7 +79,7 @@ class Plan:
         return (*self.balancers, *self.monitors)
 
     def only(self, names: Iterable[str]) -> Plan:
-        """This plan with some of its hosts only (`--limit`); digest and pools stay those of the whole fleet."""
+        """This plan with only some of its hosts (`--limit`); digest and pools are still those of the whole fleet."""
         wanted = set(names)
         kept = (tuple(name for name in wave if name in wanted) for wave in self.waves)
         slices = tuple(slice_ for slice_ in self.slices if slice_.host in wanted)
@@ -119,7 +121,7 @@ class Plan:
 
 
 def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
-    """The plan of a fleet. Refuses: all that `deploy.validation` finds, then all that only the finished plan shows."""
+    """The plan of a fleet. Raises: Refusals of `deploy.validation`, then those that only the finished plan shows."""
     refuse_all(judge(fleet, surroundings))
     fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
@@ -132,7 +134,7 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
-    """The slices of all GPU hosts, completed with what depends on other hosts: groups, engines, gateways, peers."""
+    """The slices of all GPU hosts, with the parts that depend on other hosts: groups, engines, gateways, peers."""
     slices = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
     alone = with_groups(with_repairs(slices, fleet), fleet.hosts, surroundings)
     joined = with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
@@ -147,7 +149,7 @@ def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
 
 
 def with_order(plan: Plan, fleet: Fleet) -> Plan:
-    """The plan with its digest, its pools, and its waves; a run for gateways alone (`fleet.only`) has no waves."""
+    """The plan with its digest, pools and waves; a run for gateways alone (`fleet.only`) has no waves."""
     pools = pools_of_hosts(fleet.hosts, fleet.rollout)
     build_hosts = (host.name for host in fleet.hosts if host.farm)
     return replace(
@@ -164,7 +166,11 @@ def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
     return replace(
         plan,
         changes={engine.fingerprint: why_built(engine, surroundings.engines) for engine in plan.engines},
-        warnings=(*notices(fleet, surroundings), *unjudged_notices(plan.engines)),
+        warnings=(
+            *notices(fleet, surroundings),
+            *key_notices(plan.slices, surroundings.keys),
+            *unjudged_notices(plan.engines),
+        ),
     )
 
 
@@ -179,7 +185,7 @@ def plan_refusals(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> list[
 def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[Refusal]:
     """A refusal for each engine without a replay or a reason, unless this very engine was signed before.
 
-    An engine that an earlier version signed stays: it is neither built nor judged again.
+    An engine that an earlier version signed is kept: it is neither built nor judged again.
     """
     signed = {record.fingerprint for record in surroundings.engines}
     refusals = [
@@ -213,7 +219,7 @@ def host_slice(
     """The decisions for one GPU host. Its inventory has been validated: an unknown name is a defect of this code."""
     row = release_row(host.release)
     assert row is not None, "an unknown release passed the checks"
-    image, gpu = image_of(host, row), GPUS[host.machine.gpu]
+    image, gpu = image_of(host, row), planned_card(host.machine)
     servers = tuple(server_slice(server, host, image, surroundings) for server in host.servers)
     weights = distinct(
         weights

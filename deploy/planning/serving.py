@@ -1,4 +1,4 @@
-"""A server and its models as decided: memory of each, paths, engines, settings."""
+"""A server and its models in the plan: memory of each, paths, engines, settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from deploy.spec.surroundings import Surroundings
 def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Surroundings) -> ServerSlice:
     """The server with its models in load order.
 
-    Encoders first, then LLMs, last the one whose cache takes what is left.
+    Encoders come first, then LLMs, and last the LLM whose cache takes the remaining memory.
     """
     served = sorted(served_by(server, host, surroundings), key=_load_order)
     gpu = gpu_of(host, server)
@@ -58,7 +58,7 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
 def model_slice(
     served: Served, share: Share, server: Server, host: Host, image: ImageSlice, surroundings: Surroundings
 ) -> ModelSlice:
-    """All that is decided for one model. An LLM has no queue delay in Triton: its engine batches what runs."""
+    """The decisions for one model. An LLM has no queue delay in Triton, because its engine batches running requests."""
     model, weights = served.model, weights_of(served)
     choice, gpu = path_of(model, served.architecture, image.trtllm), gpu_of(host, server)
     generates, compiled = isinstance(model, LLM), choice.path == "engine"
@@ -93,7 +93,7 @@ def model_slice(
 
 
 def full_context_sequences(model: Model, kv_cache_tokens: int) -> int:
-    """Sequences of an LLM's full length that run at once: as many as the cache holds, never more than the batch."""
+    """Sequences of an LLM's full length that run at once: as many as the cache holds, at most the batch size."""
     if not isinstance(model, LLM):
         return 0
     return min(kv_cache_tokens // max(model.max_seq_len, 1), model.max_batch_size)
@@ -115,9 +115,9 @@ def _load_order(served: Served) -> tuple[bool, bool]:
 
 
 def served_by(server: Server, host: Host, surroundings: Surroundings) -> list[Served]:
-    """The models of a server with all that is known about them, in the inventory's order.
+    """The models of a server with all known facts, in the inventory's order.
 
-    Files that several models of the host are made of have one directory, and are fetched once.
+    Files that several models of the host share have one directory, and are fetched once.
     """
     directories = shared_directories(_known(host.servers, surroundings))
     return [replace(model, directories=directories) for model in _known((server,), surroundings)]

@@ -58,7 +58,7 @@ class Refusal(DeployError):  # type: ignore[misc]  # pyinfra carries no types
 
 
 class Refusals(Refusal):
-    """Every problem of one stage; `problems` keeps them apart."""
+    """Every problem of one stage, in the separate `problems`."""
 
     def __init__(self, problems: Iterable[Refusal]) -> None:
         self.problems = tuple(problems)

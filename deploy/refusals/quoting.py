@@ -27,9 +27,9 @@ def inside_quotes(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with `\\u…` for each character that a terminal would obey or not show; line breaks and tabs stay.
+    """The text with `\\u…` for each character that a terminal would obey or not show; line breaks and tabs are kept.
 
-    The escapes are those of JSON: JSON that is made visible is the same JSON.
+    The escapes are those of JSON, so that visible JSON has the same meaning.
     """
     if text.isprintable():
         return text
@@ -54,7 +54,7 @@ def _escape(character: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The visible text with line breaks and tabs escaped, so that it cannot pass for another line."""
+    """The visible text with line breaks and tabs escaped, so that it cannot look like another line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -70,13 +70,13 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Stranger:
-    """Stands for an object of a class that is unknown here; `words` name its kind."""
+    """The place-holder of an object of an unknown class; `words` name its kind."""
 
     words: str
 
 
 def described(value: object) -> str:
-    """The kind of a value for a person, without the value: it may be a key, or have no end."""
+    """The kind of a value for a person, without the value: it may be a key, or endless."""
     if isinstance(value, Stranger):
         return value.words
     return f"the class {value.__name__} itself" if isinstance(value, type) else kind_of(type(value).__name__)

@@ -1,7 +1,7 @@
 """The one shape of a planning refusal: place, value seen, value wanted, and the text to type.
 
-Checks build their refusals here so that none can leave a part out. `where` is a path inside the inventory without the
-host; `together` puts the hosts back, once for all hosts that share the problem.
+Checks build their refusals here, so that no part is missing. `where` is a path inside the inventory without the host;
+`together` adds the hosts, once for all hosts that share the problem.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from deploy.refusals.secrets_in_text import without_secrets
 
 
 def refuse(kind: str, problem: str, *, where: str, seen: str, wanted: str, attempt: str) -> Refusal:
-    """A refusal of the planning stage, its four parts filled; a secret typed into the inventory is masked in each."""
+    """A refusal of the planning stage with its four parts; a secret typed into the inventory is masked in each."""
     facts = {"where": where, "seen": seen, "wanted": wanted}
     return Refusal(
         clipped(without_secrets(problem)),

@@ -1,4 +1,4 @@
-"""Words of older inventories, each refused with the word that took its place.
+"""Words of older inventories, each refused with its replacement.
 
 TODO: remove after the release that follows 0.1.0, with `deploy/edge`.
 """

@@ -1,7 +1,7 @@
-"""Secrets somebody typed into a text: a password in a URL, a token in its query or beside its name, a key by its shape.
+"""Secrets typed into a text: a password in a URL, a token in its query or beside its name, a key by its shape.
 
-An inventory says where a secret is found. Whatever is typed out instead would be in the plan, in `--json`, and in files
-of the host, so it is refused by its place, and masked wherever a message would show the text around it.
+An inventory names the source of a secret. A typed secret would be in the plan, in `--json`, and in files of the host,
+so it is refused by its place, and masked wherever a message would show the text around it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _SECRET_NAME = re.compile(rf"{_NAMES}$", re.IGNORECASE)
 
 @lru_cache(4096)  # hosts of a fleet say much the same
 def secret_in(text: str) -> str:
-    """The kind of secret the text holds, in words; empty if it holds none."""
+    """The kind of secret in the text, in words; empty without one."""
     if any(_is_secret_user(match) for match in _USER.finditer(text)):
         return "a URL with a password or token before its @"
     return next((words for pattern, words in _KINDS if pattern.search(text)), "")
 
 
 def without_secrets(text: str) -> str:
-    """The text, every secret in it masked."""
+    """The text with every secret masked."""
     masked = _USER.sub(lambda match: f"{match['before']}{MASK}@" if _is_secret_user(match) else match[0], text)
     for pattern, _words in _KINDS:
         masked = pattern.sub(lambda match: f"{match['before'] or ''}{MASK}", masked)
@@ -60,7 +60,7 @@ def without_secrets(text: str) -> str:
 def typed_out(value: Any, where: str) -> Iterator[tuple[str, str]]:
     """(place, kind of secret and length of the text) for every text inside `value` that holds a secret.
 
-    A `Secret` says where one is found and is judged by itself.
+    A `Secret` object, which names a source, is judged elsewhere.
     """
     if isinstance(value, str):
         if words := secret_in(value):
@@ -80,7 +80,7 @@ def typed_out(value: Any, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(name: str, value: Any, where: str) -> Iterator[tuple[str, str]]:
-    """Like `typed_out` for one entry of a dictionary: every text under a secret's name is a secret."""
+    """Like `typed_out` for one entry of a dictionary: every text under the name of a secret is a secret."""
     if isinstance(value, str) and value and _SECRET_NAME.search(name):
         yield where, f"a token or password under its name, {len(value)} characters"
     else:
@@ -88,5 +88,5 @@ def _named(name: str, value: Any, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_secret_user(match: re.Match[str]) -> bool:
-    """True for `user:password@`, and over HTTP for any user: a token is written as one. `ssh://git@host` is neither."""
+    """True for `user:password@`, and over HTTP for any user, as tokens are written so. False for `ssh://git@host`."""
     return ":" in match["user"] or match["scheme"].lower() in ("http", "https")

@@ -1,7 +1,7 @@
-"""User-data by which a host brings itself to its plan at first boot: cloud-config of cloud-init, as text.
+"""User-data with which a host deploys itself at first boot: cloud-config of cloud-init, as text.
 
-The smallest limit of a provider is EC2's 16,384 bytes. No secret is in the text: whoever reaches the metadata service
-reads it. Where the archive is, and which plan is expected, are settings that the program of the host reads.
+The smallest limit of a provider is EC2's 16,384 bytes. No secret is in the text, because any program that reaches the
+metadata service can read it. The archive's place and the expected plan are settings that the program of the host reads.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class UserData:
-    """The user-data of a host; `text` is what the provider gets."""
+    """The user-data of a host; `text` is passed to the provider."""
 
     host: str
     text: str
@@ -68,7 +68,7 @@ class UserData:
 
     @property
     def gzipped(self) -> int:
-        """Bytes of the text under gzip, which cloud-init unpacks if a provider takes binary user-data."""
+        """Bytes of the text under gzip; cloud-init unpacks it if a provider takes binary user-data."""
         return len(gzip.compress(self.text.encode(), mtime=0))
 
     @property
@@ -125,7 +125,7 @@ write_files:
 
 
 def file_entry(path: str, text: str, is_packed: bool) -> str:
-    """An entry of `write_files`, readable by root alone but for the unit."""
+    """An entry of `write_files`, readable by root alone; the unit's entry is readable by all."""
     mode = "0644" if path.startswith("/etc/systemd/") else "0600"
     head = f"  - path: {path}\n    permissions: '{mode}'\n"
     if is_packed:
@@ -144,11 +144,13 @@ def settings(digest: str, mine: Slice, inventory: str, archive: Archive) -> str:
         "SHA256": archive.sha256,
         "SECRETS": " ".join(variables(mine)),
     }
+    if mine.proxy:
+        values |= {"PROXY": mine.proxy.url, "DIRECT": ",".join((*mine.proxy.direct, *mine.proxy.fleet))}
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
 def variables(mine: Slice) -> list[str]:
-    """Names of the environment variables from which this host's secrets are read."""
+    """Names of the environment variables that hold this host's secrets."""
     names = {secret.source[0] for secret in secrets_of(mine) if secret.kind == "env"}
     return sorted(name for name in names if VARIABLE.fullmatch(name))
 
@@ -256,6 +258,15 @@ def host_problems(mine: Slice) -> Iterator[Refusal]:
             seen=f"{mine.machine.os} with Python {system.python}",
             wanted="Python 3.11 or newer: Debian 12 or 13, Ubuntu 24.04",
             attempt='os="ubuntu-24.04", or deploy this host from a control machine',
+        )
+    if mine.proxy and mine.proxy.password:
+        yield refuse(
+            "proxy-login-at-first-boot",
+            f"{mine.host} cannot deploy itself: its proxy asks for a login, and secrets are read behind the proxy",
+            where=f"{mine.host}: proxy.password",
+            seen="a proxy with a username and a password",
+            wanted="a proxy that lets this host out without a login",
+            attempt="leave username and password out, or deploy this host from a control machine",
         )
     for weights in mine.weights:
         if not weights.repository:

@@ -1,4 +1,4 @@
-"""Engines and LLMs as a person reads them before saying yes: what is built, why, with which commands, for how many."""
+"""Engines and LLMs in the plan for a person: the builds, their reasons and commands, and the number of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host's part in a group as a person reads it: its ranks with their memory, and the network between the hosts."""
+"""A host's part in a group, as a report: its ranks with their memory, and the network between the hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FABRICS = {"infiniband": "InfiniBand", "roce": "RoCE", "ethernet": "plain Ethern
 
 
 def group_report(server: ServerSlice, usable_mib: int, reserve_mib: int) -> Iterator[RenderableType]:
-    """The group of a server's LLM; nothing for a host that serves alone."""
+    """The group of a server's LLM; empty for a host that serves alone."""
     group = server.beside[1].group if server.beside else None
     if group is None:
         return
@@ -40,7 +40,7 @@ def _network(group: GroupSlice) -> str:
 
 
 def _ranks(group: GroupSlice, plannable_mib: int) -> Table:
-    """Ranks with the same layers and memory are one row."""
+    """The ranks; ranks with the same layers and memory share a row."""
     table = Table(box=None, pad_edge=False)
     table.add_column("ranks")
     for title in ("GPUs", "layers", "heads", "kv heads", "experts", "weights", "kv cache", "sum", "free"):

@@ -1,6 +1,6 @@
-"""The plan as a person reads it before approving it: memory of each GPU, installed versions, served models.
+"""The plan as a report for approval: memory of each GPU, installed versions, served models.
 
-Hosts that are to become the same are shown once. Everything here is text; printing it is left to `deploy.cli`.
+Hosts with the same plan are shown once. Everything here is text; `deploy.cli` prints it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from deploy.catalog import ARCHITECTURES, GPU, GPUS
+from deploy.catalog import ARCHITECTURES, GPU
 from deploy.catalog.mig import PROFILES
 from deploy.models import memory
+from deploy.models.cards import planned_card
 from deploy.models.runtimes import verdicts
 from deploy.planning.fit import Fit
 from deploy.planning.plan import Plan
@@ -50,7 +51,7 @@ def plan_report(plan: Plan) -> Group:
 
 
 def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
-    """The slices in groups that differ in nothing but the host's name and address."""
+    """The slices in groups that differ only in the host's name and address."""
     groups: dict[str, list[Slice]] = {}
     for slice_ in slices:
         mutual = replace(slice_.mutual, address="") if slice_.mutual else None
@@ -64,7 +65,7 @@ def same_slices(slices: Iterable[Slice]) -> list[list[Slice]]:
 def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableType]:
     slice_ = alike[0]
     names = alike[0].host if len(alike) == 1 else f"{alike[0].host} … {alike[-1].host} ({len(alike)} hosts)"
-    card = GPUS[slice_.machine.gpu]
+    card = planned_card(slice_.machine)
     cutting = "each cut into" if slice_.driver.manage else "each already cut into"
     cut = f", {cutting} {' + '.join(slice_.mig)}" if slice_.mig else ""
     yield Text(
@@ -78,7 +79,7 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         for gpu in server.gpus:
             yield memory_bar(server, gpu, slice_)
         yield memory_table(server, slice_)
-        yield from group_report(server, GPUS[slice_.machine.gpu].usable_mib, memory.RESERVE_MIB)
+        yield from group_report(server, planned_card(slice_.machine).usable_mib, memory.RESERVE_MIB)
         llms = llm_table(server)
         if llms:
             yield llms
@@ -177,8 +178,8 @@ def memory_parts(server: ServerSlice, gpu: int, slice_: Slice) -> dict[str, int]
 
 
 def card_of(gpu: int, slice_: Slice) -> GPU:
-    """The card behind a server's GPU number, or the MIG instance, as a card of its MiB."""
-    card = GPUS[slice_.machine.gpu]
+    """The card behind a server's GPU number; a MIG instance as a card of its MiB."""
+    card = planned_card(slice_.machine)
     if not slice_.mig:
         return card
     cut = PROFILES[card.name, slice_.mig[gpu % len(slice_.mig)]]
@@ -186,14 +187,14 @@ def card_of(gpu: int, slice_: Slice) -> GPU:
 
 
 def gpus_of(model: ModelSlice, server: ServerSlice) -> tuple[int, ...]:
-    """The GPUs a model's memory lies on: of an LLM every one of its server, of an encoder the first, or none."""
+    """The GPUs that hold a model's memory: an LLM's are all of its server, an encoder's the first, or none."""
     if model.kind == "llm":
         return server.gpus
     return server.gpus[:1] if model.memory.total_mib else ()
 
 
 def memory_bar(server: ServerSlice, gpu: int, slice_: Slice) -> Text:
-    """A GPU's memory as a bar, a character for each kind of use, and its legend."""
+    """A GPU's memory as a bar, with a character for each kind of use, and its legend."""
     parts = memory_parts(server, gpu, slice_)
     usable = sum(parts.values())
     cut = len(slice_.mig)
@@ -212,7 +213,7 @@ def memory_bar(server: ServerSlice, gpu: int, slice_: Slice) -> Text:
 
 
 def memory_table(server: ServerSlice, slice_: Slice) -> Table:
-    """MiB of every model on each GPU it runs on, and the tokens of its cache."""
+    """MiB of every model on each of its GPUs, and the tokens of its cache."""
     table = Table(box=None, pad_edge=False)
     table.add_column("MiB on each GPU")
     for title in ("weights", "contexts", "workspace", "kv cache", "sum", "kv tokens"):
@@ -227,7 +228,7 @@ def memory_table(server: ServerSlice, slice_: Slice) -> Table:
 
 
 def runtimes_table(model: ModelSlice, server: ServerSlice) -> Table:
-    """The programs that can serve an LLM, and why another one cannot."""
+    """The programs that can serve an LLM, and the reasons against the others."""
     table = Table(box=None, pad_edge=False)
     for title in (f"{model.name} by", "can", "why"):
         table.add_column(title, overflow="fold")
@@ -267,7 +268,7 @@ def fit_report(fitted: Fit) -> Group:
     groups = [
         part
         for own in fitted.plan.slices
-        for part in group_report(own.servers[0], GPUS[own.machine.gpu].usable_mib, memory.RESERVE_MIB)
+        for part in group_report(own.servers[0], planned_card(own.machine).usable_mib, memory.RESERVE_MIB)
     ]
     return Group(
         *split,

@@ -1,4 +1,4 @@
-"""A promotion as a person reads it: the program of now and the next, how they are compared, and what to type."""
+"""A promotion as a report: the current and the next program, their comparison, and the commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOVES = (
 
 
 def promotion_report(now: Plan, then: Plan, promotion: Promotion, inventory: str) -> Group:
-    """The table of each server that changes, the limits of its replay, the waves, and what to type."""
+    """The table of each server that changes, the limits of its replay, the waves, and the commands."""
     parts = [part for slice_ in then.slices for part in _host(now.for_host(slice_.host), slice_, promotion.model)]
     waves = [f"wave {number}  {', '.join(wave)}" for number, wave in enumerate(then.waves, start=1)]
     return Group(
@@ -34,7 +34,7 @@ def promotion_report(now: Plan, then: Plan, promotion: Promotion, inventory: str
 
 
 def steps(then: Plan, promotion: Promotion, inventory: str) -> Iterator[tuple[str, str]]:
-    """Commands in order: the promotion, the words that make it last, and the way back."""
+    """Commands in order: the promotion, the lines that make it permanent, and the way back."""
     yield "whole", f"enginehouse plan {inventory} --data promote={promotion.word}"
     yield "type", f"pyinfra {inventory} deploy.py --data promote={promotion.word} --data expect={then.digest}"
     yield "after", f"write {_words(then, promotion)} into {inventory}; until then its plan is the earlier program"
@@ -46,7 +46,7 @@ def moves_containers(now: Plan, then: Plan, name: str) -> bool:
 
 
 def _words(then: Plan, promotion: Promotion) -> str:
-    """The fields of the LLM that the inventory has after the promotion."""
+    """The fields of the LLM in the inventory after the promotion."""
     image = next(
         (model.runtime.image.pull_reference for _, model in _served(then, promotion.model) if model.runtime), ""
     )

@@ -1,8 +1,8 @@
-"""Cells: groups of hosts with balancers of their own, brought over one cell after another.
+"""Cells: groups of hosts with their own balancers, updated one cell after another.
 
-Each cell is brought over from a control machine beside it, by `deploy.py --limit CELL --data expect=DIGEST`. What is
-decided here is which cells there may be, whose turn it is, and what a driver does that was killed and starts again:
-everything it has to know are the runs that Prefect keeps. `cells.py` acts.
+Each cell is updated from a control machine near it, by `deploy.py --limit CELL --data expect=DIGEST`. This module
+decides which cells are valid, which cell is next, and how a killed and restarted driver continues: it needs only the
+runs that Prefect stores. `cells.py` acts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deploy.refusals.refuse import refuse
 
 @dataclass(frozen=True)
 class Run:
-    """A run over a cell: it waits or works (`open`), has ended well (`completed`), or has ended otherwise (`ended`)."""
+    """A run over a cell: it waits or works (`open`), succeeded (`completed`), or ended otherwise (`ended`)."""
 
     cell: str
     state: Literal["open", "completed", "ended"]
@@ -28,7 +28,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Turn:
-    """The cell whose turn it is. `key` identifies the run, so that a restarted driver finds it."""
+    """The next cell. `key` identifies the run, so that a restarted driver finds it."""
 
     cell: str
     key: str
@@ -40,16 +40,16 @@ def deploy_words(inventory: str, cell: str, digest: str) -> list[str]:
 
 
 def rollouts(cells: Sequence[str], runs: Iterable[Run]) -> int:
-    """Number of times that this plan has been brought to every cell. A rollout typed after that begins anew."""
+    """Number of times that this plan has been brought to every cell. The next command then starts a new rollout."""
     completed = Counter(run.cell for run in runs if run.state == "completed")
     return min(completed[cell] for cell in cells)
 
 
 def next_turn(cells: Sequence[str], runs: Sequence[Run], digest: str, before: int) -> Turn | None:
-    """Whose turn it is, in the order of `cells`; None if every cell has been brought over.
+    """The next cell, in the order of `cells`; None if every cell has been updated.
 
-    `runs` are those with this plan, the oldest first; `before` counts the whole rollouts before this one. A run that
-    ended otherwise is tried again without a further approval: the operator typed the command again.
+    `runs` are those with this plan, the oldest first; `before` counts the complete rollouts before this one. A run that
+    failed is tried again without another approval, because the operator typed the command again.
     """
     for cell in cells:
         own = [run for run in runs if run.cell == cell]
@@ -106,7 +106,7 @@ def unserved(cells: Sequence[str]) -> list[Refusal]:
 
 
 def stopped(turn: Turn, left: Sequence[str], run: str, output: str) -> Refusal:
-    """The refusal of a rollout whose cell did not end well; `left` are the cells after it."""
+    """The refusal of a rollout whose cell failed; `left` are the cells after it."""
     return Refusal(
         f"cell {turn.cell} was not updated",
         facts={

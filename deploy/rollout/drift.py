@@ -11,7 +11,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Drift:
-    """The answers of hosts to a comparison without changes."""
+    """The answers of hosts to a dry run."""
 
     hosts: tuple[str, ...]
     steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -29,13 +29,13 @@ class Drift:
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """Hosts that differ, as far as they could be asked."""
+        """Hosts that differ from the inventory, among those that could be asked."""
         names = {name for names in self.steps.values() for name in names}
         return tuple(name for name in self.hosts if name in names)
 
     @property
     def exit_code(self) -> int:
-        """0: all hosts are as the inventory says; 2: some differ; 1: some could not be asked."""
+        """0: all hosts match the inventory; 2: some differ; 1: some could not be asked."""
         if self.stopped or self.unasked:
             return NOT_ASKED
         return DIFFERS if self.steps else SAME

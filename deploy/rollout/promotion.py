@@ -1,4 +1,4 @@
-"""The comparison of an LLM with the one it replaced, as a swap's verdict has it, in lines for the operator. Pure."""
+"""The comparison of an LLM with the one it replaced, from a swap's verdict, in lines for the operator. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def compared_lines(verdict: Mapping[str, Any]) -> list[str]:
-    """Equal answers, speed and cost of both; the reason for no comparison; or nothing if no replay was wanted."""
+    """Equal answers, speed and cost of both; the reason if there was no comparison; empty if no replay was declared."""
     compared = verdict.get("compared")
     if compared:
         return [_shares(compared), *_figures(compared, compared["before"], compared["now"])]

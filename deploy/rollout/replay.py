@@ -1,8 +1,9 @@
 """Compares a new engine's answers with its checkpoint's, on the control machine, before the engine is signed.
 
-Pure: it compares answers that a host made, greedily and with a fixed seed, with stored ones or with those of the
-checkpoint itself. Two engines of one checkpoint may differ in a late token (another kernel, another rounding); one that
-differs early and everywhere is broken. So the share of equal tokens decides, and the first difference is what is shown.
+Pure: it compares answers that a host made, greedily and with a fixed seed, with stored answers or with those of the
+checkpoint itself. Two engines of one checkpoint may differ in a late token (another kernel, another rounding); an
+engine that differs early and everywhere is broken. So the share of equal tokens decides, and the report shows the first
+difference.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ STATE = "the engine is built and not signed, so no server loads it; what serves 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one prompt. `kind` is prompt, or task if a regular expression judges it."""
+    """The answer to one prompt. `kind` is "prompt", or "task" if a regular expression judges the answer."""
 
     prompt: str
     tokens: tuple[int, ...] = ()
@@ -68,7 +69,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Everything compared, and the shares that have to be equal or met."""
+    """All comparisons, and the shares that have to be equal or met."""
 
     compared: tuple[Compared, ...]
     tasks: tuple[Task, ...]
@@ -103,7 +104,7 @@ class Verdict:
 
 def judge(wanted: Sequence[Answer], replies: Sequence[Answer], tasks: Sequence[tuple[str, str]], limits: ReplaySlice
           ) -> Verdict:  # fmt: skip
-    """The verdict. `tasks` are (prompt, expected); a prompt that was not answered counts as answered with nothing."""
+    """The verdict. `tasks` are (prompt, expected); an unanswered prompt counts as an empty answer."""
     prompts = {answer.prompt: answer for answer in replies if answer.kind == "prompt"}
     texts = {answer.prompt: answer.text for answer in replies if answer.kind == "task"}
     return Verdict(
@@ -114,7 +115,7 @@ def judge(wanted: Sequence[Answer], replies: Sequence[Answer], tasks: Sequence[t
 
 
 def answers(text: str) -> list[Answer]:
-    """The answers in JSON lines. Raises ValueError, KeyError or TypeError if a line is none."""
+    """The answers in JSON lines. Raises: ValueError, KeyError or TypeError for a line that is not an answer."""
     records = [json.loads(line) for line in text.splitlines() if line.strip()]
     return [
         Answer(str(record["prompt"]), tuple(int(token) for token in record["tokens"]), str(record.get("text", "")),
@@ -124,7 +125,7 @@ def answers(text: str) -> list[Answer]:
 
 
 def prompts(text: str) -> list[str]:
-    """The prompts in JSON lines. Raises ValueError, KeyError or TypeError if a line is none."""
+    """The prompts in JSON lines. Raises: ValueError, KeyError or TypeError for a line that is not a prompt."""
     return [str(json.loads(line)["prompt"]) for line in text.splitlines() if line.strip()]
 
 
@@ -135,7 +136,7 @@ def tasks(text: str) -> list[tuple[str, str]]:
 
 
 def regression(engine: str, verdict: Verdict) -> Refusal:
-    """The refusal to sign an engine: the shares, and the prompts that part first."""
+    """The refusal to sign an engine: the shares, and the prompts with the earliest differences."""
     parted = [pair for pair in verdict.compared if pair.first_difference is not None]
     worst = sorted(parted, key=lambda pair: pair.first_difference or 0)[:SHOWN]
     unmet = [task for task in verdict.tasks if not task.is_met][:SHOWN]

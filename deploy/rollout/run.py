@@ -1,17 +1,17 @@
 """A rollout's run as a state machine: it receives events of hosts, and decides the next steps.
 
-Pure: it asks nobody and knows no clock. `roles.rollout` tells it what pyinfra saw, and follows it. What holds:
+Pure: no I/O and no clock. `roles.rollout` reports pyinfra's events to it and carries out its decisions. Its invariants:
 
     - No host is drained before every host of the run is staged or lost.
-    - No host is drained before its wave: all hosts of the waves before it passed their gate, but for those that may be
+    - No host is drained before its wave: all hosts of earlier waves have passed their gate, except as many as may be
       lost.
-    - A host is drained only while its pool has room: all who are out and the rest of its wave are together no more than
-      may be out. A host that is out already takes no room for itself, because nobody misses it.
-    - A host that never served anybody is not part of what a pool can lose, and is not counted before it serves.
-    - Going back is going out too, and waits for room in the same way.
+    - A host is drained only while its pool has room: all hosts that are out and the rest of its wave are together at
+      most as many as may be out. A host that is already out needs no room for itself.
+    - A host that never served does not count in its pool before it serves.
+    - A rollback takes its host out too, and waits for room in the same way.
 
-A run that was killed leaves nothing here. Its hosts end their swaps by themselves, and the next run is a new `Run`:
-hosts that serve what they are to serve pass it untouched, and a host that is out takes no room.
+A killed run leaves no state here. Its hosts finish their swaps by themselves, and the next run is a new `Run`: hosts
+that already serve their planned release pass it untouched, and a host that is out needs no room.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SETTLED = ("passed", "put back", "kept", "lost", *FAILURES)
 
 @dataclass(frozen=True)
 class Hold:
-    """A pause: nothing is drained yet. `pool` has no room: `out` of its hosts are out, and `allowed` may be."""
+    """A pause: no host is drained yet. `pool` has no room: `out` of its hosts are out, and `allowed` may be."""
 
     why: str
     pool: str = ""
@@ -67,15 +67,14 @@ class Begin:
 
 @dataclass(frozen=True)
 class TakeBack:
-    """Allows these hosts to drain and return to the release that they served before this run."""
+    """Allows these hosts to drain and to return to their release from before this run."""
 
     hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The end of the run. `failed`: the gate's findings by host. `stays`: hosts that should have gone back and did
-    not."""
+    """The end of the run. `failed`: the gate's findings by host. `stays`: hosts whose rollback did not take place."""
 
     lost: tuple[str, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -112,7 +111,7 @@ class Run:
         self._current, self._last = 0, -1
 
     def hear(self, event: Event, host: str) -> None:
-        """Records how far the host has come. AssertionError: this cannot follow, or must not; a mistake of ours."""
+        """Records the progress of a host. Raises: AssertionError for an impossible event, a defect of this project."""
         state = self.states[host]
         assert event == "lost" or state in BEFORE[event], f"{host} is {state} and then {event}"
         if event == "drained":
@@ -133,13 +132,13 @@ class Run:
         self._count(host)
 
     def see(self, ready: Mapping[str, bool]) -> None:
-        """Takes in the balancers' view of hosts, those outside this run included: True if the host gets requests."""
+        """Records the balancers' view of hosts, including those outside this run: True if the host gets requests."""
         self._ready.update(ready)
         for host in ready:
             self._count(host)
 
     def welcome(self, host: str) -> None:
-        """Takes note of a host that never served."""
+        """Records that a host never served."""
         self._newcomers.add(host)
         self._count(host)
 
@@ -167,7 +166,7 @@ class Run:
 
     @property
     def is_going_back(self) -> bool:
-        """True once a gate has found too much and the wave before it is over: no further wave begins."""
+        """True once a gate has failed and its wave is over: no further wave begins."""
         too_much = bool(self.failed) or len(self._lost) > self.rollout.may_be_lost
         return too_much and not any(self.states[host] in BEGUN for host in self._wave())
 
@@ -176,12 +175,12 @@ class Run:
         return next(self._groups_back(), ()) if self.is_going_back else ()
 
     def end(self) -> Stop:
-        """The end of a run in which no further host goes back."""
+        """The end of a run, with no further rollback."""
         stays = tuple(sorted(host for group in self._wanted_back() for host in group if host in self.changed))
         return Stop(self.lost, dict(self.failed), tuple(sorted(self.back)), stays)
 
     def _wave(self) -> tuple[str, ...]:
-        """The hosts of the first wave that is not settled; none after the last."""
+        """The hosts of the first unfinished wave; empty after the last."""
         while self._current < len(self.waves):
             wave = self.waves[self._current]
             if any(self.states[host] not in SETTLED for host in wave):
@@ -190,14 +189,14 @@ class Run:
         return ()
 
     def _next_back(self) -> Decision:
-        """The next hosts to put back; the end if none is left, or if there is no room for them."""
+        """The next hosts to roll back; the end if none is left, or if there is no room for them."""
         if any(self.states[host] == "drained" for host in self.changed):
             return Hold("hosts are on their way back")
         group = self.next_back
         return TakeBack(group) if group and self._room(group) is None else self.end()
 
     def _groups_back(self) -> Iterator[tuple[str, ...]]:
-        """Reachable hosts that still have to go back, one wave at a time, the last first."""
+        """Reachable hosts that still have to be rolled back, one wave at a time, the last wave first."""
         for wanted in self._wanted_back():
             group = tuple(host for host in wanted if host in self.changed and self.states[host] not in ("kept", "lost"))
             if group:
@@ -222,7 +221,7 @@ class Run:
         return None
 
     def _count(self, host: str) -> None:
-        """Counts the host as out or in: by our own acts if this run drained it, else by the balancers' view."""
+        """Counts the host as out or in: by this run's actions if it drained the host, else by the balancers' view."""
         state = self.states.get(host, "")
         if state == "admitted":
             self._newcomers.discard(host)

@@ -1,1 +1,1 @@
-"""Each host's part of the plan, which its roles act on."""
+"""Each host's part of the plan, on which its roles act."""

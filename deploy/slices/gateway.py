@@ -1,4 +1,4 @@
-"""A host's part of the plan for its gateway: the models it offers, and how it is reached."""
+"""A host's part of the plan for its gateway: the offered models and the gateway's addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deploy.spec import GatewayLimits, Identity, Price
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayModelSlice:
-    """A model as clients name it. What does not belong to its kind is empty or 0."""
+    """A model under its name for clients. Fields of other kinds of models are empty or 0."""
 
     name: str
     kind: str
@@ -37,8 +37,8 @@ class GatewayModelSlice:
 class GatewayAliasSlice:
     """Another name of a model, or of LLMs of the same weights and several lengths.
 
-    `task` is the embedder's if a client names none, `adapter` the LoRA adapter that answers. `weights` are those of
-    the `models` of a split, in their order; `fallback` answers if none of them does.
+    `task` is an embedder's default task, `adapter` the LoRA adapter that answers. `weights` belong to the `models` of a
+    split, in their order; `fallback` answers if none of them does.
     """
 
     name: str
@@ -62,7 +62,7 @@ class GatewayOtherSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class MutualGatewaySlice:
-    """A host whose gateway sends to this one: the name in its certificate, and where it comes from."""
+    """A host whose gateway sends to this one: the name in its certificate, and its source address."""
 
     name: str
     address: str
@@ -80,7 +80,7 @@ class MutualSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class GatewaySlice:
-    """The gateway of one host. Nothing in it names the host: hosts that are alike have equal ones."""
+    """The gateway of one host. It does not contain the host's name: equal hosts have equal gateways."""
 
     address: str
     ports: tuple[int, ...]

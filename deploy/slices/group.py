@@ -15,7 +15,7 @@ class MemberSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class RankSlice:
-    """A rank: its GPU on this host, its layers and heads, and the MiB that the plan counted for it."""
+    """A rank: its GPU on this host, its layers and heads, and its planned MiB."""
 
     rank: int
     gpu: int
@@ -40,7 +40,7 @@ class RankSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficOfRanks:
-    """Bytes that one host sends over its link for a prompt of `tokens` tokens, and the milliseconds that takes."""
+    """Bytes that one host sends over its link for a prompt of `tokens` tokens, and the milliseconds this takes."""
 
     tokens: int
     tensor_mib: int

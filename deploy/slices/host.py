@@ -1,6 +1,6 @@
-"""A host's part of the plan. Roles take a Slice and act; nothing is decided again after it.
+"""A host's part of the plan. Roles act on a Slice and decide nothing themselves.
 
-Frozen and JSON-able: `to_json` is what the digest is computed over and what `enginehouse plan --json` prints.
+Frozen and JSON-able: the digest is computed over `to_json`, and `enginehouse plan --json` prints it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deploy.spec import DataDisk, Docker, EngineStore, EngineTrust, Firewall, Ht
 
 @dataclass(frozen=True, kw_only=True)
 class DriverSlice:
-    """The driver to find or install; `floor` is the oldest version the image runs on."""
+    """The driver to find or install; `floor` is the oldest version on which the image runs."""
 
     manage: bool
     source: str
@@ -50,7 +50,7 @@ class WeightsSlice:
 class BuildStep:
     """A command of a build, run inside the release's container.
 
-    `stage` is what progress calls it: convert, quantize, build; of a draft model, draft-convert and so on.
+    `stage` is its name in progress reports: convert, quantize, build; for a draft model draft-convert and so on.
     """
 
     stage: str
@@ -63,7 +63,7 @@ class BuildStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaySlice:
-    """The questions and answers an engine is judged by before it is signed; paths are of the control machine."""
+    """The prompts and expected answers that judge an engine before it is signed; paths are on the control machine."""
 
     prompts: str
     answers: str
@@ -75,7 +75,7 @@ class ReplaySlice:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSlice:
-    """A compiled engine. `fields` is all that identifies it; `fingerprint` is their digest, 16 hex digits.
+    """A compiled engine. `fields` identify it; `fingerprint` is their digest, 16 hex digits.
 
     It is built under `staging` and published at `path` (rank0.engine …, config.json, engine.json, engine.json.sig).
     """
@@ -119,7 +119,9 @@ class EngineSlice:
 
     @property
     def says_nothing_of_judging(self) -> bool:
-        """True if neither a replay nor a reason for none is declared; a draft needs neither, its target confirms it."""
+        """True if neither a replay nor a reason against one is declared; false for a draft, which its target
+        confirms.
+        """
         return self.role != "draft" and self.replay is None and not self.unjudged
 
     @property
@@ -129,7 +131,7 @@ class EngineSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySlice:
-    """MiB of one model on each GPU of its server; the sum is what the planner counted."""
+    """MiB of one model on each GPU of its server; the sum is the planner's total."""
 
     weights_mib: int
     context_mib: int
@@ -143,7 +145,7 @@ class MemorySlice:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSlice:
-    """A served model. `settings` are the backend's own parameters, final, as text (config.pbtxt or model.yaml)."""
+    """A served model. `settings` are the backend's final parameters, as text (config.pbtxt or model.yaml)."""
 
     name: str
     kind: str
@@ -212,7 +214,7 @@ class ServerSlice:
 
     @property
     def beside(self) -> tuple[ModelSlice, RuntimeSlice] | None:
-        """The LLM that a runtime beside Triton serves, and that runtime; validation lets one stand beside a server."""
+        """The LLM that a runtime beside Triton serves, and that runtime; validation allows one for each server."""
         return next(((model, model.runtime) for model in self.models if model.runtime), None)
 
 
@@ -222,7 +224,7 @@ def images_beside(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class RepairSlice:
-    """The most that a host does by itself for its GPUs, "reset" or "reboot"; not while its pool has as many out."""
+    """The strongest repair that a host may do by itself, "reset" or "reboot", and the limit of its pool."""
 
     allowed: str
     max_unavailable: int
@@ -277,7 +279,7 @@ class Slice:
     """None: the host reaches the outside without a proxy of the inventory."""
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists, secrets as their sources only."""
+        """Plain dictionaries and lists; a secret appears only as its source."""
         return trimmed(asdict(self))
 
     @property
@@ -285,12 +287,12 @@ class Slice:
         return images_beside(self.servers)
 
     def registry_of(self, reference: str) -> Registry:
-        """The login and CA for an image: those declared, if it is of the registry of the host's own image."""
+        """The login and CA for an image: the declared ones, if it is in the same registry as the host's own image."""
         return self.registry if registry_of(reference) == registry_of(self.image.reference) else Registry()
 
     @property
     def drain_seconds(self) -> int:
-        """Seconds that a server's stop may wait for balancers; 0 if none sends to this host."""
+        """Seconds that a server's stop may wait for balancers; 0 if no balancer sends to this host."""
         return self.traffic.drain_seconds if self.traffic and self.traffic.balancers else 0
 
     def data_disk(self) -> DataDisk | None:

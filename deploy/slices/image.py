@@ -1,4 +1,4 @@
-"""The image of a host: its origin and digest, and the reference by which Docker pulls it."""
+"""The image of a host: its origin and digest, and the reference with which Docker pulls it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def registry_of(reference: str) -> str:
 
 
 def registry_host(reference: str) -> str:
-    """The host that answers for the registry of an image reference."""
+    """The host that serves the registry of an image reference."""
     registry = registry_of(reference)
     return "registry-1.docker.io" if registry == DOCKER_HUB else registry
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSlice:
-    """The container image. `reference` is name:tag; with a `digest` the pull is by digest and enforced from then on."""
+    """The container image. `reference` is name:tag; with a `digest` the image is pulled and run by digest."""
 
     reference: str
     digest: str

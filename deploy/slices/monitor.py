@@ -1,4 +1,4 @@
-"""Decisions between monitors and the hosts they watch."""
+"""Decisions about monitors and the hosts that they scrape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploy.spec import Firewall, Secret
 
 @dataclass(frozen=True, kw_only=True)
 class PageSlice:
-    """A page that monitors read of a host at `path`; the host itself reads it at `url`."""
+    """A host's page that monitors read at `path`; the host itself reads it at `url`."""
 
     path: str
     url: str
@@ -30,9 +30,9 @@ class ExportersSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSlice:
-    """A Prometheus target of a job: `path` at `address` (HOST:PORT), under the names of alerts and dashboards.
+    """A Prometheus target of a job: `path` at `address` (HOST:PORT), under the labels that alerts and dashboards use.
 
-    Of job `probe`, `probe` is the URL that the blackbox-exporter asks.
+    For the job `probe`, `probe` is the URL that the blackbox-exporter requests.
     """
 
     job: str
@@ -47,7 +47,7 @@ class TargetSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class MonitorSlice:
-    """All that a monitor is to become."""
+    """The wanted state of a monitor."""
 
     host: str
     os: str
@@ -74,7 +74,7 @@ class MonitorSlice:
         """None: samples are on the system's disk."""
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists, secrets as their sources only."""
+        """Plain dictionaries and lists; a secret appears only as its source."""
         plain = asdict(self)
         if self.proxy is None:  # as in Slice: what is not declared is not said
             del plain["proxy"]

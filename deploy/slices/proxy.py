@@ -1,4 +1,4 @@
-"""The proxy of one host, with everything that it reaches without it."""
+"""The proxy of one host, with everything that the host reaches without it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deploy.spec import Secret
 
 @dataclass(frozen=True, kw_only=True)
 class ProxySlice:
-    """`direct` is declared, and loopback; `fleet` are the hosts of the inventory, which Docker never asks."""
+    """`direct` has the declared names and loopback; `fleet` has the inventory's hosts, which Docker never contacts."""
 
     url: str
     username: str
@@ -27,7 +27,7 @@ class ProxySlice:
 
 
 def reached_directly(name: str, direct: Iterable[str]) -> bool:
-    """True if a name or an address is one of `direct`, in a domain of it or in a network of it."""
+    """True if a name or an address is in `direct`, in one of its domains or in one of its networks."""
     return any(name == place or _covers(place, name) for place in direct)
 
 

@@ -1,4 +1,4 @@
-"""The program that serves an LLM beside its Triton server, as decided: image, start line, settings, pages."""
+"""The program that serves an LLM beside its Triton server, as planned: image, start line, settings, pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploy.slices.image import ImageSlice
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeSlice:
-    """An LLM's own container on the GPUs of its server. It listens on loopback of the host at `port`."""
+    """An LLM's own container on the GPUs of its server. It listens on the host's loopback at `port`."""
 
     name: str
     """vllm or trtllm-serve."""

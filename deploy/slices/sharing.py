@@ -34,7 +34,7 @@ class SharingSlice:
     files: tuple[SharedSlice, ...]
 
     def of(self, model: str, revision: str) -> SharedSlice | None:
-        """The sharing of a set of files; None if peers do not share it."""
+        """The sharing of a set of files; None if the files are not shared."""
         return next((files for files in self.files if (files.model, files.revision) == (model, revision)), None)
 
     @property

@@ -1,4 +1,4 @@
-"""Decisions between hosts and balancers: routes, backends and the names of their lines."""
+"""Decisions about hosts and balancers: routes, backends and the names of their lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SeenBySlice:
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficServerSlice:
-    """A server as balancers know it; `seen_as` is `BACKEND/LINE` of each backend that it stands in."""
+    """A server as balancers know it; `seen_as` is `BACKEND/LINE` for each backend with the server."""
 
     name: str
     models: tuple[str, ...]
@@ -28,7 +28,7 @@ class TrafficServerSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class TrafficSlice:
-    """The ports on which the host answers "ready" or "drain", and the balancers it waits for before a server stops."""
+    """The ports on which the host answers "ready" or "drain", and the balancers that a server's stop waits for."""
 
     address: str
     ready_port: int
@@ -41,7 +41,7 @@ class TrafficSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberSlice:
-    """A server of a pool as its balancer reaches it; `name` is its line in HAProxy, `server` the word for its agent."""
+    """A server of a pool as its balancer reaches it; `name` is its line in HAProxy, `server` its name for the agent."""
 
     name: str
     server: str
@@ -55,7 +55,7 @@ class MemberSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayMemberSlice:
-    """A process of a host's gateway as its balancer reaches it; `question` is what its host's agent is asked."""
+    """A process of a host's gateway as its balancer reaches it; `question` is the text that the host's agent gets."""
 
     name: str
     question: str
@@ -67,7 +67,7 @@ class GatewayMemberSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayRouteSlice:
-    """The port for the gateways of a pool's hosts, and their processes; no answer takes longer than it says."""
+    """The port for the gateways of a pool's hosts, their processes, and the longest time for an answer."""
 
     port: int
     answer_seconds: int
@@ -90,7 +90,7 @@ class RouteSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class BalancerSlice:
-    """All that a balancer is to become."""
+    """The wanted state of a balancer."""
 
     host: str
     os: str
@@ -115,10 +115,10 @@ class BalancerSlice:
     proxy: ProxySlice | None = None
 
     def data_disk(self) -> None:
-        """None: a balancer keeps no data."""
+        """None: a balancer stores no data."""
 
     def to_json(self) -> dict[str, object]:
-        """Plain dictionaries and lists, secrets as their sources only."""
+        """Plain dictionaries and lists; a secret appears only as its source."""
         plain = asdict(self)
         if not self.keys:
             del plain["keys"], plain["sharing"]

@@ -1,6 +1,6 @@
-"""A host's slice as plain values without the fields that its inventory does not declare.
+"""A host's slice as plain values, without fields that its inventory does not declare.
 
-So the digests of older inventories stay what they were.
+So the digests of older inventories do not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
-    for name in ("notices", "fabric"):
+    for name in ("notices", "fabric", "card"):
         if not plain["machine"][name]:
             del plain["machine"][name]
     if plain["machine"]["repair"] == "none":

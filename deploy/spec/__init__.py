@@ -1,7 +1,8 @@
-"""The objects of an inventory: Machine, Server, models, release, rollout. Declared here, judged in `deploy.validation`.
+"""The objects of an inventory: Machine, Server, models, release, rollout. `deploy.validation` judges them.
 
-Built inside Python inventories, so that an editor completes the names and mypy reads them. Constructing one never
-raises for a wrong *value*: all problems of an inventory are reported together by the plan. Units end the names.
+They are built inside Python inventories, so that an editor completes the names and mypy checks them. Constructing one
+never raises for a wrong *value*: the plan reports all problems of an inventory together. Names of numbers end with the
+unit.
 """
 
 from deploy.spec.balancer import Balancer, BalancerHost, Route, Traffic
@@ -28,6 +29,7 @@ from deploy.spec.llm import (
     Speculative,
 )
 from deploy.spec.machine import (
+    GPU,
     AptMirror,
     DataDisk,
     Docker,
@@ -48,6 +50,7 @@ from deploy.spec.sharing import Sharing
 from deploy.spec.sources import Checkpoint, Secret, Weights
 
 __all__ = [
+    "GPU",
     "LLM",
     "AcceptedHoles",
     "Acme",

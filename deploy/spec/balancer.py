@@ -1,4 +1,4 @@
-"""A balancer of the inventory, and a host's settings for its traffic, as an operator declares them."""
+"""A balancer of the inventory, and a host's settings for balancers, as an operator declares them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from deploy.spec.sources import Secret
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """A host's answers to balancers that ask if it takes requests, and its wait for them at a stop.
+    """A host's readiness answers to balancers, and its wait for balancers at a stop.
 
     `gateways_port` is open if a `Gateway` of another host names this one, to that host alone, over mutual TLS.
-    `ready_port` answers `GET /ready` as JSON, for balancers of others too; `agent_port` speaks HAProxy's agent-check.
-    Without `address` both are at the host's `peer_address`, else at the address of its servers.
+    `ready_port` answers `GET /ready` as JSON, also for balancers outside the inventory; `agent_port` answers HAProxy's
+    agent-check. Without `address` both listen at the host's `peer_address`, else at the address of its servers.
     """
 
     address: str = ""
@@ -31,10 +31,10 @@ class Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """The two ports of a balancer behind which a pool is: HTTP/1, and h2 for gRPC.
+    """A route to a pool: the two ports of a balancer, HTTP/1 and h2 for gRPC.
 
-    `hold_seconds`: while no host of the pool is ready, requests wait this long and no longer; 0 answers 503 at once.
-    `gateway_port`: a third port, for the gateways of the pool's hosts: OpenAI, Cohere and TEI over TLS; 0 is none.
+    `hold_seconds`: requests wait at most this long while no host of the pool is ready; 0 answers 503 at once.
+    `gateway_port`: a third port, for the gateways of the pool's hosts: OpenAI, Cohere and TEI over TLS; 0 means none.
     """
 
     pool: str
@@ -46,14 +46,15 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True)
 class Balancer:
-    """HAProxy as the distribution ships it, on a host of its own without GPU and servers.
+    """HAProxy from the distribution, on a separate host without GPU and servers.
 
-    `address` is where clients connect to, and what hosts see it come from. `certificate` is a PEM file of the control
-    machine with the chain; `certificate_key` its private key. Without both the ports speak plain text. `keys`: "file"
-    asks every client of KServe's ports, HTTP and gRPC, for a key of `enginehouse key`; None asks nobody. Gateways
-    behind `gateway_port` ask themselves. `clients` is a PEM file of authorities: whoever shows no certificate that one
-    of them signed is refused at every port of the routes. Without both, `open_to_all` has to say so: whoever reaches
-    KServe's ports may use every model, without limits, and past the gateway's keys.
+    `address` is the address for clients, and the source address of its connections to hosts. `certificate` is a PEM
+    file of the control machine with the chain; `certificate_key` its private key. Without both the ports speak plain
+    text. `keys`: "file" requires a key of `enginehouse key` from every client of KServe's ports, HTTP and gRPC; None
+    requires no key. Gateways behind `gateway_port` check keys themselves. `clients` is a PEM file of authorities: a
+    client without a certificate signed by one of them is refused at every port of the routes. Without both,
+    `open_to_all` must be set: then every client that reaches KServe's ports may use every model, without limits, and
+    without a key of the gateway.
     """
 
     os: str
@@ -75,7 +76,7 @@ class Balancer:
 
 @dataclass(frozen=True, kw_only=True)
 class BalancerHost:
-    """Everything the inventory says about a host that is a balancer."""
+    """Everything in the inventory about a host that is a balancer."""
 
     name: str
     balancer: Balancer

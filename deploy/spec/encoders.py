@@ -16,19 +16,19 @@ DType = Literal["float16", "bfloat16", "float32"]
 
 @dataclass(frozen=True)
 class Encoder:
-    """The common settings of embedder and reranker; `source` is a hub name or a directory, as `LLM` has it.
+    """The common settings of embedder and reranker; `source` is a hub name or a directory, as in `LLM`.
 
     `device="cpu"` serves without a GPU (small models, development).
 
     `products="fp8"` computes the dense layers in 8 bits, less exactly: bge-reranker-large ran 32 to 55 % faster on an
-    H100. nomic-embed-text-v2-moe ran 14 to 19 % faster in large passes, and up to 14 % slower if the host's CPU is
-    the limit (figures: README, checks.products). The server compares pooled states with the 16-bit ones as it starts
-    and refuses the model above 1 - cosine 0.01; how your own ranking fares is yours to measure. Experts, router and
-    head stay as `dtype` says.
+    H100. nomic-embed-text-v2-moe ran 14 to 19 % faster in large passes, and up to 14 % slower if the host's CPU is the
+    limit (figures: README, checks.products). The server compares pooled states with the 16-bit ones at its start and
+    refuses the model above 1 - cosine 0.01; measure the effect on your own ranking. Experts, router and head are
+    computed in `dtype`.
 
-    Up to `streams` passes of `max_batch_tokens` run beside each other on a GPU while full ones wait, each with its own
-    workspace. Two made a saturated bge-reranker-large 4 % faster, nomic-embed-text-v2-moe no faster through Triton
-    (H100, 2026-11-21), so a reranker has two.
+    Up to `streams` passes of `max_batch_tokens` run in parallel on a GPU while full ones wait, each with its own
+    workspace. Two streams made a saturated bge-reranker-large 4 % faster, but nomic-embed-text-v2-moe no faster through
+    Triton (H100, 2026-11-21), so a reranker has two.
     """
 
     source: str = ""
@@ -55,9 +55,9 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Embedder(Encoder):
-    """Texts to vectors. `default_task` is the task whose prefix a text gets when a request names none.
+    """Texts to vectors. A text gets the prefix of `default_task` if its request names no task.
 
-    `prefixes` are the words that the model was trained to see before the texts of a task, from its model card:
+    `prefixes` are the words before the texts of a task in the model's training, from its model card:
     `{"search_query": "query: ", "search_document": "passage: "}`. The catalog's checkpoints and NomicBert have theirs.
     """
 

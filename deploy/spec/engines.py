@@ -1,4 +1,4 @@
-"""The store of finished engines for the whole fleet, and the signer whose signature makes an engine loadable."""
+"""The store of finished engines for the whole fleet, and the signer whose signature lets an engine be loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class EngineStore:
-    """A place where the control machine reads and writes engines, with directories named by their content."""
+    """A place where the control machine reads and writes engines; their directories are named by content."""
 
     kind: Literal["directory", "rsync", "rclone"]
     place: str
@@ -25,7 +25,7 @@ class EngineStore:
 
     @classmethod
     def rclone(cls, remote: str) -> EngineStore:
-        """`remote:bucket/path` of the operator's own rclone configuration (S3 and what speaks like it)."""
+        """`remote:bucket/path` of the operator's own rclone configuration (S3 and compatible stores)."""
         return cls(kind="rclone", place=remote)
 
 
@@ -33,7 +33,7 @@ class EngineStore:
 class EngineTrust:
     """`key` signs engines here with `ssh-keygen -Y`: a private key file, or the public half of one in the agent.
 
-    `signers` are further public keys (`ssh-ed25519 AAAA… name`) whose engines are loaded too. The private key never
+    `signers` are other public keys (`ssh-ed25519 AAAA… name`) whose engines are loaded too. The private key never
     leaves the control machine.
     """
 

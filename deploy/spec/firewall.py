@@ -17,10 +17,10 @@ class Opening:
 
 @dataclass(frozen=True, kw_only=True)
 class Firewall:
-    """A table of nftables of the project's own; tables of others stay as they are, and what they drop stays dropped.
+    """A separate table of nftables; other tables stay unchanged, and packets that they drop stay dropped.
 
-    Networks are written as CIDR, IPv4 or IPv6. SSH is open to everybody unless `ssh` says to whom. `rest` is whatever
-    else of the host: left alone, or closed but for `open`, ICMP and DHCP. Containers on docker0 are not outside.
+    Networks are written as CIDR, IPv4 or IPv6. SSH is open to all unless `ssh` lists networks. `rest` covers all other
+    ports of the host: unchanged, or closed except for `open`, ICMP and DHCP. Containers on docker0 are not outside.
     """
 
     allow: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A gateway, as an operator declares it: the gateway that speaks OpenAI, Cohere and TEI before a host's servers."""
+"""A gateway, as an operator declares it: it speaks OpenAI, Cohere and TEI before a host's servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploy.spec.https import Https
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayLimits:
-    """Limits of one request through a gateway, and of all requests that a process holds."""
+    """Limits of one request through a gateway, and of all requests in one process."""
 
     body_mib: int = 16
     """MiB of a request's body. A chat may have less: as much as the largest context of the gateway's LLMs can hold."""
@@ -32,7 +32,7 @@ class GatewayLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """The price of a model's tokens, in `currency` for a million of each."""
+    """The price of a model's tokens, in `currency` for a million of each kind."""
 
     prompt: float
     """Price of prompt tokens that were not cached."""
@@ -46,10 +46,11 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Alias:
-    """A name of several models: Alias(models={"llama": 95, "llama-next": 5}, fallback="llama-small").
+    """A name for several models: Alias(models={"llama": 95, "llama-next": 5}, fallback="llama-small").
 
-    `models` have weights, in shares of requests; the last ones take the smallest moves of keys as weights change. A
-    release is tried as a model of another name, in a server of its own. One model alone is an alias with a fallback.
+    `models` have weights, which are shares of requests; if weights change, the fewest keys move for models listed last.
+    A new release is tried as a model of another name, in its own server. An alias with a fallback may have one model
+    alone.
     """
 
     models: dict[str, int] = field(hash=False)
@@ -62,10 +63,10 @@ class Alias:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """A header by which an OIDC proxy on the gateway's host names the person behind a request.
+    """A header in which an OIDC proxy on the gateway's host names the person behind a request.
 
-    The gateway believes it only on connections from `proxies`, and counts usage by person within the key. The proxy
-    must take the header out of what clients send. Whoever may connect from those addresses may name anybody.
+    The gateway trusts it only on connections from `proxies`, and counts usage by person within the key. The proxy must
+    remove the header from clients' requests. Any program that can connect from those addresses may name any person.
     """
 
     header: str
@@ -76,12 +77,12 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class Gateway:
-    """The gateway on the host that names it, before that host's servers. Each port is a process of its own.
+    """The gateway on the host that declares it, before that host's servers. Each port is a separate process.
 
     It speaks plain HTTP, so `address` is loopback, unless `protection="balancer"`: a `Balancer` with a `gateway_port`
-    speaks TLS with clients, nobody else is let in, and the network between the two is private by your word. `https`
-    speaks TLS with clients on the host itself. `keys`: "file" asks every client for a key of
-    /etc/enginehouse/gateway/keys.json on the host; None asks nobody.
+    speaks TLS with clients, only it may connect, and you confirm that the network between the two is private. `https`
+    speaks TLS with clients on the host itself. `keys`: "file" requires a key of /etc/enginehouse/gateway/keys.json from
+    every client; None requires no key.
     """
 
     address: str = "127.0.0.1"

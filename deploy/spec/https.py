@@ -13,8 +13,8 @@ LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
 class Acme:
     """A certificate of an ACME authority, ordered and renewed on the host by the distribution's certbot.
 
-    The authority asks port 80 of each name (HTTP-01). certbot answers there during an order; at other times nothing
-    listens. Naming an authority means that you agree to its terms of service.
+    The authority connects to port 80 of each name (HTTP-01). certbot answers there during an order; at other times no
+    program listens. Naming an authority means that you agree to its terms of service.
     """
 
     names: tuple[str, ...]
@@ -30,11 +30,11 @@ class Acme:
 
 @dataclass(frozen=True, kw_only=True)
 class Https:
-    """HAProxy as the distribution ships it, before a `Gateway` on loopback: TLS without a second machine.
+    """HAProxy from the distribution, before a `Gateway` on loopback: TLS without a second machine.
 
     The certificate is a PEM file of the control machine with its chain, and `certificate_key` its private key; or
-    `acme` orders one. The host needs a `Firewall`; with `rest="closed"` nothing but SSH, this port and, for ACME, port
-    80 answers from outside.
+    `acme` orders one. The host needs a `Firewall`; with `rest="closed"` only SSH, this port and, for ACME, port 80
+    answer from outside.
     """
 
     address: str = "0.0.0.0"

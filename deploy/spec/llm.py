@@ -1,8 +1,7 @@
 """Generative models, as an operator declares them: precision, parallelism, cache, engine, speculation, adapters, trust.
 
-Words are TensorRT-LLM's own: the precisions are the `--qformat` values of its quantize.py and the names its convert
-scripts use, the schedulers those of its batch manager. What of this a model, a release and a GPU support is judged by
-the plan.
+Words are TensorRT-LLM's own: the precisions are the `--qformat` values of its quantize.py and the names in its convert
+scripts, the schedulers those of its batch manager. The plan judges the support of a model, a release and a GPU.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ Precision = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class KVCache:
-    """The key/value cache of one LLM, bounded in tokens, all sequences together; None means: what is left.
+    """The key/value cache of one LLM as a number of tokens for all sequences; None takes the remaining memory.
 
-    `host_mib` of pinned host memory take blocks that fall out of the GPU's; 0 offloads nothing. `per_tenant`: no
-    request finds, or can tell by its speed, what another one left here; for reuse beside that, one server a tenant.
+    `host_mib` of pinned host memory take blocks that are evicted from the GPU; 0 offloads nothing. `per_tenant`: no
+    request can use, or detect by its speed, cached blocks of another request; for reuse, give each tenant a server.
     """
 
     tokens: int | None = None
@@ -48,7 +47,7 @@ class KVCache:
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """The split of a model over GPUs. `tensor=0` is every GPU of its server, divided by `pipeline`.
+    """The split of a model over GPUs. `tensor=0` means every GPU of its server, divided by `pipeline`.
 
     `expert` splits the experts of a tensor-parallel group among its GPUs, so it divides `tensor`; 0 leaves it to the
     release's default.
@@ -66,7 +65,7 @@ class Parallel:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Texts a quantisation measures activations on: a local directory in the format of the `datasets` library."""
+    """Texts from which a quantisation measures activations: a local directory in the format of `datasets`."""
 
     directory: str
     samples: int = 512
@@ -102,7 +101,7 @@ class Eagle:
 
 @dataclass(frozen=True, kw_only=True)
 class Lookahead:
-    """Speculation without another model: n-grams of the sequence itself. The sizes bound what a request may ask."""
+    """Speculation without another model: n-grams of the sequence itself. The sizes are limits for requests."""
 
     window: int = 4
     ngram: int = 3
@@ -123,7 +122,7 @@ Speculative = Draft | Medusa | Eagle | Lookahead | ReDrafter
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """A LoRA adapter; a request names it, and gives `task_id` if the engine serves it."""
+    """A LoRA adapter; a request names it, and passes `task_id` if an engine serves it."""
 
     name: str
     task_id: int
@@ -145,8 +144,8 @@ class LoRA:
 class Engine:
     """Settings that are compiled into a TensorRT engine besides the model's own limits; no run-time setting is here.
 
-    `checkpoint="trtllm"` says that the weights are a finished TensorRT-LLM checkpoint: nothing is converted. `options`
-    are further `trtllm-build` flags by exact name (`{"reduce_fusion": "enable"}`), judged against the release.
+    `checkpoint="trtllm"` means that the weights are a finished TensorRT-LLM checkpoint, which needs no conversion.
+    `options` are other `trtllm-build` flags by exact name (`{"reduce_fusion": "enable"}`), judged against the release.
     """
 
     checkpoint: Literal["hub", "trtllm"] = "hub"
@@ -160,19 +159,19 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """Prompts an LLM answers before it serves, greedily and with a fixed seed. JSON lines of the control machine.
+    """Prompts that an LLM answers before it serves, greedily and with a fixed seed. JSON lines on the control machine.
 
-    An engine answers them before it is signed, and is compared with its checkpoint. Any other LLM answers them in the
-    swap that brings it, before clients reach it, and is compared with the LLM of its name that served until then; its
-    tasks are sampled. Below the limits that one is put back.
+    An engine answers them before it is signed, and is compared with its checkpoint. Any other LLM answers them during
+    its swap, before clients reach it, and is compared with the earlier LLM of its name; its tasks are sampled. Below
+    the limits the earlier LLM is put back.
 
-    `answers`, of engines alone, holds `{"prompt", "tokens"}` per line; empty: the checkpoint itself answers first,
-    through the PyTorch backend of the same image. At least `equal_percent` of all tokens have to be equal, and 0 leaves
-    the verdict to the tasks. `tasks` holds `{"prompt", "expected"}` (a regular expression), of which `minimum_percent`
-    have to be met.
+    `answers`, for engines alone, has `{"prompt", "tokens"}` per line; if it is empty, the checkpoint itself answers
+    first, through the PyTorch backend of the same image. At least `equal_percent` of all tokens have to be equal; 0
+    leaves the verdict to the tasks. `tasks` has `{"prompt", "expected"}` (a regular expression) per line, of which
+    `minimum_percent` have to be met.
 
-    Every compiled LLM and every promotion has one, or says why it has none: `Replay.none(reason="…")` is in the plan,
-    and signed with the engine.
+    Every compiled LLM and every promotion needs a replay or a reason against one: `Replay.none(reason="…")` is in the
+    plan, and signed with the engine.
     """
 
     prompts: str = ""
@@ -187,7 +186,7 @@ class Replay:
 
     @classmethod
     def none(cls, *, reason: str) -> Replay:
-        """An engine that is signed without a comparison of its answers; `reason` says why that is right."""
+        """An engine that is signed without a comparison of its answers; `reason` justifies that."""
         return cls(judged=False, reason=reason)
 
 

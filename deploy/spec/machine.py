@@ -1,4 +1,4 @@
-"""The VM and what is installed on it, as an operator declares them."""
+"""The VM and its installed software, as an operator declares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploy.spec.sources import Secret
 
 @dataclass(frozen=True, kw_only=True)
 class DataDisk:
-    """A blank disk to format and mount where weights, images and releases live."""
+    """A blank disk to format and mount for weights, images and releases."""
 
     device: str
     mount: str = "/var/lib/enginehouse"
@@ -21,7 +21,7 @@ class DataDisk:
 class Fabric:
     """The network between hosts that serve one model together: its kind, the speed of a host's link, its interface.
 
-    `interface` is the one whose address is the host's `peer_address`. It has the same name on every host of a group.
+    `interface` is the interface with the host's `peer_address`. It has the same name on every host of a group.
     """
 
     kind: Literal["infiniband", "roce", "ethernet"]
@@ -30,8 +30,28 @@ class Fabric:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GPU:
+    """A card that the catalog lacks, as `lspci -nn` and `nvidia-smi` show it. The plan says what is unproven on it."""
+
+    pci_id: str
+    """Vendor and device, `10de:2b85`."""
+    sm: str
+    """Its compute capability without the point: "120"."""
+    mib: int
+    """What nvidia-smi prints as its memory."""
+    reserved_mib: int = 640
+    """MiB of them that the driver keeps for itself; nobody measured a card of yours, so that this is on the safe side.
+    """
+    smi: str = ""
+    """Its name in nvidia-smi without the vendor's; empty: the name in `Machine.gpu`."""
+    nvlink: bool = False
+    """Cards of this kind reach each other over NVLink."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The VM as declared; preflight confirms it. `gpu` is a row of catalog.GPUS, `os` one of catalog.SYSTEMS."""
+    """The declared VM, which preflight confirms. `os` is a row of catalog.SYSTEMS, `gpu` a row of catalog.GPUS or the
+    name of the `card` that is declared beside it."""
 
     os: str
     gpu: str
@@ -45,6 +65,8 @@ class Machine:
     mig: tuple[str, ...] = ()
     """Profiles every GPU is cut into, in order (`("3g.40gb", "3g.40gb")`). A server's `gpus` then count instances:
     those of GPU 0 first. With `Driver(manage=False)` they have to be there already."""
+    card: GPU | None = None
+    """None: `gpu` is a card of the catalog."""
     data_disk: DataDisk | None = None
     fabric: Fabric | None = None
     """None: no network is declared over which this host could serve a model together with others."""
@@ -85,7 +107,7 @@ class Toolkit:
 
 @dataclass(frozen=True, kw_only=True)
 class AptMirror:
-    """Replaces an upstream apt repository: its base URL and the file of its signing key on the control machine."""
+    """The replacement of an upstream apt repository: its base URL and the file of its signing key on this machine."""
 
     url: str
     key_file: str
@@ -93,10 +115,10 @@ class AptMirror:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirrors:
-    """Other places for the three upstream apt repositories and the distribution's archive (air gap, company mirror).
+    """Mirrors of the three upstream apt repositories and the distribution's archive (air gap, company mirror).
 
-    `system` has the folders `debian` and `debian-security`, or `ubuntu`. With it apt on the host reads no other source
-    than these mirrors; files of other sources stay as they are.
+    `system` has the folders `debian` and `debian-security`, or `ubuntu`. With it apt on the host reads only these
+    mirrors; files of other sources stay unchanged.
     """
 
     system: AptMirror | None = None
@@ -107,7 +129,7 @@ class Mirrors:
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """The login to the registry of the release's image; no key pulls anonymously. `ca_file` trusts a private CA."""
+    """The login to the registry of the release's image; pulls without a key are anonymous. `ca_file`: a private CA."""
 
     key: Secret | None = None
     username: str = "$oauthtoken"
@@ -116,7 +138,7 @@ class Registry:
 
 @dataclass(frozen=True, kw_only=True)
 class Hub:
-    """The model hub weights are fetched from. `ca_file` trusts a private CA."""
+    """The model hub from which weights are fetched. `ca_file` trusts a private CA."""
 
     endpoint: str = "https://huggingface.co"
     token: Secret | None = None
@@ -125,9 +147,9 @@ class Hub:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of one's own, derived from a catalog row (mirror, repair, air gap). Empty fields are the row's.
+    """A custom release, derived from a catalog row (mirror, repair, air gap). Empty fields have the row's values.
 
-    `size_mib` is what the image downloads: disk is asked for by it.
+    `size_mib` is the image's download size, from which the needed disk space is calculated.
     """
 
     name: str
@@ -142,9 +164,9 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """The order in which a fleet is brought over: canaries first, then shares of the rest, a gate after each wave.
+    """The order in which a fleet is updated: canaries first, then shares of the rest, with a gate after each wave.
 
-    Hosts are counted by pool (`Host.pool`); those without one are a pool together.
+    Hosts are counted by pool (`Host.pool`); hosts without a pool form one together.
     """
 
     canary_hosts: int = 1

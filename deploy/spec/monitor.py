@@ -11,10 +11,10 @@ from deploy.spec.sources import Secret
 
 @dataclass(frozen=True, kw_only=True)
 class Monitor:
-    """Prometheus, Alertmanager and blackbox-exporter as the distribution ships them, on a host without servers.
+    """Prometheus, Alertmanager and blackbox-exporter from the distribution, on a host without servers.
 
-    `address` is what the other hosts see it come from: they let in nobody else. Every host of the inventory gets
-    exporters.
+    `address` is its source address for the other hosts, whose exporters accept only this address. Every host of the
+    inventory gets exporters.
     """
 
     os: str
@@ -36,7 +36,7 @@ class Monitor:
 
 @dataclass(frozen=True, kw_only=True)
 class MonitorHost:
-    """Everything the inventory says about a host that is a monitor."""
+    """Everything in the inventory about a host that is a monitor."""
 
     name: str
     monitor: Monitor

@@ -1,4 +1,4 @@
-"""The way out of a host through an HTTP proxy, as an operator declares it."""
+"""The outgoing HTTP proxy of a host, as an operator declares it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from deploy.spec.sources import Secret
 class Proxy:
     """The HTTP proxy through which a host reaches apt's archives, the hub, registries and an ACME authority.
 
-    `url` is http://HOST:PORT, without a login: `username` and `password` say it, in a file that root alone reads. The
-    hosts of the inventory, loopback and what `direct` names are reached without the proxy. pip and the hub on the
-    control machine read `https_proxy` of the environment there. A host that serves restarts Docker once to learn of it.
+    `url` is http://HOST:PORT, without a login: `username` and `password` are separate, and only root can read their
+    file. The inventory's hosts, loopback and the names in `direct` are reached without the proxy. pip and the hub
+    client on the control machine read `https_proxy` of its environment. A serving host restarts Docker once when the
+    proxy changes.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""A Triton server, and a host with every setting of it."""
+"""A Triton server, and a host with all its settings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Model = LLM | Embedder | Reranker
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptedHoles:
-    """Known holes (CVE ids) that stay open on a server by an operator's decision, and the reason for it.
+    """Known holes (CVE ids) that an operator accepts on a server, and the reason.
 
-    `enginehouse plan` does not refuse them and names the reason; the doctor is silent about them.
+    `enginehouse plan` does not refuse them and shows the reason; the doctor does not report them.
     """
 
     ids: tuple[str, ...]
@@ -32,11 +32,10 @@ class AcceptedHoles:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A Triton server: GPUs, ports, address, models. `protection` says who may reach an address that is not loopback.
+    """A Triton server: GPUs, ports, address, models. `protection` names what restricts an address other than loopback.
 
-    "firewall": clients come from the networks that `allow` of the host's `Firewall` names; so do the balancers that
-    somebody else runs. "balancer": no client goes around the inventory's own balancers, which are let in without a
-    word.
+    "firewall": clients, and balancers outside the inventory, come from the networks in `allow` of the host's
+    `Firewall`. "balancer": clients can only use the inventory's own balancers, which are allowed automatically.
     """
 
     name: str
@@ -63,7 +62,7 @@ class Server:
 
 
 def one_per_gpu(server: Server, gpus: int) -> tuple[Server, ...]:
-    """`server` once for each of `gpus` GPUs: `main-0` on GPU 0, `main-1` on GPU 1, ports ten apart."""
+    """`server` for each of `gpus` GPUs: `main-0` on GPU 0, `main-1` on GPU 1, ports ten apart."""
     return tuple(
         replace(
             server,
@@ -79,7 +78,7 @@ def one_per_gpu(server: Server, gpus: int) -> tuple[Server, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """Everything the inventory says about one host, as typed objects."""
+    """Everything in the inventory about one host, as typed objects."""
 
     name: str
     machine: Machine

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing:
-    """Hosts that declare it share their models' files: one fetches a model, its peers copy it from there.
+    """Hosts that declare it share their models' files: one host fetches a model, and its peers copy it from there.
 
-    A host is reached at its `peer_address`, and by hosts of the plan alone if it has a `Firewall`. Files travel as
-    plain text, each checked by its sha256 before it is published. `Weights.…(private=True)` do not travel so.
+    A host is reached at its `peer_address`; if it has a `Firewall`, only hosts of the plan reach it. Files are sent
+    unencrypted, and each is checked by its sha256 before it is published. `Weights.…(private=True)` are not shared.
     """
 
     port: int = 7400

@@ -14,7 +14,7 @@ DIRECTORY = re.compile(r"(\.{1,2}|~)?/.*")
 
 @dataclass(frozen=True)
 class Secret:
-    """The place from which a secret is read when it is needed; never the secret itself. A plain string is refused."""
+    """The source from which a secret is read when it is used, never the secret itself. A plain string is refused."""
 
     kind: Literal["env", "vault", "command"]
     source: tuple[str, ...]
@@ -72,7 +72,7 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """The shape of a checkpoint, for one the catalog does not know. Sizes as the model's config.json states them."""
+    """The shape of a checkpoint that the catalog does not know. Sizes are those in the model's config.json."""
 
     architecture: str
     parameters: int
@@ -104,7 +104,7 @@ class Checkpoint:
 
 
 def completed(model: Any) -> None:
-    """Fill in what `source` says and the operator left out: name, checkpoint, and the directory of the weights."""
+    """Fills in fields that follow from `source`: name, checkpoint, and the directory of the weights."""
     source = model.source
     if not isinstance(source, str) or not source:
         return

@@ -1,4 +1,4 @@
-"""The plan's inputs besides the inventory, read once by `deploy.io` and handed in.
+"""The plan's inputs besides the inventory, which `deploy.io` reads once.
 
 Today's date, local checkpoints, calibration texts and certificates, and the engines that were built before.
 """
@@ -13,9 +13,9 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class LocalWeights:
-    """Published files: a directory of the control machine, or a repository as `models.lock.json` has it.
+    """Published files: a directory of the control machine, or a repository in `models.lock.json`.
 
-    Read from config.json and the headers of the safetensors files: nothing is loaded.
+    They are read from config.json and the headers of the safetensors files; no weights are loaded.
     """
 
     revision: str
@@ -32,9 +32,9 @@ class LocalWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineRecord:
-    """An engine somebody built and signed, as its engine.json in the ledger says.
+    """A signed engine, from its engine.json in the ledger.
 
-    `model` is the name it is served by, `built_at` a date or a time that begins with one.
+    `model` is its served name, `built_at` a date or a time that begins with a date.
     """
 
     model: str
@@ -63,9 +63,10 @@ class CertificateFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """`local` has one entry for each directory an inventory names that holds safetensors files.
+    """`local` has an entry for each directory with safetensors files that an inventory names.
 
-    `calibrations` has the digest of each directory of calibration texts that could be read, by the inventory's word.
+    `calibrations` has the digest of each directory of calibration texts that could be read, by its path in the
+    inventory.
     """
 
     today: date
@@ -78,5 +79,7 @@ class Surroundings:
     """The inventory's file, for commands in messages; empty if unknown."""
     missing: tuple[str, ...] = ()
     """A sentence for each file the inventory names that is not on the control machine."""
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Models that each key of the gateways may use, by the key's prefix, from the file of keys."""
     certificates: Mapping[str, CertificateFile] = field(default_factory=dict)
     """Certificates on the control machine, by their path in the inventory."""

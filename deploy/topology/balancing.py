@@ -1,4 +1,4 @@
-"""Balancers and the servers they send to: the same names on both sides, so that a host finds itself in the exporter."""
+"""Balancers and their servers. Both sides use the same names, so that a host finds itself in the exporter's figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPARE_SECONDS = 60
 
 
 def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice:
-    """The host's traffic service: its ports, and the balancers it asks at a stop, those with a route to its pool."""
+    """The host's traffic service: its ports, and the balancers with a route to its pool, which it asks at a stop."""
     own_balancers = balancers_of(host, balancers)
     return TrafficSlice(
         address=address_of(host),
@@ -54,9 +54,9 @@ def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice
 
 
 def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Iterable[BalancerHost]) -> BalancerSlice:
-    """A balancer's HAProxy: per route a line for each server of the pool's hosts, by name.
+    """A balancer's HAProxy: in each route a line for each server of the pool's hosts, by name.
 
-    `balancers` are all of the fleet, this one among them.
+    `balancers` are all of the fleet, including this one.
     """
     declared, known = balancer.balancer, sorted(hosts, key=lambda host: host.name)
     return BalancerSlice(
@@ -96,7 +96,7 @@ def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | Non
 
 
 def firewall_of_balancer(balancer: BalancerHost, hosts: Iterable[Host]) -> Firewall | None:
-    """The balancer's firewall with the exporter open to the hosts it sends to, which ask it at a stop."""
+    """The balancer's firewall with the exporter open to the hosts behind it, which ask it at a stop."""
     declared = balancer.firewall
     if declared is None:
         return None
@@ -105,7 +105,7 @@ def firewall_of_balancer(balancer: BalancerHost, hosts: Iterable[Host]) -> Firew
 
 
 def address_of(host: Host) -> str:
-    """The host's address for other hosts: as declared, else that of a server; loopback if none is reachable."""
+    """The host's address for other hosts: the declared one, else that of a server; loopback if none is reachable."""
     candidates = [host.traffic.address, host.peer_address, *(server.address for server in host.servers)]
     return next((address for address in candidates if is_reachable(address)), LOOPBACK)
 
@@ -133,17 +133,17 @@ def line_of(host: str) -> str:
 
 
 def held_in_flight(hosts: Iterable[Host], ports: int) -> int:
-    """Held requests that one of this many ports, of all balancers, sends on at once: 1 or more.
+    """Held requests that each of this many ports, over all balancers, sends on at once: 1 or more.
 
-    All may be for the same model of the host that is ready first. So they fill at most half of the smallest queue of
-    any model; the other half is for requests that come meanwhile.
+    All of them may be for the same model of the first ready host. So they fill at most half of the smallest queue of
+    any model; the other half is for new requests.
     """
     queues = [model.max_queue_size for host in hosts for server in host.servers for model in server.models]
     return max(1, min(queues, default=0) // 2 // ports)
 
 
 def _sharing(route: Route, balancers: Iterable[BalancerHost]) -> int:
-    """Ports of all balancers that lead to the route's pool."""
+    """Number of ports, over all balancers, that lead to the route's pool."""
     routes = [target for balancer in balancers for target in balancer.balancer.routes if target.pool == route.pool]
     return sum(3 if declared.gateway_port else 2 for declared in routes)
 
@@ -153,9 +153,9 @@ def _seen_as(host: Host, server: Server) -> list[str]:
 
 
 def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
-    """The gateway's processes, if they have only this server: then requests avoid them while it drains.
+    """Lines of the gateway's processes, if they have only this server, so that requests avoid them while it drains.
 
-    A gateway of several servers goes on with the others, and its processes stay in.
+    A gateway of several servers continues with the others, so its processes are left out.
     """
     is_routed = any(
         route.gateway_port and route.pool == host.pool for balancer in own for route in balancer.balancer.routes
@@ -166,7 +166,7 @@ def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
 
 
 def answer_seconds(gateway: Gateway | GatewaySlice) -> int:
-    """Seconds that a gateway takes for an answer at most; it cuts off a longer one."""
+    """Seconds that a gateway takes for an answer at most; it aborts a longer one."""
     return gateway.limits.request_seconds + gateway.hold_seconds + SPARE_SECONDS
 
 
@@ -224,7 +224,7 @@ BROADCAST = "255.255.255.255"
 
 
 def is_reachable(address: str) -> bool:
-    """True for an address that other hosts can connect to; not for loopback, multicast, broadcast, or no address."""
+    """True for an address to which other hosts can connect; false for loopback, multicast, broadcast and no address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -242,7 +242,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _joined(networks: tuple[str, ...], addresses: Iterable[str]) -> tuple[str, ...]:
-    """The networks and the addresses as networks, each once."""
+    """The networks, and the addresses as networks, without duplicates."""
     alone = [str(ipaddress.ip_network(address)) for address in addresses if is_reachable(address)]
     return tuple(dict.fromkeys([*networks, *alone]))
 

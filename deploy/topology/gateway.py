@@ -61,7 +61,7 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
 
 
 def https_url(gateway: Gateway) -> str:
-    """The address that clients type for a certificate of ACME; empty if the certificate's names are not known here."""
+    """The URL for clients with a certificate of ACME; empty if the certificate's names are unknown."""
     https = gateway.https
     if https is None or https.acme is None or not https.acme.names:
         return ""
@@ -69,7 +69,7 @@ def https_url(gateway: Gateway) -> str:
 
 
 def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
-    """The slices; each gateway knows how many hosts have one."""
+    """The slices; each gateway has the number of hosts with a gateway."""
     hosts = sum(slice_.gateway is not None for slice_ in slices)
     return tuple(
         replace(slice_, gateway=replace(slice_.gateway, hosts=hosts)) if slice_.gateway else slice_ for slice_ in slices
@@ -89,9 +89,9 @@ def gateway_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[GatewayM
 
 
 def takes_salt(path: str, trtllm: str) -> bool:
-    """True if an LLM on this path keeps cached prefixes of different salts apart.
+    """True if an LLM on this path keeps cached prefixes with different salts apart.
 
-    vLLM's completions take `cache_salt` (0.26.0); those of trtllm-serve were not read to take it.
+    vLLM's completions take `cache_salt` (0.26.0); trtllm-serve's completions are not known to.
     """
     if path in (VLLM, SERVE):
         return path == VLLM
@@ -99,13 +99,13 @@ def takes_salt(path: str, trtllm: str) -> bool:
 
 
 def fingerprint(servers: Iterable[ServerSlice]) -> str:
-    """`serves-` and 16 hex digits over images and models; ports and addresses change no answer."""
+    """`serves-` and 16 hex digits over images and models; ports and addresses do not count."""
     content = [(_image_values(server.image), [_answering(model) for model in server.models]) for server in servers]
     return "serves-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _answering(model: ModelSlice) -> dict[str, object]:
-    """A model's values without its replay; a program beside Triton without its port, which changes no answer."""
+    """A model's values that affect answers: without its replay, and without the port of a program beside Triton."""
     values = asdict(model)
     del values["replay"]
     if model.runtime is None:
@@ -139,7 +139,7 @@ def _model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | 
 
 
 def salted(model: ModelSlice, trtllm: str) -> bool:
-    """True if the server keeps cached prefixes of tenants apart by a salt."""
+    """True if the server keeps cached prefixes of different tenants apart by a salt."""
     if model.runtime:
         return model.kv_reuse and takes_salt(model.runtime.name, model.runtime.image.trtllm)
     return model.kv_reuse and takes_salt(model.path, trtllm)
@@ -206,7 +206,7 @@ def adapter_names(model: Model) -> list[tuple[str, str]]:
 
 
 def named(alias: str | tuple[str, ...] | Alias) -> tuple[str, ...]:
-    """The models that an alias stands for, without a fallback."""
+    """The models behind an alias, without a fallback."""
     if isinstance(alias, Alias):
         return tuple(alias.models)
     return (alias,) if isinstance(alias, str) else alias

@@ -1,4 +1,4 @@
-"""Groups: hosts that serve one model together. They are staged, stopped and started as one."""
+"""Groups: hosts that serve one model together. They are staged, stopped and started together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deploy.topology.waves import Pool, Unit, pools_of
 
 
 def grouped(server: Server) -> LLM | None:
-    """The LLM that a server serves together with other hosts; None if it has none."""
+    """The LLM that a server serves together with other hosts; None without one."""
     return next((model for model in server.models if isinstance(model, LLM) and model.parallel.hosts), None)
 
 
@@ -21,7 +21,7 @@ def group_of(host: Host) -> Unit:
 
 
 def units_of(hosts: Iterable[Host]) -> tuple[Unit, ...]:
-    """The groups of a fleet, each once: hosts of one go out together."""
+    """The groups of a fleet, without duplicates: the hosts of a group go out together."""
     return tuple(dict.fromkeys(group for host in hosts if (group := group_of(host))))
 
 
@@ -32,6 +32,6 @@ def pools_of_hosts(hosts: Iterable[Host], rollout: Rollout) -> tuple[Pool, ...]:
 
 
 def addresses_of_others(host: Host, hosts: Iterable[Host]) -> tuple[str, ...]:
-    """Addresses of the other hosts of its group, which alone reach the ranks of this one."""
+    """Addresses of the other hosts of its group; only they may reach the ranks of this host."""
     group = group_of(host)
     return tuple(sorted(address_of(member) for member in hosts if member.name in group and member.name != host.name))

@@ -1,7 +1,7 @@
-"""Monitors and their targets: the pages that a host shows are the pages that a monitor reads.
+"""Monitors and their targets: a host exports exactly the pages that a monitor reads.
 
-Nothing of a host is opened for a monitor but one port: every exporter, Triton and the gateway listen where they did,
-and a program of the host passes their pages on (files/host/metrics.py).
+A host opens only one port for monitors: every exporter, Triton and the gateway keep their addresses, and a program of
+the host forwards their pages (files/host/metrics.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OURS = {METRICS_PORT: "a host's pages for monitors", NODE_PORT: "node-exporter",
 
 
 def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice | None:
-    """The pages that the host shows to monitors; None without a monitor."""
+    """The pages that the host exports to monitors; None without a monitor."""
     known = list(monitors)
     if not known:
         return None
@@ -52,7 +52,7 @@ def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice 
 
 
 def watched_balancer(mine: BalancerSlice, monitors: Iterable[MonitorHost]) -> BalancerSlice:
-    """The balancer with the pages for monitors; its firewall admits them, because they ask like clients."""
+    """The balancer with its pages for monitors; its firewall admits monitors, because they probe it like clients."""
     addresses = tuple(monitor.monitor.address for monitor in monitors)
     if not addresses:
         return mine
@@ -81,7 +81,7 @@ def exporters_of_monitor(monitor: MonitorHost, monitors: Iterable[MonitorHost]) 
 def monitor_slices(
     monitors: tuple[MonitorHost, ...], slices: Iterable[Slice], balancers: tuple[BalancerSlice, ...]
 ) -> tuple[MonitorSlice, ...]:
-    """The slices of the monitors: each reads every page of every host, those of monitors too."""
+    """The slices of the monitors: each reads every page of every host, monitors included."""
     hosts = list(slices)
     shown = [(slice_.host, slice_.exporters) for slice_ in hosts] + [
         (slice_.host, slice_.exporters) for slice_ in balancers
@@ -117,7 +117,7 @@ def _monitor(
 
 
 def targets_of(host: str, exporters: ExportersSlice) -> Iterator[TargetSlice]:
-    """A target for each page of a host: under its own job, a model's under `probe`."""
+    """A target for each page of a host: under its own job; a page of a model under `probe`."""
     address = in_address(exporters.address, exporters.port)
     for page in exporters.pages:
         job, _, rest = page.path.removeprefix("/").partition("/")
@@ -137,7 +137,7 @@ def targets_of(host: str, exporters: ExportersSlice) -> Iterator[TargetSlice]:
 
 
 def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
-    """Probes of a balancer's ports as clients use them: each model, the gateways, a port that asks for keys."""
+    """Probes of a balancer's ports as clients use them: each model, the gateways, a port that requires keys."""
     scheme = "https" if balancer.certificate else "http"
     for route in balancer.routes:
         models = dict.fromkeys(model for member in route.members for model in member.models)
@@ -163,7 +163,7 @@ def _page(name: str, address: str, port: int, path: str = "/metrics") -> PageSli
 
 
 def _own(listener: Server | Gateway) -> str:
-    """The address at which the host itself reaches a server or gateway of its own."""
+    """The address at which the host itself reaches its own server or gateway."""
     return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(listener.address, listener.address)
 
 

@@ -20,7 +20,7 @@ LONGEST_NAME = 64
 
 
 def reached(host: Host, hosts: Iterable[Host]) -> list[Host]:
-    """The other hosts to whose servers the host's gateway sends."""
+    """The other hosts whose servers the host's gateway uses."""
     named = set(host.gateway.others) if host.gateway else set[str]()
     return [
         remote for remote in hosts if remote.name != host.name and named & {remote.name, remote.pool or remote.name}
@@ -32,7 +32,7 @@ def common_name(host: str) -> str:
 
 
 def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, ...]:
-    """The slices, each gateway with the servers of other hosts behind it, and those hosts with a port for it."""
+    """The slices; gateways have their servers on other hosts, and those hosts a port for them."""
     by_name = {slice_.host: slice_ for slice_ in slices}
     gateways = {host.name: reached(host, hosts) for host in hosts}
     addresses = {host.name: address_of(host) for host in hosts}
@@ -58,7 +58,7 @@ def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, 
 
 
 def two_contracts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each LLM that a gateway could not ask alike on its own host and on another."""
+    """(host, refusal) for each LLM that a gateway could not use the same way on its own host and on another."""
     by_name = {slice_.host: slice_ for slice_ in slices}
     for mine in by_name.values():
         own = {model.name: (server, model) for server in mine.servers for model in server.models}

@@ -1,4 +1,4 @@
-"""Proxies of hosts: what each host reaches without its own."""
+"""Proxies of hosts: the places that each host reaches without its proxy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def proxy_slice(
     balancers: Iterable[BalancerHost] = (),
     monitors: Iterable[MonitorHost] = (),
 ) -> ProxySlice | None:
-    """The proxy with all that is reached without it: loopback, the declared places, and every host of the fleet."""
+    """The proxy with all places that are reached without it: loopback, the declared ones, and the fleet's hosts."""
     if proxy is None:
         return None
     addresses = [address_of(host) for host in hosts] + [host.peer_address for host in hosts]

@@ -1,4 +1,4 @@
-"""Hosts that may repair themselves, and how many of their pool may be out meanwhile: as many as in a rollout."""
+"""Hosts that may repair themselves, and the number of their pool that may be out at a time, as in a rollout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deploy.topology.groups import pools_of_hosts
 
 
 def with_repairs(slices: Iterable[Slice], fleet: Fleet) -> tuple[Slice, ...]:
-    """The slices; those of hosts that may repair themselves with the limit of their pool."""
+    """The slices; hosts that may repair themselves have the limit of their pool."""
     pools = {pool.name: pool for pool in pools_of_hosts(fleet.hosts, fleet.rollout)}
     return tuple(
         slice_

@@ -1,8 +1,8 @@
-"""Sharing: files that at least two hosts of the plan want, that both share, and that are public.
+"""Sharing: files that at least two hosts of the plan need and share, and that are public.
 
 A set of files is a model's, or the blobs of a pinned image.
 
-Pure: the same hosts, the same ports on both sides.
+Pure: both sides compute the same hosts and ports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Files = tuple[str, str, tuple[str, ...], str]
 
 
 def with_sharing(slices: Sequence[Slice], hosts: Iterable[Host]) -> tuple[Slice, ...]:
-    """The slices, each with what its host shares; a host that has nothing in common with another one shares nothing."""
+    """The slices, each with the files that its host shares; a host without common files shares none."""
     declared = {host.name: host for host in hosts if host.sharing}
     private = private_sources(declared.values())
     wanting = _wanting([slice_ for slice_ in slices if slice_.host in declared], private)
@@ -50,7 +50,7 @@ def private_sources(hosts: Iterable[Host]) -> set[tuple[str, str, str]]:
 
 
 def _wanting(slices: Iterable[Slice], private: set[tuple[str, str, str]]) -> dict[Files, list[str]]:
-    """The hosts that want each set of files, if there are several."""
+    """The hosts that need each set of files, for sets that several hosts need."""
     owners: dict[Files, list[str]] = {}
     for slice_ in slices:
         for files in _sets(slice_, private):
@@ -59,7 +59,7 @@ def _wanting(slices: Iterable[Slice], private: set[tuple[str, str, str]]) -> dic
 
 
 def _sets(mine: Slice, private: Collection[tuple[str, str, str]] = ()) -> Iterator[Files]:
-    """All that a host may share, in the order of its plan; the image last."""
+    """All files that a host may share, in the order of its plan; the image last."""
     for weights in mine.weights:
         revision = weights.revision if weights.repository else ""
         if (weights.repository, revision, weights.directory) not in private:

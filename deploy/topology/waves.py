@@ -1,7 +1,7 @@
 """The order in which hosts are updated: canaries of every pool first, then shares of the rest.
 
-Capacity counts by pool, in units: hosts that go out together, a group or one host. Pure, and a function of the whole
-fleet: under `--limit` the waves and what may be out stay the fleet's (`Plan.only`).
+Capacity counts by pool, in units: a unit is a group, whose hosts go out together, or one host. Pure, and a function of
+the whole fleet: `--limit` does not change the waves or the number that may be out (`Plan.only`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Pool:
 
 
 def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout, groups: Iterable[Unit] = ()) -> tuple[Pool, ...]:
-    """The pools of (host, name of its pool), by name; hosts without a pool are the pool without a name.
+    """The pools of (host, name of its pool), by name; hosts without a pool form the pool without a name.
 
-    Hosts of one of the `groups` are a unit of the pool of the first one; every other host is a unit by itself.
+    The hosts of each of the `groups` are a unit of its first host's pool; every other host is a unit by itself.
     """
     unit_of = {host: unit for unit in groups for host in unit}
     hosts: dict[str, dict[Unit, None]] = {}
@@ -53,7 +53,7 @@ def pools_of(members: Iterable[tuple[str, str]], rollout: Rollout, groups: Itera
 
 
 def allowed(pool: str, units: int, rollout: Rollout) -> int:
-    """Units of a pool of `units` that may be out at once; 0 if `max_unavailable` allows none, or is no share."""
+    """Units of a pool of `units` that may be out at once; 0 if `max_unavailable` allows none or is not a share."""
     limit = rollout.max_unavailable
     if isinstance(limit, int):
         return min(limit, units)
@@ -73,9 +73,9 @@ def _in_a_wave(pool: str, units: int, rollout: Rollout) -> int:
 def waves(pools: Iterable[Pool], rollout: Rollout, beside: Iterable[str] = ()) -> tuple[tuple[str, ...], ...]:
     """Every host in exactly one wave; the order of the inventory does not matter.
 
-    Shape: `canary_hosts` of every pool; then of every pool `wave_percent` of its rest at a time, rounded up. What is
-    larger than a pool's `wave` is split, so that no wave takes more out of any pool. `beside`: hosts that serve
-    nobody, and so count in no pool; they go with the last wave.
+    Shape: `canary_hosts` of every pool; then of every pool `wave_percent` of its rest at a time, rounded up. A set
+    larger than a pool's `wave` is split, so that no wave takes more out of any pool. `beside`: hosts that do not serve,
+    and so count in no pool; they are in the last wave.
     """
     every = list(pools)
     first = [_parts(pool.units[: rollout.canary_hosts], pool.wave) for pool in every]

@@ -1,1 +1,1 @@
-"""Every way an inventory can be wrong, one module per subject. Each yields refusals and raises nothing."""
+"""All checks of an inventory, one module per subject. Each yields refusals and raises nothing."""

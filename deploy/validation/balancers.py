@@ -1,4 +1,4 @@
-"""Balancers and the pools behind them: ports, addresses, certificates, and hosts that can stand in for one another."""
+"""Balancers and the pools behind them: ports, addresses, certificates, and hosts that can replace each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_AN_ADDRESS = {"address_connections": (0, 1_000_000), "address_requests": (0, 
 
 
 def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each mistake in a balancer, and in a pool that one has a route to."""
+    """(host, refusal) for each mistake in a balancer, and in a pool that has a route."""
     for balancer in fleet.balancers:
         for problem in _of_balancer(balancer, fleet, surroundings):
             yield balancer.name, problem
@@ -109,7 +109,7 @@ def _of_an_address(declared: Balancer) -> Iterator[Refusal]:
 
 
 def _places(declared: Balancer) -> list[tuple[str, int]]:
-    """(place in the balancer's data, port) of everything it listens on."""
+    """(place in the balancer's data, port) of all its listeners."""
     routes = [
         (f'balancer.routes["{route.pool}"].{field}', getattr(route, field))
         for route in declared.routes
@@ -233,7 +233,7 @@ def _names(server: Server) -> list[str]:
 
 
 def _out_of_reach(host: Host) -> Iterator[Refusal]:
-    """A refusal for each server on an address that no balancer reaches."""
+    """A refusal for each server at an address that no balancer can reach."""
     for server in host.servers:
         if is_loopback(server.address) and _is_address(server.address):
             yield refuse(

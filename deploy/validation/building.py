@@ -1,7 +1,7 @@
-"""Judges whether an engine can be built where it is planned: calibrating wants more memory than serving does.
+"""Judges whether an engine can be built on its planned host: calibration needs more memory than serving.
 
-The engine itself may fit a card that its 16-bit checkpoint does not; then nobody can build it for that card, because a
-farm host builds on the same one (`deploy.engine.farm`). Host memory a farm host can have more of.
+An engine may fit a card that its 16-bit checkpoint does not; then no host can build it for that card, because a farm
+host builds on the same card (`deploy.engine.farm`). A farm host can have more host memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deploy.spec.surroundings import Surroundings
 
 
 def building_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each engine of one host that neither it nor a farm host with its card has the memory to build."""
+    """A refusal for each engine that neither its host nor a farm host with the same card has the memory to build."""
     row = release_row(host.release)
     trtllm = image_of(host, row).trtllm if row else ""
     for server in host.servers:
@@ -69,7 +69,7 @@ def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: 
 
 
 def _builds_for(farm: Host, host: Host, memory_mib: int) -> bool:
-    """True if `farm` is a farm host whose engines fit `host`, and has `memory_mib` MiB of memory."""
+    """True if `farm` is a farm host whose engines run on `host`, with at least `memory_mib` MiB of memory."""
     mine, row = release_row(farm.release), release_row(host.release)
     alike = (farm.machine.gpu, farm.machine.mig) == (host.machine.gpu, host.machine.mig)
     same = alike and mine is not None and row is not None and image_of(farm, mine) == image_of(host, row)

@@ -1,4 +1,4 @@
-"""Refusals of hosts without a network: what no bundle can give them."""
+"""Refusals of hosts without a network: settings that no bundle can serve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deploy.spec import Host
 
 
 def bundled_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each setting of a host that is not connected and still needs a network, or a key."""
+    """A refusal for each setting of a host without a network that still needs a network, or a key."""
     if host.connected:
         return
     row = release_row(host.release)

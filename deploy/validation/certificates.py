@@ -1,6 +1,7 @@
 """Refusals about clients and certificates of balancers and hosts: a file is a certificate, valid now, with its key.
 
-Files are read in deploy/io/certificates.py."""
+deploy/io/certificates.py reads the files.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SIGNED = 'certificate="keys/edge.pem", certificate_key=Secret.command("cat", "ke
 
 
 def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each certificate, or lack of one, with which clients or Triton would be worse off."""
+    """A refusal for each missing or unusable certificate, and for a Triton that is open to all."""
     if bool(declared.certificate) != (declared.certificate_key is not None):
         has, lacks = ("certificate", "certificate_key") if declared.certificate else ("certificate_key", "certificate")
         yield refuse(
@@ -56,7 +57,7 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
 
 
 def authority_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each file of private authorities that holds none; a bundle may contain expired ones."""
+    """A refusal for each file of private authorities without a valid one; a bundle may contain expired ones."""
     for where, path in (("hub.ca_file", host.hub.ca_file), ("registry.ca_file", host.registry.ca_file)):
         if file := surroundings.certificates.get(path):
             yield from file_problems(path, replace(file, begins=None, ends=None), surroundings.today, where)
@@ -76,7 +77,7 @@ def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refu
 
 
 def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -> str:
-    """A sentence for a certificate that ends soon; empty if there is none."""
+    """A sentence for a certificate that expires soon; empty if there is none."""
     file = surroundings.certificates.get(declared.certificate)
     if file is None or file.problem or file.ends is None:
         return ""
@@ -85,7 +86,7 @@ def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -
 
 
 def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
-    """A refusal if Triton is open to all and the inventory does not say so, or if the inventory says both."""
+    """A refusal if Triton is open to all without `open_to_all` in the inventory, or if the inventory has both."""
     is_asked = bool(declared.keys or declared.clients)
     seen = f"keys={declared.keys!r}, clients={declared.clients!r}, open_to_all={declared.open_to_all}"
     if not is_asked and not declared.open_to_all:

@@ -1,4 +1,4 @@
-"""Refusals that follow from another one: whoever mends the cause never meets them, so they are not shown beside it."""
+"""Refusals that follow from another one: they go away with the cause, so they are not shown beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OF_BALANCERS = frozenset({"protection-without-balancer", "route-without-hosts"})
 
 
 def without_consequences(refusals: Iterable[Refused]) -> list[Refused]:
-    """The refusals without those that another one of them explains."""
+    """The refusals without those that follow from another one."""
     every = list(refusals)
     addresses = {host for host, problem in every if problem.kind == "bad-peer-address"}
     is_balancer_unread = any(_is_of_a_balancer(problem) for _, problem in every)
@@ -29,7 +29,7 @@ def without_consequences(refusals: Iterable[Refused]) -> list[Refused]:
 
 
 def _is_of_a_balancer(problem: Refusal) -> bool:
-    """True for a refusal over which a balancer is not part of the plan."""
+    """True for a refusal that removes a balancer from the plan."""
     where = problem.facts.get("where", "")
     is_read = problem.kind not in ("wrong-type", "literal-secret", "unsafe-text", "unfilled-text", "unknown-choice")
     is_of_it = problem.kind in ("balancer-with-servers", "pool-name")

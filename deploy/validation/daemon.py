@@ -1,4 +1,4 @@
-"""The further keys of Docker's daemon.json: names and types the daemon reads, and no API over the network."""
+"""The extra keys of Docker's daemon.json: names and types that the daemon reads, and no API over the network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORDS = {list: "a list", dict: "a dictionary", bool: "True or False", int: "a wh
 
 
 def daemon_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each key with which the daemon would not start, or would take orders from the network."""
+    """A refusal for each key that would stop the daemon from starting, or open its API to the network."""
     for key, value in host.docker.daemon.items():
         where = f'docker.daemon["{key}"]'
         wanted = DAEMON_KEYS.get(key)
@@ -64,7 +64,7 @@ def daemon_problems(host: Host) -> Iterator[Refusal]:
 
 
 def _values(key: str, value: Any, where: str) -> Iterator[Refusal]:
-    """A refusal for each text, alone or in a list, that the daemon does not read under this key."""
+    """A refusal for each text, alone or in a list, that the daemon does not take for this key."""
     form, wanted, typed = VALUES[key]
     for text in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(text, str) and not secret_in(text) and not form.fullmatch(text):
@@ -80,7 +80,7 @@ def _values(key: str, value: Any, where: str) -> Iterator[Refusal]:
 
 
 def _log_options(options: dict[str, Any], where: str) -> Iterator[Refusal]:
-    """A refusal for each option of a log driver that is not a text: dockerd reads texts, numbers among them."""
+    """A refusal for each option of a log driver that is not a text: dockerd takes even numbers as texts."""
     for key, value in options.items():
         if not isinstance(value, str):
             written = "true" if value is True else "false" if value is False else value
@@ -95,7 +95,7 @@ def _log_options(options: dict[str, Any], where: str) -> Iterator[Refusal]:
 
 
 def _contradictions(host: Host) -> Iterator[Refusal]:
-    """A refusal for each key of the daemon that this project sets otherwise, or that names what is not there."""
+    """A refusal for each key of the daemon that this project sets otherwise, or that names a missing object."""
     daemon, data_root = host.docker.daemon, host.docker.data_root
     root, runtime, features = daemon.get("data-root"), daemon.get("default-runtime"), daemon.get("features")
     if isinstance(root, str) and data_root and root.rstrip("/") != data_root.rstrip("/"):

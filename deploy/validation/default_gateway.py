@@ -1,4 +1,4 @@
-"""The gateway of an inventory with one serving host that says nothing of a gateway."""
+"""The gateway of an inventory with one serving host that declares no gateway."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from deploy.validation.gateway import gateway_problems
 
 
 def with_default_gateway(fleet: Fleet) -> Fleet:
-    """The fleet whose only host has a gateway if its inventory says nothing of one; else the reason among its remarks.
+    """The fleet; its only host gets a gateway if its inventory declares none, or the reason is among the remarks.
 
-    A gateway that nobody asked for refuses nobody's inventory. Several hosts are a fleet: its inventory names the hosts
-    that clients come to.
+    A gateway that was not requested never causes a refusal. An inventory of several hosts has to name the hosts for
+    clients.
     """
     if not fleet.gets_gateway:
         return fleet
@@ -24,4 +24,5 @@ def with_default_gateway(fleet: Fleet) -> Fleet:
     problem = next(gateway_problems(with_gateway), None)
     if problem is None:
         return replace(fleet, hosts=(with_gateway,))
-    return replace(fleet, remarks=(f"no gateway: {problem.problem}; with `gateway=None` nothing is said of it",))
+    seen = f"no gateway: {problem.problem} ({problem.facts['seen']})"
+    return replace(fleet, remarks=(f"{seen}; for one: {problem.attempt}; with `gateway=None` nothing is said of it",))

@@ -1,4 +1,4 @@
-"""Judges whether the declared disk holds image, weights and engines. The machine itself is asked by preflight."""
+"""Judges whether the declared disk has room for image, weights and engines. Preflight asks the machine itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from deploy.spec.surroundings import Surroundings
 
 
 def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """The refusal of a declared disk that is too small; nothing if the inventory declares none."""
+    """The refusal of a declared disk that is too small; empty if the inventory declares none."""
     row = release_row(host.release)
     if row is None or not host.machine.disk_mib or host.machine.data_disk:
         return

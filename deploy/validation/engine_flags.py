@@ -1,4 +1,4 @@
-"""Judges whether an engine's commands can be written: each flag certain to exist, none that another excludes.
+"""Judges whether an engine's commands can be written: every flag exists for certain, and no two exclude each other.
 
 Names and values of `Engine(options=…)` are judged one by one in `deploy.validation.engine_limits`.
 """
@@ -66,9 +66,9 @@ def _rivals(placed: Placed) -> Iterator[Refusal]:
 
 
 def _gaps(placed: Placed) -> Iterator[Refusal]:
-    """A refusal for each flag or file that the plan would have to write and cannot.
+    """A refusal for each flag or file that the plan needs and cannot write.
 
-    An image without any script, and a precision only published weights have, are refused elsewhere.
+    An image without scripts, and a precision that only published weights have, are refused elsewhere.
     """
     if not at_least(placed.trtllm, FIRST_WITH_SCRIPTS) and placed.model.engine.checkpoint != "trtllm":
         return

@@ -1,4 +1,4 @@
-"""Engines as a host sees them: who may sign what it loads, where engines are kept, one engine for one name."""
+"""Engines of a host: their signers, their store, and one engine for each name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOST_KEPT_MIB = 16_384
 
 
 def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each mistake in one host's engines that no model shows alone."""
+    """A refusal for each mistake in one host's engines that no model shows by itself."""
     compiled = list(_compiled(host, surroundings))
     if host.farm and host.servers:
         yield _serving_farm(host)
@@ -112,7 +112,7 @@ def _store(store: EngineStore) -> Iterator[Refusal]:
 
 
 def _unjudged(compiled: list[tuple[Server, LLM]], surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each model without a replay, unless an engine of its name was signed before this was asked.
+    """A refusal for each model without a replay, unless an engine of its name was signed before replays were required.
 
     The finished plan shows whether that engine is the planned one (`deploy.planning.plan.newly_unjudged`).
     """
@@ -123,7 +123,7 @@ def _unjudged(compiled: list[tuple[Server, LLM]], surroundings: Surroundings) ->
 
 
 def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:
-    """A refusal for each name that two different engines of one host share: a build is known by its model's name."""
+    """A refusal for each name that two different engines of one host share: a build is identified by its name."""
     first: dict[str, tuple[Server, LLM]] = {}
     for server, model in compiled:
         first_server, same = first.setdefault(model.name, (server, model))
@@ -141,7 +141,7 @@ def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:
 
 
 def _built_from(server: Server, model: LLM) -> dict[str, object]:
-    """The fields that need another engine when they change; fields that only the running server reads are left out."""
+    """The fields whose change needs another engine; fields that only the running server reads are left out."""
     built: dict[str, object] = {name: getattr(model, name) for name in BUILT_IN}
     built["kv_cache.dtype"], built["split"] = model.kv_cache.dtype, layout_of(server, model)
     built["lora"] = (model.lora.max_rank, model.lora.target_modules) if model.lora else None

@@ -47,7 +47,7 @@ SAID_ELSEWHERE = {
 
 
 def engine_problems(placed: Placed) -> Iterator[Refusal]:
-    """A refusal for each mistake in what one LLM is compiled with, or would be."""
+    """A refusal for each mistake in the compile settings of one LLM."""
     yield from _guided(placed)
     yield from _cancellation(placed)
     yield from replay_problems(placed)
@@ -61,7 +61,7 @@ def engine_problems(placed: Placed) -> Iterator[Refusal]:
 
 
 def _guided(placed: Placed) -> Iterator[Refusal]:
-    """The PyTorch backend has grammars in every release that is served (1.0 on, NVIDIA/TensorRT-LLM pull 6000)."""
+    """Refusals of grammars on the engine path; the PyTorch backend has them in every served release."""
     since = GUIDED_ENGINE_SINCE
     if not placed.is_engine or not placed.model.guided_decoding or not placed.trtllm or at_least(placed.trtllm, since):
         return
@@ -180,7 +180,7 @@ def _options(placed: Placed) -> Iterator[Refusal]:
 
 
 def _meant(flag: Flag, value: str) -> str:
-    """The choice a value stood for, with the reason if guides get it wrong."""
+    """The choice for which a value stands, with the reason if guides get it wrong."""
     meant, why = value_meant(BUILD, flag.name, value, flag.choices), why_not(BUILD, flag.name, value)
     instead = f'"{meant}"' if meant else "leave it out" if meant == "" else offer(value, flag.choices)
     return f"{instead}: {why}" if why else instead

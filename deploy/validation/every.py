@@ -1,4 +1,4 @@
-"""All checks of all hosts, one list. The order of the modules is the order of the report."""
+"""All checks of all hosts in one list. The order of the modules is the order of the report."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
 from deploy.validation.bundled import bundled_problems
+from deploy.validation.cards import own_card
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
 from deploy.validation.consequences import without_consequences
 from deploy.validation.daemon import daemon_problems
@@ -78,7 +79,7 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
 
 
 def _unrefused(numbers: list[tuple[str, Refusal]], refusals: list[tuple[str, Refusal]]) -> list[tuple[str, Refusal]]:
-    """The refusals of numbers by their range, except fields for which a check has a better reason."""
+    """The refusals of numbers by their range, except for fields for which another check has a better reason."""
     places = {(host, problem.facts["where"]) for host, problem in refusals}
     return [
         (host, problem)
@@ -88,7 +89,7 @@ def _unrefused(numbers: list[tuple[str, Refusal]], refusals: list[tuple[str, Ref
 
 
 def _numbers_beside_hosts(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each unbelievable number of rollout, balancers and monitors."""
+    """(host, refusal) for each implausible number of rollout, balancers and monitors."""
     declared: list[tuple[str, object, str]] = [("", fleet.rollout, "rollout")]
     for balancer in fleet.balancers:
         declared += [(balancer.name, balancer.balancer, "balancer"), (balancer.name, balancer.firewall, "firewall")]
@@ -99,16 +100,16 @@ def _numbers_beside_hosts(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
 
 
 def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings, strange: list[Refusal]) -> Iterator[Refusal]:
-    """Every refusal of one host that could be read, but for `strange`: its numbers that nobody would mean.
+    """Every refusal of one readable host, except for `strange`: its implausible numbers.
 
-    The checks that calculate with such numbers are left out, because their refusals would be consequences.
+    The checks that calculate with implausible numbers are left out, because their refusals would be consequences.
     """
     yield from _problems_of_settings(host, fleet, surroundings)
     yield from _problems_of_models(host, fleet, surroundings, strange)
 
 
 def _around(place: str) -> set[str]:
-    """The place, and the place it is part of: gateway.ports for gateway.ports[0], the price for one of its numbers."""
+    """The place, and the places around it: gateway.ports for gateway.ports[0], the price for one of its numbers."""
     return {place, re.sub(r"(\[[^]]*\]|\.(prompt|completion|cached))$", "", place)}
 
 
@@ -137,7 +138,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
 def _problems_of_models(
     host: Host, fleet: Fleet, surroundings: Surroundings, strange: Iterable[Refusal]
 ) -> Iterator[Refusal]:
-    """The refusals of a host's models; of their shapes alone if a shape has a number that divides by nothing."""
+    """The refusals of a host's models; only those of their shapes if a shape has a number that cannot be a divisor."""
     if names := list(name_problems(host, surroundings)):
         yield from names
     elif any(".checkpoint." in problem.facts["where"] for problem in strange):
@@ -151,9 +152,9 @@ def _problems_of_models(
 def known_model_problems(
     host: Host, fleet: Fleet, surroundings: Surroundings, is_believed: bool = True
 ) -> Iterator[Refusal]:
-    """Every refusal of models, weights and memory of one host; nobody can judge them before every name is known.
+    """Every refusal of models, weights and memory of one host; they can be judged only after every name is known.
 
-    Memory is not counted with numbers that are not believed, because its refusals would be consequences.
+    Memory is not calculated from implausible numbers, because its refusals would be consequences.
     """
     yield from model_problems(host, surroundings)
     yield from weights_problems(host, surroundings)
@@ -169,7 +170,7 @@ def known_model_problems(
 
 
 def notices(fleet: Fleet, surroundings: Surroundings) -> Iterator[str]:
-    """The sentences an operator should read although nothing is wrong, each once."""
+    """Sentences that an operator should read although no setting is wrong, each once."""
     sentences = [sentence for host in fleet.hosts for sentence in _host_notices(host, surroundings)]
     https = [host.gateway.https for host in fleet.hosts if host.gateway and host.gateway.https]
     shown: list[Balancer | Https] = [*(balancer.balancer for balancer in fleet.balancers), *https]
@@ -191,7 +192,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     if row and not image_of(host, row).digest:
         yield "the image is not pinned: `enginehouse pin INVENTORY` asks the registry and writes its digest"
     yield from runtime_notices(host)
-    yield from filter(None, [missing_switches(host), idle_gpus(host)])
+    yield from filter(None, [own_card(host), missing_switches(host), idle_gpus(host)])
     yield from hole_notices(host, surroundings.today)
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))

@@ -43,7 +43,7 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
 def declared_problems(
     firewall: Firewall, served: Mapping[int, str], needs_clients: bool = True, is_https: bool = False
 ) -> Iterator[Refusal]:
-    """A refusal for each mistake in a firewall; `served` names what of ours answers on each port."""
+    """A refusal for each mistake in a firewall; `served` names the program of this project on each port."""
     yield from _networks(firewall)
     if needs_clients and not firewall.allow:
         yield refuse(
@@ -81,9 +81,9 @@ def declared_problems(
 def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed: bool) -> Iterator[Refusal]:
     """A refusal if nothing enforces the declared `protection`.
 
-    A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so being declared is
-    enough for "firewall". "balancer" wants a Balancer of the inventory with a route to the host's pool, and no whole
-    network of clients beside it. What nobody here knows to be a balancer is an address like any other: "firewall".
+    A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so a declared
+    Firewall is enough for "firewall". "balancer" needs a Balancer of the inventory with a route to the host's pool, and
+    no whole network of clients beside it. A balancer outside the inventory is an address like any other: "firewall".
     """
     if not server.protection or is_loopback(server.address):
         return
@@ -151,7 +151,7 @@ def bad_networks(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
 
 
 def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
-    """A refusal for each text that is not a network, and for all networks at once; `who` is what they would reach."""
+    """A refusal for each text that is not a network, and for networks of all addresses; `who` would be exposed."""
     yield from bad_networks(networks, where)
     yield from _everybody(networks, where, who)
 
@@ -184,7 +184,7 @@ def _use_of(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
 
 
 def _nearest(written: str) -> str:
-    """The network somebody may have meant: around the address, of a range, of stars; else an example."""
+    """The network that was probably meant: around the address, of a range, of stars; else an example."""
     text = written.strip()
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_network(text, strict=False))
@@ -219,13 +219,13 @@ def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refu
 
 
 def _is_everybody(written: str) -> bool:
-    """True for more than any organisation has: 10.0.0.0/8 and fc00::/7 are the widest private networks."""
+    """True for a network larger than any organisation has: 10.0.0.0/8 and fc00::/7 are the widest private networks."""
     network = _parsed(written)
     return network is not None and network.prefixlen < (8 if network.version == 4 else 7)
 
 
 def _is_everybody_joined(networks: tuple[str, ...]) -> bool:
-    """True for networks that together hold more public addresses than any organisation: two /8, or a /16 of IPv6."""
+    """True for networks that together have more public addresses than any organisation: two /8, or a /16 of IPv6."""
     known = [network for network in map(_parsed, networks) if network and not network.is_private]
     fourth = [network for network in known if isinstance(network, ipaddress.IPv4Network)]
     sixth = [network for network in known if isinstance(network, ipaddress.IPv6Network)]

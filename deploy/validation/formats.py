@@ -1,4 +1,4 @@
-"""Judges whether the program that serves an LLM reads the format that its weights are published in."""
+"""Judges whether the program that serves an LLM can read the format of its published weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_OLD_WORDS = {"gptq": "gptq"}
 
 
 def format_problems(placed: Placed) -> Iterator[Refusal]:
-    """A refusal for weights that this path of this release does not read, or cannot split over these GPUs."""
+    """A refusal for weights that this path of this release cannot read, or cannot split over these GPUs."""
     shape = placed.served.shape
     name = shape.format or _of_files(placed) or OF_OLD_WORDS.get(shape.quantisation, "")
     if not name:
@@ -65,7 +65,7 @@ def _trtllm(placed: Placed) -> str:
 
 
 def _of_files(placed: Placed) -> str:
-    """The format that the model's files name if they are locked or local; else the one in the repository's name."""
+    """The format in the model's files if they are locked or local; else the format in the repository's name."""
     files, weights = placed.served.local, placed.model.weights
     if files is None or not files.config:
         return format_by_name(weights.repository) if placed.model.engine.checkpoint == "hub" else ""
@@ -106,7 +106,7 @@ def _attempt(placed: Placed, row: Format) -> str:
 
 
 def _split_blocks(placed: Placed) -> Iterator[Refusal]:
-    """A refusal if a GPU would get part of a block: its weights and their scales are cut separately."""
+    """A refusal if a GPU would get part of a block: weights and their scales are cut separately."""
     shape, layout = _published_shape(placed), placed.layout
     is_vllm = placed.model.runtime == VLLM
     of_experts = layout.tensor // max(layout.expert, 1)
@@ -132,7 +132,7 @@ def _split_blocks(placed: Placed) -> Iterator[Refusal]:
 
 
 def _published_shape(placed: Placed) -> Checkpoint:
-    """The shape with the widths of the files if they are known: a typed width may be that of the dense layers."""
+    """The shape with the widths in the files if known: a typed width may be that of the dense layers."""
     files = placed.served.local
     try:
         return shape_published(files, placed.model.name) if files and files.config else placed.served.shape

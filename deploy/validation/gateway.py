@@ -1,13 +1,13 @@
-"""A host's gateway: where it listens, what it calls the models, and models that it can speak to.
+"""A host's gateway: its addresses, the names of its models, and models that it can use.
 
-More than 300 lines, because all refusals of a gateway's own fields stand in one place.
+More than 300 lines, because all refusals of a gateway's own fields are in one place.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -81,7 +81,7 @@ def gateway_notice(host: Host) -> str:
 
 
 def past_the_gateway(host: Host) -> str:
-    """A sentence if clients may go past a gateway that asks for keys, to Triton itself; empty if they cannot."""
+    """A sentence if clients may bypass a gateway that requires keys, directly to Triton; empty if they cannot."""
     if host.gateway is None or host.gateway.keys is None or host.firewall is None:
         return ""
     passed = [
@@ -149,8 +149,7 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 attempt="Gateway(ports=(8080,))",
             )
         elif port in taken or port in gateway.ports[:number]:
-            others = {*taken, *gateway.ports}
-            free = next(candidate for candidate in range(port + 1, 65536) if candidate not in others)
+            free = _free_port({*taken, *gateway.ports}, port + 1)
             yield refuse(
                 "port-twice",
                 f"port {port} is given out twice on one host",
@@ -161,11 +160,24 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
             )
 
 
+def gateway_beside(host: Host) -> str:
+    """The gateway that a host without one may declare: on its default port, or on a free one."""
+    taken, port = taken_ports(host), Gateway().ports[0]
+    return f"Gateway(ports=({_free_port(taken, port)},))" if port in taken else "Gateway()"
+
+
+def _free_port(taken: Collection[int], first: int) -> int:
+    return next(candidate for candidate in range(first, 65536) if candidate not in taken)
+
+
 def taken_ports(host: Host) -> dict[int, str]:
-    """Ports of our other programs on the host: its servers, and the agent that balancers ask."""
+    """Ports of our other programs on the host: its servers, programs beside Triton, and the agent of balancers."""
     traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
     servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
-    return traffic | servers
+    beside = {
+        model.port: model_at(server.name, model.name, "port") for server in host.servers for model in server.beside
+    }
+    return traffic | servers | beside
 
 
 def _ranges(place: str, limits_of: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
@@ -251,7 +263,7 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 
 
 def _alias_meant(name: object, value: object, model: str) -> str:
-    """The alias as it can be written: shares in whole numbers, percent of those that were fractions."""
+    """A valid form of the alias: shares in whole numbers; fractions become percent."""
     shares = value.models if isinstance(value, Alias) and isinstance(value.models, dict) else {}
     if shares and all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares.values()):
         written = ", ".join(f'"{key}": {round(100 * share)}' for key, share in shares.items())
@@ -260,7 +272,7 @@ def _alias_meant(name: object, value: object, model: str) -> str:
 
 
 def _of_one_kind(wanted: Sequence[str], models: Mapping[str, Model]) -> list[str]:
-    """The models of the kind of those that are known, which an alias may name together; all if none is known."""
+    """The models of the kind of the known ones, which an alias may name together; all models if none is known."""
     kinds = {type(models[word]) for word in wanted if word in models}
     same = [name for name, model in models.items() if type(model) in kinds and name not in wanted]
     return sorted(same if kinds else models)
@@ -375,7 +387,7 @@ def smaller_fallbacks(host: Host) -> Iterator[str]:
 
 
 def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
-    """A refusal if an alias of several models does not stand for one LLM in several lengths."""
+    """A refusal if an alias of several models is not one LLM in several lengths."""
     weights = [model.weights for model in models if isinstance(model, LLM)]
     if len(weights) < len(models) or any(files != weights[0] for files in weights):
         yield refuse(
@@ -413,7 +425,7 @@ def seen_from_outside(model: Model) -> tuple[Any, ...]:
 
 
 def spoken_to(server: str, model: Model) -> Iterator[Refusal]:
-    """A refusal if an LLM could not be used through a gateway."""
+    """A refusal if an LLM cannot be used through a gateway."""
     if not isinstance(model, LLM):
         return
     if not model.decoupled:

@@ -1,4 +1,4 @@
-"""The header by which an OIDC proxy names persons: it may come from the host itself alone."""
+"""The header in which an OIDC proxy names persons: it may come only from the host itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices of tokens that a gateway counts cost by."""
+"""Prices of tokens by which a gateway counts cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_PRICE = 1_000_000
 
 
 def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
-    """A refusal for each price that is not a price, or is for a model that the gateway does not offer."""
+    """A refusal for each invalid price, and for each price of a model that the gateway does not offer."""
     models = sorted({model.name for server in host.servers for model in server.models})
     for name, price in gateway.prices.items():
         place = at("gateway", "prices", f'"{name}"')
@@ -48,7 +48,7 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 
 
 def _is_price(price: object) -> bool:
-    """True for a `Price` of numbers; an inventory is Python, and may have anything here."""
+    """True for a `Price` of numbers; an inventory is Python, and may have any object here."""
     if not isinstance(price, Price) or not isinstance(price.currency, str):
         return False
     numbers = [price.prompt, price.completion, 0.0 if price.cached is None else price.cached]

@@ -1,4 +1,4 @@
-"""Gateways behind balancers: TLS before them, nobody past the balancer, and one on every host of their pool."""
+"""Gateways behind balancers: TLS on the balancer, no way around it, and a gateway on every host of the pool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deploy.validation.firewall import is_wide
 
 
 def gateways_of_pools(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each mistake between the gateways of hosts and the ports of balancers that lead there."""
+    """(host, refusal) for each mistake between the gateways of hosts and the ports of balancers that lead to them."""
     for balancer in fleet.balancers:
         for route in balancer.balancer.routes:
             if route.gateway_port:

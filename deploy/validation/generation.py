@@ -1,6 +1,6 @@
 """An LLM's own limits: sequence lengths, key/value cache in tokens, features of its family.
 
-How it is held, split, sped up and compiled is judged beside this, one module per subject.
+Other modules judge its precision, split, speculation and compilation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from deploy.validation.speculation import speculation_problems
 
 
 def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
-    """A refusal for each mistake in one LLM that shows without its neighbours."""
+    """A refusal for each mistake in one LLM that does not depend on its neighbours."""
     yield from _lengths(server, served, model)
     yield from _cache(server, served, model)
     if model.runtime != VLLM:

@@ -1,4 +1,4 @@
-"""Groups of hosts that serve one model together: the same on every host, and a declared network that is theirs alone.
+"""Groups of hosts that serve one model together: equal settings on every host, and a declared private network.
 
 All mistakes of a group are reported together, each with the values of its hosts side by side.
 """
@@ -43,7 +43,7 @@ def group_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
 
 
 def _first_present(model: LLM, by_name: dict[str, Host]) -> str:
-    """The first host of the group that the inventory has: it reports what is unequal."""
+    """The group's first host in the inventory, which reports the differences."""
     return next((name for name in model.parallel.hosts if name in by_name), "")
 
 

@@ -1,4 +1,4 @@
-"""Known holes of a host's planned software: refused if strangers could run code by them, else a note in the plan."""
+"""Known holes of a host's planned software: refused if strangers could run code through them, else noted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IDS = [hole.id for hole in HOLES]
 
 
 def hole_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal if strangers could run code by a known hole of the release, and for each wrong acceptance."""
+    """A refusal if strangers could run code through a known hole of the release, and for each invalid acceptance."""
     for server in host.servers:
         yield from _acceptance(server)
     open_holes = [hole for hole in image_holes(host) if hole.opens_to_strangers]
@@ -35,7 +35,7 @@ def _not_accepted(holes: Iterable[Hole], server: Server) -> list[Hole]:
 
 
 def image_holes(host: Host) -> tuple[Hole, ...]:
-    """The known holes of Triton and TensorRT-LLM in the image a host runs; none if the release is unknown."""
+    """The known holes of Triton and TensorRT-LLM in a host's image; empty if the release is unknown."""
     row = release_row(host.release)
     if row is None:
         return ()
@@ -98,7 +98,7 @@ def _acceptance(server: Server) -> Iterator[Refusal]:
 
 
 def hole_notices(host: Host, today: date) -> Iterator[str]:
-    """Sentences about known holes that are not refused, about acceptances, and about a table that is old."""
+    """Sentences about known holes that are not refused, about acceptances, and about an old table."""
     if age := table_age(today):
         yield age
     holes = image_holes(host)

@@ -1,4 +1,4 @@
-"""HTTPS on a gateway's own host: one certificate, names that an authority can check, and a firewall around it."""
+"""HTTPS on a gateway's own host: a certificate, names that an authority can check, and a firewall."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BY_FILE = 'certificate="keys/llm.pem", certificate_key=Secret.command("cat", "ke
 
 
 def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each mistake in the HTTPS of a host's gateway; none without it."""
+    """A refusal for each mistake in the HTTPS of a host's gateway; none without HTTPS."""
     gateway = host.gateway
     if gateway is None or gateway.https is None:
         return
@@ -88,7 +88,7 @@ def _before_gateway(gateway: Gateway, firewall: Firewall | None) -> Iterator[Ref
 
 
 def _system(host: Host) -> Iterator[Refusal]:
-    """HAProxy of an unknown OS is judged elsewhere: the machine is refused."""
+    """Refusals of an OS without a suitable HAProxy; an unknown OS is refused elsewhere."""
     fit = [name for name, system in SYSTEMS.items() if at_least(system.haproxy, HAPROXY_FLOOR)]
     if host.machine.os in SYSTEMS and host.machine.os not in fit:
         yield refuse(

@@ -1,4 +1,4 @@
-"""LoRA adapters: names a request can use, modules an engine can have, sizes that hold something."""
+"""LoRA adapters: names that a request can use, modules that an engine can have, sizes above zero."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _modules(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
 
 
 def _known_modules(placed: Placed) -> list[str]:
-    """The modules a decoder of this shape can have: experts only if the model has experts, cross attention never."""
+    """The modules of a decoder of this shape: expert modules only if the model has experts, cross attention never."""
     flag = build_flags(placed.trtllm or ENGINE_ENDS_WITH).flags.get("--lora_target_modules")
     every = flag.choices if flag else tuple(HUB_NAMES.values())
     wrong = ("cross_attn", "mlp_") if placed.served.shape.experts else ("cross_attn", "moe_", "mlp_router")

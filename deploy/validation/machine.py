@@ -1,4 +1,4 @@
-"""The machine as declared: an OS and a GPU this project knows, and a combination that can work."""
+"""The declared machine: a known OS, a known GPU, and a combination that can work."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from deploy.catalog.believable import RANGES
 from deploy.catalog.gpus import card_called
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
+from deploy.models.cards import declared_card
 from deploy.models.files import ROOT
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec import DataDisk, Host
+from deploy.validation.cards import card_problems
 
 FLAVOURS = (
     *(
@@ -51,7 +53,7 @@ OTHER_RELEASE = re.compile(r"(debian|ubuntu)-(1[4-9]|[2-9][0-9])(\.(04|10))?")
 
 
 def machine_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake in the declared machine and in what is installed straight on it."""
+    """A refusal for each mistake in the declared machine and in the software installed on it."""
     yield from _system(host)
     yield from _gpu(host)
     yield from _sizes(host)
@@ -113,15 +115,17 @@ def _system(host: Host) -> Iterator[Refusal]:
 
 
 def _flavour_meant(flavour: str) -> str:
-    """The known flavour of which this is a slip; empty for a known one, and for one that is like none."""
+    """The known flavour that was meant; empty for a known flavour, and for one that resembles none."""
     first = flavour.partition("-")[0]
     near = difflib.get_close_matches(first, FLAVOURS, n=1, cutoff=0.75)
     return f"{near[0]}{flavour[len(first) :]}" if near and first not in FLAVOURS else ""
 
 
 def _gpu(host: Host) -> Iterator[Refusal]:
-    name, row = host.machine.gpu, GPUS.get(host.machine.gpu)
-    if "mig" in name.lower():
+    name, row = host.machine.gpu, declared_card(host.machine)
+    if host.machine.card:
+        yield from card_problems(host)
+    elif "mig" in name.lower():
         card = nearest(name.lower().split("-mig")[0], X86) or X86[0]
         profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
         yield refuse(
@@ -140,7 +144,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             else "a machine without a GPU is declared, and every server has one",
             where="machine.gpu",
             seen=repr(name),
-            wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB",
+            wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB; or card=GPU(…), which says them",
             attempt=_card_meant(name),
         )
     elif row.platform != "x86_64":
@@ -155,7 +159,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
 
 
 def _card_meant(name: str) -> str:
-    """The card, and how many, of what somebody typed; else the nearest name of the catalog."""
+    """The card, and the number of cards, in a typed text; else the nearest name of the catalog."""
     count = re.fullmatch(r"([0-9]{1,2})\s*[x*]?\s*(?=[A-Za-z])(.+)", name)
     called = card_called(name) or (card_called(count[2]) if count else None)
     if not called and count and (near := nearest(count[2], X86)):

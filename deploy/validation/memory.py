@@ -1,4 +1,4 @@
-"""Judges whether the models of each server fit its GPUs, and names the changes with which they would."""
+"""Judges whether the models of each server fit its GPUs, and names changes with which they would."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _fits(server: Server, served: list[Served], budget: ServerBudget) -> Iterato
 
 
 def _shrink(served: list[Served], budget: ServerBudget) -> str:
-    """The smallest change that fits: one stream or fewer cache tokens if that is enough, else a model less."""
+    """The smallest change that fits: one stream or fewer cache tokens if that is enough, else one model fewer."""
     for served_model, share in zip(served, budget.shares, strict=True):
         if isinstance(served_model.model, Encoder) and served_model.model.streams > 1:
             spare = share.memory.workspace_mib * (served_model.model.streams - 1) // served_model.model.streams

@@ -1,15 +1,15 @@
-"""A machine cut into MIG instances: profiles its GPUs offer, together, in the driver's order, one instance a server.
+"""A machine cut into MIG instances: profiles that its GPUs offer, together, in the driver's order, one for each server.
 
-How many MiB an instance has is judged with the memory of the models, by the same checks as a whole GPU's.
+The memory of an instance is judged with the models, by the same checks as for a whole GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.catalog import GPUS
 from deploy.catalog.mig import COMPUTE_SLICES, PROFILES, MigProfile, places, profiles_of, rank
 from deploy.catalog.names import offer
+from deploy.models.cards import declared_card, planned_card
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
 from deploy.spec import Host, Server
@@ -18,9 +18,9 @@ WHERE = "machine.mig"
 
 
 def mig_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake in how the GPUs are cut and who uses the instances; none if GPUs are whole."""
+    """A refusal for each mistake in the GPUs' instances and their use; none if the GPUs are whole."""
     machine = host.machine
-    if not machine.mig or machine.gpu not in GPUS:
+    if not machine.mig or machine.card or declared_card(machine) is None:
         return
     if not profiles_of(machine.gpu):
         yield _cannot(host)
@@ -37,7 +37,7 @@ def _cannot(host: Host) -> Refusal:
     capable = sorted({gpu for gpu, _ in PROFILES})
     return refuse(
         "mig-not-offered",
-        f"{GPUS[host.machine.gpu].title} cannot be cut into MIG instances",
+        f"{planned_card(host.machine).title} cannot be cut into MIG instances",
         where=WHERE,
         seen=str(host.machine.mig),
         wanted=f"() on this card; MIG is for {', '.join(capable)}",
@@ -49,7 +49,7 @@ def _unknown(host: Host, name: str) -> Refusal:
     offered = [row.name for row in profiles_of(host.machine.gpu)]
     return refuse(
         "mig-profile",
-        f"{GPUS[host.machine.gpu].title} has no MIG profile {name}",
+        f"{planned_card(host.machine).title} has no MIG profile {name}",
         where=WHERE,
         seen=repr(name),
         wanted="a name as `nvidia-smi mig -lgip` prints it, without the word MIG",
@@ -64,7 +64,7 @@ def _together(host: Host, profiles: list[MigProfile]) -> Iterator[Refusal]:
         starts = "; ".join(_room(profile) for profile in dict.fromkeys(profiles))
         yield refuse(
             "mig-does-not-fit",
-            f"{' + '.join(host.machine.mig)} do not fit on one {GPUS[host.machine.gpu].title}",
+            f"{' + '.join(host.machine.mig)} do not fit on one {planned_card(host.machine).title}",
             where=WHERE,
             seen=f"{compute} compute slices of {COMPUTE_SLICES}, {memory} memory slices of 8",
             wanted=f"a place for each without overlap: {starts}",
@@ -84,7 +84,7 @@ def _together(host: Host, profiles: list[MigProfile]) -> Iterator[Refusal]:
 
 
 def _without_the_last(profiles: list[MigProfile]) -> tuple[str, ...]:
-    """The longest beginning that fits, in the driver's order."""
+    """The longest beginning of the list that fits, in the driver's order."""
     kept: list[MigProfile] = []
     for profile in profiles:
         if places([*kept, profile]) is not None:

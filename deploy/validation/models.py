@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, kind_of
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, kind_of
 from deploy.catalog.architectures import NOMIC_TASKS
 from deploy.catalog.names import offer
+from deploy.models.cards import declared_card
 from deploy.models.resolve import Served, serve, shape_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
@@ -216,7 +217,7 @@ def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder)
         )
     if isinstance(model, Embedder):
         yield from _task_problems(server, served, model)
-    gpu = GPUS.get(host.machine.gpu)
+    gpu = declared_card(host.machine)
     if gpu and model.device == "gpu" and model.dtype == "bfloat16" and int(gpu.sm) < 80:
         yield refuse(
             "wrong-sm",
@@ -263,7 +264,7 @@ def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[
 
 
 def _fp8_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
-    gpu = GPUS.get(host.machine.gpu)
+    gpu = declared_card(host.machine)
     place, attempt = model_at(server.name, model.name, "products"), "leave products out"
     if served.architecture.mixes:
         yield refuse(

@@ -1,4 +1,4 @@
-"""Monitors and what they read: ports, networks and times that can work, and hosts that a monitor can reach."""
+"""Monitors and their targets: ports, networks and times that can work, and hosts that a monitor can reach."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
 def monitor_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each mistake in a monitor, and for each host that none of them could read."""
+    """(host, refusal) for each mistake in a monitor, and for each host that no monitor could read."""
     for monitor in fleet.monitors:
         yield from ((monitor.name, problem) for problem in _of_monitor(monitor.monitor))
         if monitor.proxy is not None:
@@ -94,7 +94,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
 
 
 def _of_host(host: Host) -> Iterator[Refusal]:
-    """Refusals of a host that a monitor of the inventory is to read."""
+    """Refusals of a host that a monitor of the inventory reads."""
     if not is_reachable(address_of(host)):
         yield refuse(
             "no-peer-address",

@@ -1,4 +1,4 @@
-"""Refusals of models that an inventory declares by name, if nothing is known about the name."""
+"""Refusals of models that an inventory declares by an unknown name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def name_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
 
 
 def double_source_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) of each model with a source and another checkpoint than the source's files have."""
+    """(host, refusal) for each model with a source and a checkpoint other than that of the source's files."""
     for host in fleet.hosts:
         for server in host.servers:
             for model in server.models:
@@ -85,7 +85,7 @@ def _unknown(model: Model, place: str, surroundings: Surroundings) -> Refusal:
 
 
 def _refused(model: Model, place: str, surroundings: Surroundings) -> Refusal:
-    """The reason why known files give no numbers."""
+    """The reason why known files do not give the numbers."""
     try:
         shape_named(model, surroundings)
     except Refusal as problem:
@@ -154,7 +154,7 @@ def _no_name(model: Model, place: str) -> Refusal:
 
 
 def hub_name_meant(source: str) -> str:
-    """The hub name in a pasted address or a text with strange dashes, or of a row of the catalog; else a pattern."""
+    """The hub name in a pasted URL, in a text with typographic dashes, or of a row of the catalog; else a pattern."""
     if row := CHECKPOINTS.get(source.strip().lower()):
         return row.repository
     bare = re.sub(r"^(?!https?://)[a-z]+:/*|(?<=[\w.-]):[\w.-]+$", "", DASHES.sub("-", source.strip()).rstrip("/"))

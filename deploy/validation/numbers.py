@@ -1,4 +1,4 @@
-"""Judges every number of a host by its range in the catalog, and names the slip that a strange number looks like."""
+"""Judges every number of a host by its range in the catalog, and names the probable slip."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BYTES_PER_MIB = 2**20
 
 
 def number_problems(value: Any, where: str = "") -> Iterator[Refusal]:
-    """A refusal for each number inside an object of the spec that nobody would mean; `where` is the object's place."""
+    """A refusal for each implausible number inside an object of the spec; `where` is the object's place."""
     if isinstance(value, (tuple, list)):
         for number, item in enumerate(value):
             name = getattr(item, "name", getattr(item, "pool", None))
@@ -59,9 +59,9 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
 
 
 def slip_of(value: float, row: Believable) -> tuple[str, float]:
-    """The unit that a number out of range was probably typed in, and the number in the field's own unit.
+    """The unit in which a number out of range was probably typed, and the number in the field's own unit.
 
-    Without a likely slip the number is the end of the range that is nearer.
+    Without a likely slip, the number is the nearer end of the range.
     """
     candidates: list[tuple[str, float]] = []
     if row.unit == "percent" and 0 < value <= 1:
@@ -83,9 +83,9 @@ def slip_of(value: float, row: Believable) -> tuple[str, float]:
 
 
 def default_or_meant(owner: type, field: str, value: float, is_built: bool = False) -> str:
-    """`field=NUMBER` for a number out of a program's limits: in the field's own unit if it looks like another one.
+    """`field=NUMBER` for a number outside a program's limits: in the field's own unit if it resembles another one.
 
-    If the object is not there yet (`is_built`), it is written around the field.
+    If the object does not exist yet (`is_built`), it is written around the field.
     """
     row = RANGES[owner.__name__][field]
     slip, meant = slip_of(value, row)

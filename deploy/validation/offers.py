@@ -1,4 +1,4 @@
-"""Texts of `try` lines for settings that need others, so complete that no further refusal follows."""
+"""Texts of `try` lines for settings that need others; complete, so that no further refusal follows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_PORT = LLM(name="").port
 
 
 def engine_path(placed: Placed, *fields: str, precision: str = "") -> str:
-    """The engine path with `fields`, and what an engine needs that the model or its host lacks."""
+    """The engine path with `fields`, and the other settings of an engine that the model or its host lacks."""
     model = placed.model
     words = ['path="engine"', *([f'precision="{precision}"'] if precision else []), *fields]
     row = PRECISIONS.get(precision) or PRECISIONS[precision_of(placed.served)]
@@ -44,7 +44,7 @@ def draft_offer(placed: Placed, word: str) -> str:
 
 
 def on_triton(placed: Placed) -> str:
-    """Triton in place of a program beside it, without the image and the port of that program; "" if it cannot serve."""
+    """Triton instead of a program beside it, without that program's image and port; "" if Triton cannot serve it."""
     model, row = placed.model, release_row(placed.host.release)
     trtllm = image_of(placed.host, row).trtllm if row else ""
     choice = path_of(LLM(name=model.name, path=model.path), placed.served.architecture, trtllm)

@@ -1,4 +1,4 @@
-"""Pairs of settings of one host that cannot both be meant."""
+"""Pairs of settings of one host that contradict each other."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from deploy.catalog import CHECKPOINTS, GPUS
+from deploy.catalog import CHECKPOINTS
 from deploy.catalog.believable import RANGES
 from deploy.catalog.formats import FORMATS
 from deploy.catalog.names import offer
+from deploy.models.cards import declared_card
 from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
@@ -131,7 +132,7 @@ def _partition(host: Host) -> Iterator[Refusal]:
 
 
 def _switches(host: Host) -> Iterator[Refusal]:
-    row = GPUS.get(host.machine.gpu)
+    row = declared_card(host.machine)
     if row and host.machine.nvswitch and not row.nvlink:
         yield refuse(
             "nvswitch-without-nvlink",
@@ -144,8 +145,8 @@ def _switches(host: Host) -> Iterator[Refusal]:
 
 
 def missing_switches(host: Host) -> str:
-    """A sentence for a board of eight GPUs without its NVSwitches; empty for another host."""
-    row, machine = GPUS.get(host.machine.gpu), host.machine
+    """A sentence for a board of eight GPUs without its NVSwitches; empty for any other host."""
+    row, machine = declared_card(host.machine), host.machine
     is_board = row is not None and machine.gpus == BOARD and any(word in row.title for word in ("SXM", "B200"))
     if row is None or not is_board or machine.nvswitch or machine.mig:
         return ""
@@ -169,7 +170,7 @@ def _zones(host: Host) -> Iterator[Refusal]:
 
 
 def _revisions(host: Host) -> Iterator[Refusal]:
-    """A refusal for a commit that the catalog knows as another repository's."""
+    """A refusal for a commit that the catalog has for another repository."""
     known = {row.revision: row for row in CHECKPOINTS.values()}
     repositories = {row.repository for row in CHECKPOINTS.values()}
     for server in host.servers:
@@ -189,7 +190,7 @@ def _revisions(host: Host) -> Iterator[Refusal]:
 
 
 def _caches(host: Host) -> Iterator[Refusal]:
-    """A refusal for each cache that keeps tenants apart in what it does not reuse."""
+    """A refusal for each cache that separates tenants although it does not reuse blocks."""
     for server in host.servers:
         for model in server.models:
             if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse is False:
@@ -204,7 +205,7 @@ def _caches(host: Host) -> Iterator[Refusal]:
 
 
 def _itself(host: Host) -> Iterator[Refusal]:
-    """A refusal for a gateway that names its own host among others, or speaks TLS to nobody but the host."""
+    """A refusal for a gateway that names its own host among others, or has mutual TLS without another host."""
     gateway = host.gateway
     if gateway is None:
         return
@@ -246,7 +247,7 @@ def _formats(host: Host) -> Iterator[Refusal]:
 
 
 def _parameters(host: Host) -> Iterator[Refusal]:
-    """A refusal for typed numbers of a plain checkpoint that make five times fewer or more parameters than it says."""
+    """A refusal for typed numbers of a plain checkpoint whose parameters are five times fewer or more than declared."""
     for server in host.servers:
         for model in server.models:
             shape = model.checkpoint
@@ -266,7 +267,7 @@ def _parameters(host: Host) -> Iterator[Refusal]:
 
 
 def parameters_of(shape: Checkpoint) -> float:
-    """About how many parameters a dense transformer of these numbers has; 0 for another, or if too few are declared."""
+    """Approximate number of parameters of a dense transformer; 0 for another kind, or if too few are declared."""
     if min(shape.layers, shape.hidden, shape.heads, shape.intermediate) < 1 or shape.kv_lora_rank or shape.experts:
         return 0
     width = shape.head_dim or shape.hidden // shape.heads

@@ -1,4 +1,4 @@
-"""Checks a model's split over the GPUs of its server, and its neighbours there."""
+"""Judges a model's split over the GPUs of its server, and its neighbours there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXPERTS_DIVIDE = "expert parallelism divides the GPUs of tensor parallelism, it 
 
 
 def parallel_problems(placed: Placed) -> Iterator[Refusal]:
-    """A refusal for each mistake in how one LLM is split; sizes first, as a split of nothing has no remainders."""
+    """A refusal for each mistake in one LLM's split; sizes first, because a split by 0 has no remainder."""
     sizes = list(_sizes(placed))
     if sizes:
         yield from sizes
@@ -67,7 +67,7 @@ def _gpus(placed: Placed) -> Iterator[Refusal]:
 
 
 def _gpus_of_group(placed: Placed, product: str) -> Refusal:
-    """The refusal of a group whose GPUs are not as many as its ranks."""
+    """The refusal of a group whose number of GPUs differs from its number of ranks."""
     declared, each_host = placed.model.parallel, len(placed.server.gpus)
     return placed.no(
         "parallel-not-gpus",

@@ -1,4 +1,4 @@
-"""Paths of the control machine: a file that is read here, never a URL, a key's own text, or a directory."""
+"""Paths of the control machine: a file, never a URL, a key's own text, or a directory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PRIVATE = re.compile(r"[._-](?:key|priv|private)(?:\.pem)?$", re.IGNORECASE)
 
 
 def path_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each path of the host's data that is none."""
+    """A refusal for each path of the host's data that is not a path."""
     yield from problems_of_paths(_files(host), _certificates(host))
 
 
 def balancer_path_problems(balancer: Balancer) -> Iterator[Refusal]:
-    """A refusal for each path of a balancer that is none."""
+    """A refusal for each path of a balancer that is not a path."""
     certificates = {"balancer.certificate": balancer.certificate, "balancer.clients": balancer.clients}
     yield from problems_of_paths(certificates, certificates)
 

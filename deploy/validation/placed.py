@@ -1,4 +1,4 @@
-"""An LLM where it is to run, with all that a check about it asks, so that no check works it out again."""
+"""An LLM on its planned server, with all values that its checks need, so that each is worked out only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the formats of weights and key/value cache: support by SM and path, and the needs of the conversion."""
+"""Judges the formats of weights and key/value cache: support by SM and path, and the needs of the conversion."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def _pytorch_quantises_nothing(placed: Placed) -> Refusal:
 
 
 def _quantises(placed: Placed) -> bool:
-    """True if an engine of this release could be made from the model's weights, which are plain."""
+    """True if this release could make an engine from the model's weights, which are plain."""
     if placed.is_engine or placed.model.runtime != TRITON or placed.served.shape.quantisation:
         return False
     return has_engine(placed.served.architecture, placed.trtllm)
 
 
 def needs_calibration(placed: Placed) -> bool:
-    """True if quantize.py reads calibration texts for this model: for its weights, or for scales of its cache."""
+    """True if quantize.py needs calibration texts for this model: for its weights, or for scales of its cache."""
     if not placed.is_engine or placed.model.engine.checkpoint == "trtllm" or placed.served.shape.quantisation:
         return False
     return PRECISIONS[precision_of(placed.served)].calibrated or placed.model.kv_cache.dtype in ("fp8", "int8")

@@ -1,4 +1,4 @@
-"""Gain and cost of an embedder's 8-bit products, as a notice of the plan. Their refusals are in `validation.models`."""
+"""Gain and cost of an embedder's 8-bit products, as a notice of the plan. `validation.models` has their refusals."""
 
 from __future__ import annotations
 

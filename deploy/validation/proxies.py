@@ -1,4 +1,4 @@
-"""Refusals of a host's proxy: an address that is none, a login in the wrong place, and two ways out."""
+"""Refusals of a host's proxy: an invalid address, a login in the wrong place, and a second outgoing path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USERNAME = re.compile(r"[\w.@+\\-]{1,128}")
 
 
 def proxy_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake in the proxy of a host, and for settings that name another way out beside it."""
+    """A refusal for each mistake in the proxy of a host, and for settings that name another outgoing path."""
     if host.proxy is None:
         return
     yield from declared_proxy_problems(host.proxy)
@@ -99,7 +99,7 @@ def _is_place(text: str) -> bool:
 
 
 def _url_meant(text: str) -> str:
-    """The proxy in what somebody typed: another scheme, a path, or no port; an example if there is no host in it."""
+    """The proxy in a typed text with another scheme, a path, or no port; an example if there is no host in it."""
     bare = re.sub(r"^\w+:/*|[/?#].*$", "", re.sub(r"^(\w+)://", "", text.strip()))
     name = re.sub(r":[0-9]*$", "", bare)
     for place in (bare, f"{name}:3128"):
@@ -109,6 +109,6 @@ def _url_meant(text: str) -> str:
 
 
 def _place_meant(text: str) -> str:
-    """The place without a scheme, a path, a port or a star; an example if none is left."""
+    """The place without a scheme, a path, a port or a star; an example if nothing is left."""
     bare = re.sub(r"^\w+://|/.*$|:[0-9]+$", "", text.strip()).removeprefix("*")
     return bare if _is_place(bare) else ".corp.example"

@@ -1,7 +1,7 @@
-"""Judges what the published files of a model ask for beside its architecture: code, further layers, another use.
+"""Judges requirements of published files beyond their architecture: code, additional layers, another purpose.
 
-Files are known of a model that was declared by name, and of a directory; an encoder here is this project's own network,
-so that a repository which brings its own code would be served wrongly.
+Files are known for a model declared by name, and for a directory; encoders here are this project's own networks, so a
+repository with its own code would be served wrongly.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
 
 
 def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
-    """A refusal for a decoder that was trained to embed or to rerank: as an LLM it would chat badly, and seem to work.
+    """A refusal for a decoder trained to embed or to rerank: as an LLM it would seem to work, but chat badly.
 
-    sentence-transformers' own files say so; else the name does.
+    sentence-transformers' own files show this; else the name does.
     """
     weights, files = served.model.weights, served.local.files if served.local else ()
     source = weights.repository or weights.directory

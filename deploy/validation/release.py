@@ -26,6 +26,7 @@ from deploy.spec import LLM, Driver, Host, Release
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 VERSION = re.compile(r"[0-9][\w.+~:-]*", re.ASCII)
+DRIVER_VERSION = re.compile(r"[0-9]{3}\.[0-9]{2,3}\.[0-9]{2}(?![0-9.])", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}", re.ASCII)
 IMAGE = re.compile(r"[A-Za-z0-9][\w.-]*(:[0-9]+)?(/[\w.-]+)+(:[\w.-]+)?", re.ASCII)
 STANDS = "Driver(manage=False), without a branch: preflight reads the driver that stands there"
@@ -96,7 +97,7 @@ def _release(release: str | Release) -> Iterator[Refusal]:
 
 
 def _own_words(release: Release) -> Iterator[Refusal]:
-    """A refusal for each text of an own release that is not what its field holds."""
+    """A refusal for each text of a custom release that does not fit its field."""
     versions = "a version: digits first, then letters, digits and . _ + ~ : -"
     rows = [
         ("name", release.name, NAME, "letters, digits and . _ + -", "mine"),
@@ -169,7 +170,18 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
             wanted=f"a living branch: {', '.join(_living(today))}",
             attempt='Driver(branch="580"), long-term support until 2028-08-31' if driver.manage else STANDS,
         )
-    if driver.version and version(driver.version)[:1] != version(driver.branch)[:1]:
+    mistyped = bool(VERSION.fullmatch(driver.version) and not DRIVER_VERSION.fullmatch(driver.version))
+    if mistyped:
+        whole = DRIVER_VERSION.match(driver.version)
+        yield refuse(
+            "no-driver-version",
+            f"{driver.version!r} is no version of a driver, and no package or kernel module has it",
+            where="driver.version",
+            seen=repr(driver.version),
+            wanted="three numbers, as nvidia-smi shows them, without a package's revision: 580.178.04",
+            attempt=f'Driver(version="{whole.group()}")' if whole else "leave version out, for the branch's newest",
+        )
+    elif driver.version and version(driver.version)[:1] != version(driver.branch)[:1]:
         yield refuse(
             "driver-version-of-another-branch",
             f"driver version {driver.version} is not of branch {driver.branch}",
@@ -178,7 +190,7 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
             wanted=f"a version that starts with {driver.branch}.",
             attempt=f'Driver(branch="{driver.branch}"), without a version, takes the newest of the branch',
         )
-    if row and not _reaches(driver, row.floor):
+    if row and not mistyped and not _reaches(driver, row.floor):
         yield refuse(
             "driver-below-floor",
             f"driver {driver.version or driver.branch} is too old for release {row.name}",
@@ -204,7 +216,7 @@ def _older(host: Host) -> str:
 
 
 def ending_soon(host: Host, today: date) -> str:
-    """A sentence about a driver branch that ends within the warning time, or nothing."""
+    """A sentence about a driver branch that ends within the warning time; empty otherwise."""
     branch = DRIVER_BRANCHES.get(host.driver.branch)
     if branch is None or not today <= branch.ends < today + timedelta(days=BRANCH_WARNING_DAYS):
         return ""
@@ -214,7 +226,7 @@ def ending_soon(host: Host, today: date) -> str:
 def _reaches(driver: Driver, floor: str) -> bool:
     """True if the driver is at least `floor`.
 
-    A branch alone brings its newest version, so only the branch's number counts.
+    A branch without a version installs its newest one, so only the branch's number counts.
     """
     return at_least(driver.version, floor) if driver.version else version(driver.branch) >= version(floor)[:1]
 

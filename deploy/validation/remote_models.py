@@ -1,4 +1,4 @@
-"""Gateways that also send to other hosts: hosts that can be reached, and models that are the same."""
+"""Gateways that also send to other hosts: hosts that can be reached, and models that are equal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deploy.validation.gateway import seen_from_outside, spoken_to, taken_ports
 
 
 def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each mistake in a gateway's `others`, and in the models that it reaches there."""
+    """(host, refusal) for each mistake in a gateway's `others`, and in its models on those hosts."""
     reached_hosts: dict[str, Host] = {}
     for host in fleet.hosts:
         for problem in _names(host, fleet):
@@ -127,7 +127,7 @@ def _no_address(host: Host, what: str) -> Refusal:
 
 
 def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
-    """Mistakes of a host that a gateway of another one sends to."""
+    """Mistakes of a host to which a gateway of another host sends."""
     if not is_reachable(address_of(host)):
         yield _no_address(host, "a gateway of another host connects to")
     system = SYSTEMS.get(host.machine.os)

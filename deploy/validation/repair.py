@@ -1,4 +1,4 @@
-"""Repairs by the host itself: a driver that is ours, whole GPUs for a reset, a balancer that knows its pool."""
+"""Repairs by the host itself: a managed driver, whole GPUs for a reset, a balancer that knows its pool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHERE = "machine.repair"
 
 
 def repair_problems(host: Host, fleet: Fleet) -> Iterator[Refusal]:
-    """A refusal for each reason why this host cannot be repaired by itself, although it is declared."""
+    """A refusal for each reason why this host cannot repair itself, although it declares so."""
     allowed = host.machine.repair
     if allowed not in ("reset", "reboot"):
         return
@@ -61,7 +61,7 @@ def repair_problems(host: Host, fleet: Fleet) -> Iterator[Refusal]:
 
 
 def _unasked(host: Host, fleet: Fleet, declared: str) -> Iterator[Refusal]:
-    """The refusal for a pool whose hosts have no balancer that knows how many of them are out."""
+    """The refusal for a pool without a balancer that knows how many of its hosts are out."""
     pools = pools_of_hosts(fleet.hosts, fleet.rollout)
     pool = next((pool for pool in pools if pool.name == host.pool), None)
     if pool is None or pool.allowed >= len(pool.units) or balancers_of(host, fleet.balancers):

@@ -1,4 +1,4 @@
-"""Refusals of a replay: whether its prompts and limits can judge an engine or another LLM before it is trusted."""
+"""Refusals of a replay whose prompts or limits cannot judge an engine or another LLM."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _in_a_swap(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 
 
 def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
-    """Refusals of answers longer than a sequence, shares that are no percentage, and tasks without a share to meet."""
+    """Refusals of answers longer than a sequence, shares that are not percentages, and tasks without a minimum."""
     model = placed.model
     if not 1 <= replay.max_tokens < model.max_seq_len:
         yield placed.no(
@@ -136,7 +136,7 @@ def _none(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 
 
 def _reference(placed: Placed, replay: Replay) -> Iterator[Refusal]:
-    """A refusal if no answers are stored and no PyTorch backend can run the published checkpoint to get them."""
+    """A refusal if no answers are stored and no PyTorch backend can make them with the published checkpoint."""
     finished = placed.model.engine.checkpoint == "trtllm"
     if replay.answers or not (finished or not has_pytorch(placed.served.architecture, placed.trtllm)):
         return

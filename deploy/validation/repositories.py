@@ -1,7 +1,7 @@
-"""Judges whether a checkpoint's numbers, by which memory is counted, can be those of its weights' repository.
+"""Judges whether a checkpoint's numbers, from which memory is calculated, fit the repository of its weights.
 
-A repository says what it holds by its name. One that carries the name of another checkpoint of the catalog is refused;
-one that carries no known name (a mirror under a name of its own, a fine-tune) is planned, and the plan says by what.
+A repository with the name of another checkpoint of the catalog is refused; one without a known name (a renamed mirror,
+a fine-tune) is planned, and the plan names the numbers it used.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Source(NamedTuple):
 
 
 def repository_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each model of one host whose numbers are of another checkpoint than its repository's.
+    """A refusal for each model of one host whose numbers are those of another checkpoint than its repository's.
 
-    Files that are locked or here decide; else the repository's name does.
+    Locked or local files decide; else the repository's name does.
     """
     for server in host.servers:
         for model in server.models:
@@ -76,7 +76,7 @@ def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
 
 
 def sources(model: Model) -> list[Source]:
-    """Every checkpoint of a model that brings weights of its own: the model's, and a draft's."""
+    """Every checkpoint of a model with its own weights: the model's, and a draft's."""
     checkpoints = [Source(model.checkpoint, model.weights, ("checkpoint",), ("weights",))]
     draft = model.speculative if isinstance(model, LLM) else None
     if isinstance(draft, Draft):
@@ -87,8 +87,7 @@ def sources(model: Model) -> list[Source]:
 
 
 def held_by(repository: str) -> list[KnownCheckpoint]:
-    """The checkpoints of the catalog whose name is part of the repository's; of several, those with the longest
-    name."""
+    """The checkpoints of the catalog whose name is part of the repository's; of several, those with the longest."""
     words = _words(repository.rsplit("/", 1)[-1])
     lengths = {row.name: max(_carried(words, row.name), _carried(words, row.repository.rsplit("/", 1)[-1]))
                for row in CHECKPOINTS.values()}  # fmt: skip
@@ -97,13 +96,13 @@ def held_by(repository: str) -> list[KnownCheckpoint]:
 
 
 def _is_named(repository: str, known: KnownCheckpoint) -> bool:
-    """True if the last part of the repository is the checkpoint's name alone: a suffix may be another precision."""
+    """True if the last part of the repository is exactly the checkpoint's name: a suffix may be another precision."""
     own = (known.name, known.repository.rsplit("/", 1)[-1])
     return _words(repository.rsplit("/", 1)[-1]) in [_words(name) for name in own]
 
 
 def _carried(words: list[str], name: str) -> int:
-    """Number of words of `name` that stand side by side in `words`; 0 unless all do."""
+    """Number of words of `name` that are consecutive in `words`; 0 unless all are."""
     wanted = _words(name)
     places = range(len(words) - len(wanted) + 1)
     return len(wanted) if any(words[at : at + len(wanted)] == wanted for at in places) else 0
@@ -133,7 +132,7 @@ def _named_otherwise(server: str, model: Model, source: Source, known: KnownChec
 
 
 def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoint) -> Iterator[Refusal]:
-    """A refusal if typed numbers of a catalogued repository differ from the catalog's."""
+    """A refusal if the typed numbers of a catalogued repository differ from the catalog's."""
     row = next((row for row in CHECKPOINTS.values() if row.repository == source.weights.repository), None)
     differing = list(_differing(shape, row.shape)) if row else []
     if row is None or not differing:
@@ -149,7 +148,7 @@ def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoi
 
 
 def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeights) -> Iterator[Refusal]:
-    """A refusal if the inventory's numbers, its own or a row's, are not those of the files it names."""
+    """A refusal if the inventory's numbers, typed or from the catalog, differ from those of the named files."""
     place = files.repository or source.weights.directory
     row = _declared(source)
     typed = row.shape if row else source.checkpoint
@@ -186,7 +185,7 @@ def _as_directory(place: str) -> str:
 
 
 def _differing(typed: Checkpoint, known: Checkpoint) -> Iterator[tuple[str, object, object]]:
-    """(field, typed, known) of everything memory is counted by; parameters may differ by a rounding."""
+    """(field, typed, known) of every number that memory depends on; parameters may differ by a rounding."""
     for name in COMPARED:
         if getattr(typed, name) != getattr(known, name):
             yield name, repr(getattr(typed, name)), repr(getattr(known, name))

@@ -1,4 +1,4 @@
-"""The fleet as a whole: it has hosts, and a rollout that reaches all of them without taking out too many at once."""
+"""The fleet as a whole: it has hosts, and a rollout that reaches all of them without too many out at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POOL = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusal]:
-    """A refusal for each mistake in the size of canary and waves, and for a pool of which no host may be out."""
+    """A refusal for each mistake in the sizes of canary and waves, and for a pool that may have no host out."""
     if not 1 <= rollout.wave_percent <= 100:
         yield refuse(
             "out-of-range",
@@ -137,7 +137,7 @@ def no_hosts(reason: str = "") -> Refusal:
 
 
 def out_of_step(typed: Iterable[str]) -> Iterator[Refusal]:
-    """A refusal for each option of pyinfra in `typed` with which hosts do not wait for each other."""
+    """A refusal for each option of pyinfra in `typed` that stops hosts from waiting for each other."""
     means = {
         "--serial": "one host would go through all waves before the next one begins",
         "--no-wait": "hosts would not wait for each other, and later waves would begin before earlier ones have ended",

@@ -1,6 +1,6 @@
-"""LLMs that a program beside Triton serves: the image, the settings that the program has, the gateway before it.
+"""LLMs that a program beside Triton serves: the image, the program's settings, the gateway before it.
 
-A wrong image is the only refusal: without a release nothing else can be judged.
+A wrong image is then the only refusal: without a release no other setting can be judged.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from deploy.models.runtimes import IMAGE, path_of, row_of_image, runtime_instead
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Host, KVCache, Server
+from deploy.validation.gateway import gateway_beside
 from deploy.validation.lora import adapter_problems
 from deploy.validation.offers import beside_triton, on_triton, or_else
 from deploy.validation.parallel import parallel_problems
@@ -36,7 +37,7 @@ VLLM_PRECISIONS = ("auto", "float16", "bfloat16", "fp8")
 
 
 def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake of a server in what stands beside its Triton."""
+    """A refusal for each mistake in a server's program beside Triton."""
     beside = [model for model in server.models if isinstance(model, LLM) and model.runtime != TRITON]
     for model in server.models:
         if isinstance(model, LLM) and model.runtime == TRITON and (model.image or model.port != DEFAULTS["port"]):
@@ -64,7 +65,7 @@ def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
             where=model_at(server.name, beside[0].name, "runtime"),
             seen=f'runtime="{beside[0].runtime}" and no gateway on this host',
             wanted="a gateway on this host, which clients ask",
-            attempt='"gateway": Gateway() in the data of the host',
+            attempt=f'"gateway": {gateway_beside(host)} in the data of the host',
         )
 
 
@@ -76,7 +77,7 @@ def _or_vllm(model: LLM, host: Host) -> str:
 
 
 def path_problems(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
-    """A refusal for a model that neither Triton on the path asked for nor the program asked for can serve."""
+    """A refusal for a model that neither Triton on the requested path nor the requested program can serve."""
     row = release_row(host.release)
     if row is None or not row.offered:
         return
@@ -175,7 +176,7 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
 
 
 def _answers(placed: Placed) -> Iterator[Refusal]:
-    """A refusal of gpt-oss on trtllm-serve, which returns no token ids: the gateway needs them to read the answers."""
+    """A refusal of gpt-oss on trtllm-serve, which returns no token ids: the gateway needs them to parse the answers."""
     tool_parser, _ = parsers_of(placed.model)
     if placed.model.runtime == SERVE and tool_parser == "harmony":
         yield placed.no(

@@ -1,4 +1,4 @@
-"""Commands that print a secret: a program and its words, as no shell reads them, and never the file itself."""
+"""Commands that print a secret: a program and its words without a shell, and never the file itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = re.compile(r"\.(?:ya?ml|json|toml|env|txt|pem|key|crt|token|secret|age|gp
 
 
 def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:
-    """A refusal for a command that is a line of a shell, or the name of the file that holds the secret."""
+    """A refusal for a command that is a line of a shell, or the name of the secret's file."""
     if secret.kind != "command" or not secret.source or not all(isinstance(word, str) for word in secret.source):
         return
     program = secret.source[0]
@@ -60,7 +60,7 @@ def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:
 
 
 def _is_line(text: str) -> bool:
-    """True if the first word of the text is a program: a path with blanks of its own is one word rightly."""
+    """True if the first word of the text is a program; a path may itself have blanks."""
     program = text.split()[0]
     return "/" not in program or program.rpartition("/")[2] in PROGRAMS
 

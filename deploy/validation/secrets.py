@@ -1,5 +1,4 @@
-"""Secrets are named, never typed out. A text that looks like a key in place of a name is refused without being
-shown."""
+"""Secrets are named, never typed out. A text that looks like a key is refused without being shown."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ KEY_LIKE = re.compile(r"(hf_|nvapi-|ghp_|sk-)\S{8,}|[A-Za-z0-9+/_-]{40,}")
 
 
 def secret_problems(host: Host) -> Iterator[Refusal]:
-    """Every secret of one host that shows the secret itself, or names nothing."""
+    """A refusal for every secret of one host that is typed out, or names no source."""
     for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
         if secret is not None:
             yield from named_secret(where, secret, "NGC_API_KEY" if where == "registry.key" else "HF_TOKEN")
 
 
 def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]:
-    """A refusal for a secret that shows itself, or names nothing; `variable` is the example of a name."""
+    """A refusal for a secret that is typed out, or names no source; `variable` is the example of a name."""
     if any(KEY_LIKE.fullmatch(word) or secret_in(word) for word in secret.source):
         yield refuse(
             "literal-secret",
@@ -59,7 +58,7 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
 
 
 def _place_meant(secret: Secret, variable: str) -> str:
-    """The secret in the way that it was begun; a variable's name without the sign or the blanks of a shell."""
+    """The secret in its intended form; a variable's name without the shell's sign or blanks."""
     if secret.kind == "vault":
         path = secret.source[0] if secret.source and secret.source[0] else "secrets.yml"
         return f'Secret.vault("{path}", "{variable.lower()}")'

@@ -165,7 +165,7 @@ def _address(server: Server) -> Iterator[Refusal]:
 
 
 def _address_meant(text: str) -> str:
-    """The address in a text with a port or a prefix behind it; loopback if there is none."""
+    """The address in a text with a port or a prefix length; loopback if there is none."""
     bare = re.sub(r"^\w+://|/.*$|(?<=[0-9\]]):[0-9]{1,5}$", "", text.strip()).strip("[]")
     try:
         return str(ipaddress.ip_address(bare))

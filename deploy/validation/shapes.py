@@ -1,4 +1,4 @@
-"""Judges whether the numbers of an operator's own checkpoint can be those of a network; the catalog's are tested."""
+"""Judges whether the numbers of an operator's own checkpoint can belong to a network; a test covers the catalog's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER_BELOW_0 = ("head_dim", "intermediate", "dense_intermediate", "kv_lora_rank
 
 
 def shape_problems(server: Server, model: Model) -> list[Refusal]:
-    """Every impossible number of the model's own checkpoint; nothing for a name of the catalog."""
+    """Every impossible number of the model's own checkpoint; empty for a name of the catalog."""
     shape = model.checkpoint
     if not isinstance(shape, Checkpoint):
         return _latent_draft(server, model)

@@ -1,4 +1,4 @@
-"""Hosts that share files: addresses at which they reach each other, and ports without a conflict."""
+"""Hosts that share files: addresses at which they reach each other, and ports without conflicts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _free(taken: dict[int, str], sets: int) -> int:
 
 
 def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    """A refusal for each host that another one would take for itself."""
+    """A refusal for each host whose address another host would take for its own."""
     first: dict[str, str] = {}
     for host in hosts:
         address = address_of(host)

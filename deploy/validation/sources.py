@@ -1,4 +1,4 @@
-"""Refusals of sources: the hub, mirrors of the apt repositories, Docker's data directory."""
+"""Refusals of sources: the hub, mirrors of apt repositories, Docker's data directory."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def source_problems(host: Host) -> Iterator[Refusal]:
 
 
 def _url_meant(text: str) -> str:
-    """The URL in a line for apt, or the text as one; the form of a URL if it can be none."""
+    """The URL in a line for apt, or the text as a URL; the form of a URL if neither is possible."""
     url = url_in(text)
     url = url if "://" in url else f"https://{url.strip().removeprefix('//')}"
     return f'"{url}"' if URL.fullmatch(url) else '"https://HOST/PATH"'
 
 
 def _data_root(host: Host) -> Iterator[Refusal]:
-    """A refusal for a directory of Docker's that is none, is lost at a boot, or belongs to somebody else."""
+    """A refusal for a data directory of Docker that is invalid, is lost at a boot, or belongs to another program."""
     wanted = os.path.normpath(host.docker.data_root or "/var/lib/docker")
     if host.docker.data_root and DATA_ROOT.fullmatch(host.docker.data_root) and TAKEN.fullmatch(wanted):
         yield refuse(

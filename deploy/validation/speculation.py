@@ -1,4 +1,4 @@
-"""Speculation: whether this path and release have it, and whether its halves (build and request) can agree."""
+"""Speculation: support by path and release, and build settings that agree with requests."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
 
 
 def _compiled(placed: Placed, speculative: Speculative) -> str:
-    """The engine path, if an engine of this release has these heads for the architecture; else ""."""
+    """The engine path, if this release can compile these heads for the architecture; else ""."""
     architecture = placed.served.architecture
     fits = architecture.name in FAMILIES.get(type(speculative), (architecture.name,))
     return engine_path(placed) if fits and has_engine(architecture, placed.trtllm) else ""
@@ -244,7 +244,7 @@ def _draft(placed: Placed, draft: Draft) -> Iterator[Refusal]:
 
 
 def _draft_fits(placed: Placed, shape: Checkpoint) -> Iterator[Refusal]:
-    """A draft speaks its target's tokens, is smaller, and splits over the same GPUs."""
+    """Refusals of a draft that has another vocabulary, is not smaller, or does not split over the same GPUs."""
     target = placed.served.shape
     if shape.vocabulary != target.vocabulary:
         yield placed.no(
@@ -276,7 +276,7 @@ def _draft_fits(placed: Placed, shape: Checkpoint) -> Iterator[Refusal]:
 
 
 def _draft_engine(placed: Placed, shape: Checkpoint, family: Architecture) -> Iterator[Refusal]:
-    """A draft's engine is made by its target's commands: of an architecture and of weights that they read."""
+    """Refusals of a draft whose architecture or weights the target's build commands cannot read."""
     target = placed.served.shape
     choice = choose_path("engine", family, placed.trtllm)
     if not choice.path:

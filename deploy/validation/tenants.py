@@ -1,8 +1,9 @@
-"""Judges whether what one tenant asked can be noticed by another.
+"""Judges whether one tenant can notice another tenant's requests.
 
-A block of the key/value cache that is found again answers faster, which tells that somebody began a prompt in the same
-way. TensorRT-LLM's LLM API takes a salt from 1.1 on, which keeps blocks apart; the gateway sends a tenant's with
-each request. Clients of Triton itself send any salt, so a server alone keeps no tenants apart while it reuses blocks.
+A reused block of the key/value cache makes an answer faster, which shows that another prompt began in the same way.
+TensorRT-LLM's LLM API takes a salt from 1.1 on, which keeps blocks apart; the gateway sends its tenant's salt with each
+request. Clients of Triton itself may send any salt, so a server without a gateway does not separate tenants while it
+reuses blocks.
 """
 
 from __future__ import annotations

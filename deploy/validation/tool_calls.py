@@ -1,4 +1,4 @@
-"""Tool calls of LLMs behind a gateway, which reads them by a parser that catalog or inventory names."""
+"""Tool calls of LLMs behind a gateway, whose parser the catalog or the inventory names."""
 
 from __future__ import annotations
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from deploy.catalog import GPUS
+from deploy.models.cards import declared_card
 from deploy.spec import Host
 
 
 def idle_gpus(host: Host) -> str:
-    """A sentence about the GPUs of a serving host that no server has; empty if all are used."""
+    """A sentence about GPUs of a serving host that no server uses; empty if all are used."""
     if not host.servers or host.farm:
         return ""
     used = {index for server in host.servers for index in server.gpus}
@@ -23,13 +23,14 @@ def idle_gpus(host: Host) -> str:
 def mixed_pools(hosts: Iterable[Host]) -> Iterator[str]:
     """A sentence for each pool with several kinds of cards."""
     cards: dict[str, dict[str, int]] = {}
+    titles: dict[str, str] = {}
     for host in hosts:
-        if host.pool and host.machine.gpu in GPUS:
-            of_pool = cards.setdefault(host.pool, {})
-            of_pool[host.machine.gpu] = of_pool.get(host.machine.gpu, 0) + 1
+        if host.pool and (card := declared_card(host.machine)):
+            of_pool, titles[card.name] = cards.setdefault(host.pool, {}), card.title
+            of_pool[card.name] = of_pool.get(card.name, 0) + 1
     for pool, kinds in sorted(cards.items()):
         if len(kinds) > 1:
-            counted = ", ".join(f"{count} with {GPUS[name].title}" for name, count in sorted(kinds.items()))
+            counted = ", ".join(f"{count} with {titles[name]}" for name, count in sorted(kinds.items()))
             yield (
                 f"pool {pool} has hosts of several cards ({counted}): the same request takes longer on the slower ones"
             )

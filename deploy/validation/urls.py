@@ -1,4 +1,4 @@
-"""URLs of a host: each is a base that a program adds its own path to, and none is the page somebody looked at."""
+"""URLs of a host: each is a base to which a program adds its own path, and not the address of a web page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLACE = re.compile(
 
 
 class Place(NamedTuple):
-    """The part of a URL that says whom to ask, and how."""
+    """The part of a URL that names the server: scheme, host and port."""
 
     scheme: str
     hostname: str
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def url_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each URL of the host with more behind its base than the base, or with no place at all."""
+    """A refusal for each URL of the host with text after its base, or without a valid host."""
     yield from _hub(host)
     for name, mirror in vars(host.mirrors).items():
         if mirror:
@@ -55,13 +55,13 @@ def url_problems(host: Host) -> Iterator[Refusal]:
 
 
 def url_in(text: str) -> str:
-    """The URL in a line of sources.list; the text itself if it is none."""
+    """The URL in a line of sources.list; the text itself if there is none."""
     line = SOURCE_LINE.fullmatch(text.strip())
     return line[1] if line else text
 
 
 def has_place(url: str) -> bool:
-    """True if a host and a port of the URL can exist."""
+    """True if the URL can have a valid host and port."""
     parts = _parts(url)
     return parts is not None and (is_name(parts.hostname) or is_address(parts.hostname))
 
@@ -98,7 +98,7 @@ def _gateway(url: str) -> Iterator[Refusal]:
 
 
 def _based(where: str, url: str, base: str, wanted: str, attempt: str) -> Iterator[Refusal]:
-    """A refusal for a URL that is another than its base, or whose host cannot be; no URL is refused elsewhere."""
+    """A refusal for a URL that differs from its base, or has an invalid host; other checks of URLs are elsewhere."""
     if not re.match(r"https?://", url, re.IGNORECASE) or secret_in(url):
         return
     if not has_place(url):
@@ -122,12 +122,12 @@ def _based(where: str, url: str, base: str, wanted: str, attempt: str) -> Iterat
 
 
 def _plain(url: str) -> str:
-    """The URL without query, fragment and last slash."""
+    """The URL without query, fragment and trailing slash."""
     return re.split(r"[?#]", url, maxsplit=1)[0].rstrip("/")
 
 
 def _parts(url: str) -> Place | None:
-    """Scheme, host and port of a URL; None if its brackets or its port are none."""
+    """Scheme, host and port of a URL; None if its brackets or its port are invalid."""
     match = PLACE.match(url)
     if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65_535):
         return None

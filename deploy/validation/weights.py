@@ -1,4 +1,4 @@
-"""Refusals of weights: not pinned, not safetensors, or two in one directory."""
+"""Refusals of weights: not pinned, not safetensors, or two sets in one directory."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
 
 
 def _is_rewritten(model: Model, weights: Weights, name: str) -> bool:
-    """True for the pickle of an encoder, which a host that fetches it rewrites as safetensors."""
+    """True for the pickle of an encoder, which the fetching host rewrites as safetensors."""
     return isinstance(model, Encoder) and weights.fetch_on == "host" and name.rsplit("/", 1)[-1] == "pytorch_model.bin"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gateway.errors import UpstreamError
-from gateway.events import Event
+from gateway.events import ABORTED, Event
 from gateway.llm_request import LlmRequest
 from gateway.sampling_numbers import SAMPLING_NUMBERS
 from gateway.tensors import Output, Outputs
@@ -26,7 +26,7 @@ WHOLE_BYTES = 2**24
 MOST_TOKENS, MOST_ID = 2**31 - 1, 2**31 - 1
 TOKEN = "token_id:"
 NEVER = -9999.0
-FINISHES = {"stop": "stop", "length": "length", "abort": "cancelled", "repetition": "stop", "timeout": "cancelled"}
+FINISHES = {"stop": "stop", "length": "length", "abort": ABORTED, "repetition": "stop", "timeout": "cancelled"}
 NO_OUTPUTS: Outputs = {}
 
 
@@ -41,7 +41,7 @@ class Completion:
         self._count, self._logprobs = request.sampling.sequences, request.sampling.logprobs
         self.most_line = LINE_BYTES + ID_BYTES * len(request.prompt)
         self._ended: set[int] = set()
-        self._has_begun = False
+        self._has_begun = self._has_tokens = False
         self._held: Event | None = None
         self._usage: tuple[int, int] | None = None
         self._lines: list[bytes] = []
@@ -82,10 +82,13 @@ class Completion:
     def whole(self, content: bytes) -> list[Event]:
         """The events of an answer that came whole.
 
-        Raises: UpstreamError, Malformed.
+        Raises: UpstreamError, also for an aborted answer, of which nothing has reached a client; Malformed.
         """
         self.is_done = True
-        return self._event(parsed(content))
+        events = self._event(parsed(content))
+        if any(event.finish == ABORTED for event in (*events, *filter(None, [self._held]))):
+            raise UpstreamError("UNAVAILABLE", "the engine aborted the answer")
+        return events
 
     def end(self) -> None:
         """Ends the answer.
@@ -134,7 +137,10 @@ class Completion:
             raise Malformed("an answer that ended in no known way")
         event = Event(sequence, text, ids, FINISHES[finish] if finish else "", 0, 0, outputs)
         if not event.finish:
+            self._has_tokens = self._has_tokens or bool(text or ids)
             return event
+        if event.finish == ABORTED and not (self._has_tokens or text or ids):
+            raise UpstreamError("UNAVAILABLE", "the engine aborted the answer before its first token")
         self._ended.add(sequence)
         if len(self._ended) < self._count:
             return event

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from gateway.tensors import Outputs
 
+ABORTED = "aborted"
+"""`finish` of an answer that an engine over HTTP ended itself, as vLLM does while it stops."""
+
 
 class Event(NamedTuple):
     """New text and tokens of a sequence; the counts come with its last event, whose `finish` is not empty."""

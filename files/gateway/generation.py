@@ -11,7 +11,7 @@ from typing import Any
 from gateway.answer_parts import Reader
 from gateway.budgets import UNSAID_TOKENS
 from gateway.errors import ApiError
-from gateway.events import Event
+from gateway.events import ABORTED, Event
 from gateway.fields import FieldError, Fields
 from gateway.llm_request import LlmRequest
 from gateway.request import Request
@@ -134,6 +134,9 @@ class Generation:
                 if event.cached_tokens > cached:  # each sequence tells it of the same prompt
                     record.cached_tokens += event.cached_tokens - cached
                     cached = event.cached_tokens
+                if event.finish == ABORTED:  # a client that streams has the answer's beginning
+                    message = "the model's server stopped before the answer's end"
+                    raise ApiError(503, message, code="unavailable", retry_after=2, is_spent=self.streams)
                 if event.finish and event.finish not in FINISHES:
                     raise ApiError(504, "the model did not finish in time", code="timeout", is_spent=True)
                 unfinished -= bool(event.finish)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 from gateway.errors import UpstreamError
-from gateway.http_connection import Body, Connection, Head, ProtocolError
+from gateway.http_connection import Body, Connection, CutOff, Head, ProtocolError
 from gateway.mutual import SERVER
 
 IDLE_SECONDS = 3.0
@@ -80,7 +80,7 @@ class Client:
         except (OSError, EOFError, ProtocolError) as error:
             if alarm.has_rung:
                 raise UpstreamError("DEADLINE_EXCEEDED", "the engine did not answer in time") from None
-            if isinstance(error, ProtocolError):
+            if isinstance(error, ProtocolError) and not isinstance(error, CutOff):
                 raise UpstreamError("INTERNAL", f"the engine's answer is no HTTP: {error}") from None
             raise UpstreamError("UNAVAILABLE", "the engine closed the connection") from None
         finally:

@@ -27,6 +27,10 @@ class ProtocolError(Exception):
     """The server's bytes are not an HTTP/1.1 answer. The message does not quote them."""
 
 
+class CutOff(ProtocolError):
+    """The connection ended before the body did."""
+
+
 @dataclass(frozen=True)
 class Head:
     """Status and headers of an answer; names are in small letters."""
@@ -98,10 +102,10 @@ class Body:
     def end(self) -> None:
         """Ends the connection.
 
-        Raises: ProtocolError if the body has not.
+        Raises: CutOff if the body has not.
         """
         if not self.is_done:
-            raise ProtocolError("cut off")
+            raise CutOff("cut off")
 
     def _chunks(self, data: bytes) -> bytes:
         rest, parts, place = self._rest + data, list[bytes](), 0

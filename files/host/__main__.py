@@ -1,8 +1,8 @@
 """Starts one of a host's programs: python3 -B /usr/local/lib/enginehouse/host PROGRAM ARGUMENT…
 
-That path is a link to the version in force, and a deploy replaces the link by rename. So a program that runs keeps to
-the version it began with: its imports come from where the link led at its start, and that version is not removed while
-it runs (the publishing command asks for the lock that `hold` takes).
+That path is a link to the current version, and a deploy replaces the link by rename. A running program keeps its
+version: its imports come from the directory behind the link at its start, and that version is not removed while it runs
+(the publishing command checks the lock that `hold` takes).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PROGRAMS = {
 
 
 def main() -> int:
-    """The program's exit status; 64 if there is no such program."""
+    """The program's exit status; 64 for an unknown program."""
     name, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
     if name not in PROGRAMS:
         print(f"{name or 'no program'}: the programs are {', '.join(PROGRAMS)}", file=sys.stderr)

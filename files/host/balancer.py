@@ -1,13 +1,13 @@
-"""Brings a running HAProxy to its configuration file, without a reload wherever HAProxy can do without one.
+"""Brings a running HAProxy to its configuration file, without a reload if possible.
 
-    host balancer differs     prints what `follow` would do, a line each; nothing if the process is as the file says
-    host balancer follow      does it: starts, reloads, lets servers join and leave, lets keys in and out
-    host balancer keys        lets keys in and out, and does nothing else
-    host balancer remember    writes down which servers are ready or drained, for the process after a reload
+    host balancer differs     prints each action of `follow` on a line; nothing if the process matches the file
+    host balancer follow      acts: starts, reloads, adds and removes servers, adds and removes keys
+    host balancer keys        only adds and removes keys
+    host balancer remember    records which servers are ready or drained, for the process after a reload
 
-Servers and keys come and go over the runtime API; what a revoked key has under way is ended. Everything else wants a
-reload, which costs some clients a connection. What a process was loaded with it says itself (`description` of its
-configuration), so a run that was cut off leaves nothing unknown. A server that leaves is drained first.
+Servers and keys are added and removed over the runtime API; open requests of a revoked key are aborted. All other
+changes need a reload, which costs some clients a connection. A process reports the configuration that it was loaded
+with (`description`), so an interrupted run leaves no unknown state. A server is drained before it is removed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def file() -> Path:
 
 
 def differs() -> Iterator[str]:
-    """A sentence for each difference of the running process from its file."""
+    """A sentence for each difference between the running process and its file."""
     if active_states(UNIT)[0] not in RUNS:
         yield "start"
         return
@@ -93,7 +93,7 @@ def differs() -> Iterator[str]:
 
 
 def follow() -> Iterator[str]:
-    """A sentence for each change that makes the running process as its file."""
+    """A sentence for each change that brings the running process to its file."""
     text = file().read_text()
     if active_states(UNIT)[0] not in RUNS:
         systemctl("reset-failed", UNIT)
@@ -111,7 +111,7 @@ def follow() -> Iterator[str]:
 
 
 def started(status: int) -> None:
-    """Confirms a start or reload by its exit status. Raises: HaproxyError with the unit's last words if it failed."""
+    """Confirms a start or reload by its exit status. Raises: HaproxyError with the unit's last messages on failure."""
     if status:
         command = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", UNIT]
         words = subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -119,7 +119,7 @@ def started(status: int) -> None:
 
 
 def lined_up(text: str) -> Iterator[str]:
-    """A sentence for each server that left or joined; those that leave are drained together."""
+    """A sentence for each removed or added server; servers to remove are drained together."""
     leaving, joining = compared(text)
     for line in leaving:
         apply(f"disable agent {line.place}")
@@ -146,9 +146,9 @@ def lined_up(text: str) -> Iterator[str]:
 
 
 def keys() -> Iterator[str]:
-    """A sentence for each file of keys that the process has reread, and for requests ended because of a lost right.
+    """A sentence for each reread file of keys, and for requests aborted because their key lost its right.
 
-    A file that the process does not know is read at a reload.
+    A file that the process does not know is read at the next reload.
     """
     for path in maps_of(file().read_text()) if active_states(UNIT)[0] in RUNS else ():
         yield from read_anew(path)
@@ -157,7 +157,7 @@ def keys() -> Iterator[str]:
 
 
 def read_anew(path: Path) -> Iterator[str]:
-    """A sentence if the process had other keys than the file; now it has the same."""
+    """A sentence if the process had other keys than the file; afterwards it has the same."""
     wanted, running = entries(path), entries_running(path)
     if running is not None and wanted != running:
         version = answer_to(f"prepare map {path}").rpartition(":")[2].strip()
@@ -171,7 +171,7 @@ def read_anew(path: Path) -> Iterator[str]:
 
 
 def without_right(path: Path, worker: Callable[[str], str]) -> set[str]:
-    """A process's numbers of its requests under way, of this file's pool, that no key of the file has a right to."""
+    """Numbers of a process's open requests, in this file's pool, for which no key of the file has a right."""
     table = path.stem.removeprefix("keys-") + "_h2"
     under_way = re.findall(r"key=([0-9a-f]{64})\.(\d+)(\.stream)? use=[1-9]", worker(f"show table {table}"))
     rights = entries(path) if under_way else {}
@@ -179,7 +179,7 @@ def without_right(path: Path, worker: Callable[[str], str]) -> set[str]:
 
 
 def covers(rights: str, streams: bool) -> bool:
-    """True if a key with these rights may have a request; a stream, only without limits and an end."""
+    """True if a key with these rights may have a request; a stream needs a key without limits and expiry."""
     *limits, may = rights.split(":")
     return may == "yes" and not (streams and any(limit != "0" for limit in limits))
 
@@ -193,7 +193,7 @@ def entries(path: Path) -> dict[str, str]:
 
 
 def entries_running(path: Path) -> dict[str, str] | None:
-    """The values that the running process has, by hash; None if it does not know the file."""
+    """The values in the running process, by hash; None if it does not know the file."""
     rows = answer_to(f"show map {path}").splitlines()
     if any(row.startswith("Unknown") for row in rows):
         return None
@@ -206,7 +206,7 @@ def deleted(place: str) -> bool:
 
 
 def remember() -> Iterator[str]:
-    """Saves the servers' states for the next process; without an answer the next one starts afresh."""
+    """Saves the servers' states for the next process; without an answer the next one starts without states."""
     try:
         state = answer_to("show servers state")
     except OSError:
@@ -216,7 +216,7 @@ def remember() -> Iterator[str]:
 
 
 def outdated(text: str) -> str:
-    """The reason to reload the process; empty if it was loaded with this file, by the program that is here."""
+    """The reason to reload the process; empty if this file and this program loaded it."""
     info = dict(line.split(": ", 1) for line in answer_to("show info").splitlines() if ": " in line)
     wanted = re.search(r"(?m)^\s+description (.+)$", text)
     if not wanted or info.get("description", "") != wanted[1]:
@@ -233,7 +233,7 @@ def compared(text: str) -> tuple[list[Line], list[Line]]:
 
 
 def lines_of(text: str) -> Iterator[Line]:
-    """The lines of hosts' servers in a configuration; each of them has an agent."""
+    """The lines of hosts' servers in a configuration, recognised by their agents."""
     backend = ""
     for row in text.splitlines():
         words = shlex.split(row, comments=True)
@@ -251,7 +251,7 @@ def reached(address: str, words: list[str]) -> tuple[str, ...]:
 
 
 def lines_running() -> Iterator[Line]:
-    """The servers of hosts that the process has."""
+    """The servers of hosts in the running process."""
     rows = answer_to("show servers state").splitlines()
     names = next((row.lstrip("# ").split() for row in rows if row.startswith("#")), [])
     for row in rows:
@@ -262,7 +262,7 @@ def lines_running() -> Iterator[Line]:
 
 
 def sessions(place: str) -> int:
-    """Requests of a server that are under way."""
+    """Number of open requests of a server."""
     rows = [row.split(",") for row in answer_to("show stat").splitlines()]
     at = {name: number for number, name in enumerate(rows[0])}
     rows_of_place = (row for row in rows[1:] if len(row) > 4 and f"{row[0]}/{row[1]}" == place)
@@ -270,7 +270,7 @@ def sessions(place: str) -> int:
 
 
 def spare(text: str) -> list[Path]:
-    """Certificates and keys of before, which the file no longer names."""
+    """Certificates and keys that the file no longer names."""
     paths = (path for pattern in ("tls-*", "keys-*.map") for path in file().parent.glob(pattern))
     return [path for path in sorted(paths) if path.name.removesuffix(".key") not in text]
 
@@ -280,7 +280,7 @@ def run(*words: str) -> str:
 
 
 def until(holds: Callable[[], bool], seconds: float, problem: str) -> None:
-    """Waits until `holds` is true. Raises: HaproxyError if it is not in time."""
+    """Waits until `holds` is true. Raises: HaproxyError after `seconds`."""
     last = time.monotonic() + seconds
     while True:
         try:

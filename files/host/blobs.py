@@ -1,8 +1,8 @@
-"""Keeps an image as its registry has it: index, manifest, config and layers, byte for byte, each named by its sha256.
+"""Keeps an image as in its registry: index, manifest, config and layers, byte for byte, each named by its sha256.
 
-Docker forgets digests when it loads an archive (moby#22011, #43570). So hosts give each other these blobs, and Docker
-pulls them by the very digest that is pinned (host.loopback). Of an index, what runs on linux/amd64 is kept. Whole, the
-directory has manifest.sha256, and is published by rename; what was fetched before is kept and continued.
+Docker forgets digests when it loads an archive (moby#22011, #43570). So hosts share these blobs, and Docker pulls them
+by the pinned digest (host.loopback). Of an index only linux/amd64 is kept. A complete directory has manifest.sha256 and
+is published by rename; earlier partial downloads are resumed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST = 1 << 24
 
 
 class NotGiven(Exception):
-    """The registry says no, or gives something else than the digest names."""
+    """The registry refuses, or sends content that does not match the digest."""
 
 
 class Origin:
@@ -66,7 +66,7 @@ class Origin:
         return self._open(f"/blobs/sha256:{name}", start)
 
     def _open(self, path: str, start: int = 0) -> Any:
-        """An open answer; a login that the registry asks for, or one that is over, is renewed once."""
+        """An open answer; a missing or expired login is made once."""
         try:
             return self._ask(path, start)
         except urllib.error.HTTPError as error:
@@ -115,7 +115,7 @@ class Origin:
 
 
 def keep(origin: Origin, digest: str, directory: Path) -> None:
-    """Fetches every blob of the image into the directory. Raises `NotGiven` or OSError; correct blobs stay."""
+    """Fetches every blob of the image into the directory. Raises `NotGiven` or OSError; correct blobs are kept."""
     if (directory / fetch.MANIFEST).exists():
         return
     staging = directory.with_name(f".{directory.name}.partial")
@@ -156,7 +156,7 @@ def hex_of(digest: str) -> str:
 
 
 def _manifest(origin: Origin, name: str, staging: Path) -> bytes:
-    """An index or manifest that has its digest, from `staging` or else from the registry. Raises `NotGiven`."""
+    """An index or manifest that matches its digest, from `staging` or else from the registry. Raises `NotGiven`."""
     path = staging / name
     if not path.is_file() or disk.sha256(path) != name:
         content = fetch.patiently(name, lambda: origin.manifest(name))

@@ -1,9 +1,10 @@
-"""Writes when the fleet's certificates of this host end, for node_exporter's textfile collector.
+"""Writes the expiry of this host's fleet certificates for node_exporter's textfile collector.
 
-    host certificates      run after each reading of the GPUs: ROOT/metrics/certificates.prom
+    host certificates      run after each check of the GPUs: ROOT/metrics/certificates.prom
 
 The files are those in use: HAProxy's before this host's servers, and the gateway's if it sends to other hosts. Of the
-trusted authorities the first one counts, which signs. A file that is not a certificate has no sample: exit 1 names it.
+trusted authorities only the first, which signs, counts. A file that is not a certificate has no sample: exit 1 names
+it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Removes files that no server of this host will need: run by the role cleanup at the end of a deploy.
+"""Removes files that no server of this host will need; the role cleanup runs it at the end of a deploy.
 
-    host clean-up list KEPT      one line per thing that would go, and nothing is touched
-    host clean-up remove KEPT    the same lines, and it is gone
+    host clean-up list KEPT      prints a line for each item that would be removed, and changes nothing
+    host clean-up remove KEPT    prints the same lines, and removes the items
 
-KEPT is JSON: {"weights": […], "engines": […], "images": […]} that the plan names, and "keep": how many others of each
-kind are left, the newest first. What the current or the previous release of any server uses stays, whatever KEPT says.
-While a server does not serve, or a swap was cut, everything stays: it may be needed to mend that. What came within six
-hours stays too, and what a release that came within six hours uses: another run may have brought it for a swap that is
-still to come. How many releases are kept is the swap's to count (triton_settings keep_releases); here only the cache of
-one that is gone goes, and a directory that is not a release any more.
+KEPT is JSON: {"weights": […], "engines": […], "images": […]} of the plan, and "keep": the number of others to keep of
+each kind, the newest first. Files of the current or the previous release of any server are always kept. While a server
+does not serve, or after an interrupted swap, everything is kept, because a repair may need it. Files of the last six
+hours are kept too, and the files of releases of the last six hours: another run may have brought them for a later swap.
+The swap itself limits the number of releases (triton_settings keep_releases); this program removes only caches of
+removed releases, and directories that are no longer releases.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ENGINE = re.compile(r"^[0-9a-f]{16}$")
 
 @dataclass(frozen=True)
 class Spare:
-    """Something to remove, with the reason and the function for it."""
+    """An item to remove, with the reason and the function for it."""
 
     what: str
     why: str
@@ -51,7 +51,7 @@ class Spare:
 
 
 def main(arguments: list[str]) -> int:
-    """0: the removable files were listed, and with `remove` removed."""
+    """0 after listing the removable files, and with `remove` removing them."""
     verb, kept = arguments[0], json.loads(arguments[1])
     with alone() if verb == "remove" else contextlib.nullcontext():
         if unsettled():
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """A lock against other runs: the second one waits, and then examines what is left."""
+    """A lock against other runs: a second one waits, and then examines the remaining files."""
     handle = os.open(places.ROOT, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -75,7 +75,7 @@ def alone() -> Iterator[None]:
 
 
 def unsettled() -> bool:
-    """True if a server that has a release does not serve it, or is being changed."""
+    """True if a server with a release does not serve it, or is being changed."""
     for place in places.ROOT.glob("servers/*"):
         units = [f"triton@{place.name}.service", f"enginehouse-swap@{place.name}.service"]
         if (place / "current" / "llm" / "run").exists() and active_states(f"llm@{place.name}.service")[0] != "active":
@@ -90,7 +90,7 @@ def unsettled() -> bool:
 
 
 def spares(kept: dict[str, Any]) -> Iterator[Spare]:
-    """Everything that may go."""
+    """Every item that may be removed."""
     keep, used = kept["keep"], releases_that_served() | releases_that_may_serve()
     mounted = {path for release in used for path in mounts(release)}
     yield from left_behind()
@@ -103,13 +103,13 @@ def spares(kept: dict[str, Any]) -> Iterator[Spare]:
 
 
 def releases_that_served() -> set[Path]:
-    """The releases that `current` and `previous` of every server name."""
+    """The releases behind `current` and `previous` of every server."""
     links = [*places.ROOT.glob("servers/*/current"), *places.ROOT.glob("servers/*/previous")]
     return {link.resolve() for link in links if link.exists()}
 
 
 def releases_that_may_serve() -> set[Path]:
-    """The releases that were requested or published within six hours: their swap may still come."""
+    """The releases that were requested or published within six hours, whose swap may still come."""
     releases = {path.parent for path in places.ROOT.glob("releases/[!.]*/server.json") if fresh(path.parent)}
     for wanted in filter(fresh, places.ROOT.glob("servers/*/wanted.json")):
         release = places.ROOT / "releases" / json.loads(wanted.read_text())["release"]
@@ -124,13 +124,13 @@ def mounts(release: Path) -> set[str]:
 
 
 def images_of(release: Path) -> set[str]:
-    """The images a release runs in: Triton's, and that of an LLM beside it."""
+    """The images of a release: Triton's, and that of an LLM beside it."""
     server = json.loads((release / "server.json").read_text())
     return {str(server["image"]["pull_reference"]), *([str(server["llm"]["image"])] if "llm" in server else [])}
 
 
 def left_behind() -> Iterator[Spare]:
-    """Remains of interrupted removals, caches of removed releases, transfers of engines that came from elsewhere."""
+    """Remains of interrupted removals, caches of removed releases, and files of transfers of received engines."""
     for path in sorted(path for depth in ("", "*/", "*/*/") for path in places.ROOT.glob(f"{depth}.*.removing")):
         yield Spare(str(path), "an interrupted removal left it", functools.partial(forgotten, path))
     for path in sorted(places.ROOT.glob("engines/*/.*.incoming")):
@@ -171,7 +171,7 @@ def directories(kind: str, used: set[str], keep: int, counts: Callable[[str], ob
 
 
 def images(used: set[str], keep: int) -> Iterator[Spare]:
-    """Images this project pulled and no release uses; one that some container uses stays."""
+    """Images that this project pulled and no release uses; an image of any container is kept."""
     idle = []
     for record in places.ROOT.glob("images/*.json"):
         reference = json.loads(record.read_text())["reference"]
@@ -185,7 +185,7 @@ def images(used: set[str], keep: int) -> Iterator[Spare]:
 
 
 def forget(record: Path, reference: str) -> Callable[[], None]:
-    """Removes an image, the blobs that no other record names, its record and the settings of its pull."""
+    """A function that removes an image, the blobs that no other record names, its record and its pull's settings."""
 
     def remove() -> None:
         docker("image", "rm", reference)
@@ -213,12 +213,12 @@ def newest_first(paths: list[Path]) -> list[Path]:
 
 
 def fresh(path: Path) -> bool:
-    """True if it was written within six hours. A clock that was ahead makes it fresh for longer, never for less."""
+    """True for a file written within six hours. A clock that was ahead makes it fresh for longer, never for less."""
     return time.time() - path.stat().st_mtime < FRESH_SECONDS
 
 
 def arrived_lately(engine: Path) -> bool:
-    """True if an engine arrived within six hours. rsync keeps the time it was built; its rename is younger."""
+    """True if an engine arrived within six hours. rsync keeps the build time, so the later rename counts."""
     return fresh(engine) or time.time() - engine.stat().st_ctime < FRESH_SECONDS
 
 
@@ -231,7 +231,7 @@ def directory(path: Path, why: str) -> Spare:
 
 
 def forgotten(path: Path) -> None:
-    """Removes what can be removed; the next run tries the rest again. A swap that ends meanwhile removes it too."""
+    """Removes as much as possible; the next run tries the rest again. A swap that ends meanwhile removes it too."""
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -1,8 +1,8 @@
-"""The verdict on an LLM that takes another's place: equal tokens, met tasks, and the times of both. Pure.
+"""The verdict on an LLM that replaces another: equal tokens, met tasks, and the times of both. Pure.
 
 Greedy answers are compared position by position, as deploy/rollout/replay.py compares an engine's with its
-checkpoint's: by the ids of tokens if both programs tell them, else by the words of the texts. Tasks are sampled and
-met by their regular expressions. The verdict names prompts by their number: it is kept in records that others read.
+checkpoint's: by token ids if both programs return them, else by the words of the texts. Tasks are sampled and judged by
+their regular expressions. The verdict names prompts only by number, because other users can read its records.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def equal(first: Units, second: Units) -> int:
 
 
 def first_difference(first: Units, second: Units) -> int | None:
-    """The position of the first piece that differs, from 0; None if the answers are equal."""
+    """The position of the first differing piece, from 0; None if the answers are equal."""
     pairs = enumerate(zip(first, second, strict=False))
     differing = next((place for place, (piece, other_piece) in pairs if piece != other_piece), None)
     shorter = min(len(first), len(second))
@@ -84,7 +84,7 @@ def met_tasks(replies: Sequence[Reply], expected: Sequence[str]) -> set[int]:
 
 
 def details(pairs: Sequence[tuple[Units, Units]], unit: str, met: set[int], tasks: int) -> list[str]:
-    """The prompts that part first, and the tasks that are not met; a few of each."""
+    """The prompts with the earliest differences, and the unmet tasks; a few of each."""
     parted = []
     for number, (first, second) in enumerate(pairs, start=1):
         place = first_difference(first, second)

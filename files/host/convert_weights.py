@@ -1,11 +1,11 @@
 """Rewrites PyTorch's pytorch_model.bin as model.safetensors, without running any code of the file.
 
-Such a file is a zip archive: the numbers as they lie in memory, and a pickle that says which tensor begins where. A
-pickle is a program; here it is read as a list of instructions, and only those that torch.save writes for a table of
-tensors are understood. Nothing is imported or called by a name in it: each name is compared with the few that mean a
-tensor. Anything else is refused by name.
+Such a file is a zip archive: the numbers as in memory, and a pickle with the start of each tensor. A pickle is a
+program; here it is read as a list of instructions, and only the instructions that torch.save writes for a table of
+tensors are accepted. No name in it is imported or called: each is compared with the few names of tensors. Any other
+name is refused.
 
-Standard library only. `host.fetch` uses it before files are published, so no host keeps a pickle.
+Standard library only. `host.fetch` uses it before files are published, so no host stores a pickle.
 """
 
 from __future__ import annotations
@@ -109,19 +109,19 @@ def is_converted(name: str) -> bool:
 
 
 def is_named(name: str, patterns: Iterable[str]) -> bool:
-    """True if one of the patterns means just this pytorch_model.bin, and not any file."""
+    """True if a pattern names exactly this pytorch_model.bin, and does not match every file."""
     named = [pattern for pattern in patterns if pattern.endswith(CONVERTED)]
     return is_converted(name) and any(fnmatch.fnmatchcase(name, pattern) for pattern in named)
 
 
 def published(patterns: Iterable[str]) -> list[str]:
-    """The patterns, and the safetensors that every pytorch_model.bin among them is rewritten as."""
+    """The patterns, with the safetensors into which every pytorch_model.bin among them is rewritten."""
     named = list(patterns)
     return named + [name.replace(CONVERTED, "model.safetensors") for name in named if is_converted(name)]
 
 
 def convert(source: Path, target: Path) -> str:
-    """`target` has the tensors of `source`; the result is its sha256. Raises: Unreadable, OSError."""
+    """Writes the tensors of `source` to `target`, and returns its sha256. Raises: Unreadable, OSError."""
     try:
         with zipfile.ZipFile(source) as archive:
             return _written(archive, source.name, target)
@@ -168,7 +168,7 @@ def _root(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def _judge(name: str, tensor: Tensor, stored_bytes: int) -> None:
-    """Checks that the tensor lies in one piece, in order, inside its storage. Raises: Unreadable."""
+    """Checks that the tensor is contiguous, in order, and inside its storage. Raises: Unreadable."""
     wanted = [math.prod(tensor.shape[place + 1 :]) for place in range(len(tensor.shape))]
     in_order = all(
         size <= 1 or stride == step for size, stride, step in zip(tensor.shape, tensor.strides, wanted, strict=True)
@@ -194,7 +194,7 @@ def _numbers(archive: zipfile.ZipFile, root: str, tensor: Tensor) -> Iterator[by
 
 
 def table(pickle: bytes) -> dict[str, Tensor]:
-    """The tensors that a pickle of torch.save names. Raises: Unreadable for anything but tensors."""
+    """The tensors in a pickle of torch.save. Raises: Unreadable for anything but tensors."""
     try:
         value: object = _Reader().value(pickle)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -208,7 +208,7 @@ def table(pickle: bytes) -> dict[str, Tensor]:
 
 
 class _Reader:
-    """The instructions of one pickle, and the values they have put down so far."""
+    """The instructions of one pickle, and the values stored so far."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -282,7 +282,7 @@ def _storage(reference: Any) -> Storage:
 
 
 def _made(function: Any, arguments: Any) -> Any:
-    """The result of a call that torch.save writes down for a table, a tensor or a parameter."""
+    """The result of a call that torch.save writes for a table, a tensor or a parameter."""
     if function == TABLE and arguments == ():
         return {}
     if function == PARAMETER and isinstance(arguments[0], Tensor):

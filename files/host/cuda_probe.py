@@ -1,8 +1,8 @@
-"""Asks the driver, from inside the image, whether CUDA works: the test driver, toolkit and image must pass together.
+"""Asks the driver, from inside the image, if CUDA works: the joint test of driver, toolkit and image.
 
-    cuda_probe.py GPUS    as many GPUs must be visible; each must give away memory
+    cuda_probe.py GPUS    as many GPUs must be visible, and each must allocate memory
 
-Through ctypes, because the driver's own library is all that every image shares. Exit 1 says what to do.
+It uses ctypes, because the driver's own library is in every image. Exit 1 prints the remedy.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def try_gpu(cuda: Any, ordinal: int) -> str:
 
 
 def call(cuda: Any, function: str, *arguments: Any) -> None:
-    """The call succeeded, or this program has ended with what its error means."""
+    """Calls a CUDA function; on an error, ends this program with its meaning."""
     code = getattr(cuda, function)(*arguments)
     if code:
         sys.exit(fail(f"{function} answers {code}: {MEANINGS.get(code, 'see CUresult in cuda.h')}"))

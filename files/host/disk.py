@@ -1,4 +1,4 @@
-"""Files and directories that stay whole through a power cut, a kill or a full disk: write, replace and remove."""
+"""Operations on files and directories that survive a power cut, a kill or a full disk: write, replace and remove."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 def flush(path: Path, follow: bool = True) -> None:
-    """The file's content, or the directory's entries, would survive a power cut now.
+    """Syncs the file's content, or the directory's entries, so that they survive a power cut.
 
-    Raises OSError if the disk could not keep it; without `follow` also if `path` is a link.
+    Raises OSError if the disk could not write it; without `follow` also if `path` is a link.
     """
     handle = os.open(path, os.O_RDONLY | (0 if follow else os.O_NOFOLLOW))
     try:
@@ -45,9 +45,9 @@ def replace_durably(path: Path, content: str) -> None:
 
 
 def set_aside(directory: Path) -> Path:
-    """The directory's new name, `.NAME.removing`: nobody finds half of one where a whole one was.
+    """The directory's new name, `.NAME.removing`, so that no program finds a partial one under the old name.
 
-    The new name is on the disk before the first file goes: after a power cut too. Raises OSError.
+    The rename is synced before the first file is removed, so that this also holds after a power cut. Raises OSError.
     """
     removing = directory.with_name(f".{directory.name}.removing")
     directory.rename(removing)
@@ -58,14 +58,14 @@ def set_aside(directory: Path) -> Path:
 def remove(directory: Path) -> None:
     """Removes the directory. An interruption leaves nothing under its name.
 
-    What cannot be removed stays under another name and disturbs no server.
+    Files that cannot be removed stay under another name and disturb no server.
     """
     with contextlib.suppress(OSError):
         shutil.rmtree(set_aside(directory))
 
 
 def sha256(path: Path) -> str:
-    """The file's checksum. In chunks: Ubuntu 22.04 has Python 3.10, without hashlib.file_digest."""
+    """The file's checksum, read in chunks: Ubuntu 22.04 has Python 3.10, without hashlib.file_digest."""
     digest = hashlib.sha256()
     with path.open("rb") as content:
         while chunk := content.read(1 << 22):

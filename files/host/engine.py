@@ -2,10 +2,10 @@
 
     host engine verify DIRECTORY [--quick] [--signers FILE] [--image SHA256:…]
         exit 1: one sentence per problem; exit 2: this host cannot check (no signers, no ssh-keygen, an unreadable disk)
-    host engine refuse DIRECTORY WHY     moved aside as DIRECTORY.refused, the next deploy builds or fetches again
+    host engine refuse DIRECTORY WHY     moves it to DIRECTORY.refused; the next deploy builds or fetches it again
 
-The signature covers engine.json, and engine.json names every file with its size and sha256. `--quick` leaves the
-checksums out: a few milliseconds instead of reading every byte.
+The signature covers engine.json, and engine.json names every file with its size and sha256. `--quick` skips the
+checksums: a few milliseconds instead of reading every byte.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
 def main(arguments: list[str]) -> int:
-    """0 if the engine may be loaded, or was moved aside; 1 if it may not; 2 if this host cannot tell."""
+    """0 if the engine may be loaded, or was moved aside; 1 if it may not be loaded; 2 if this host cannot check it."""
     options = parsed(arguments)
     if options.verb == "refuse":
         print(refuse(options.directory, options.why), file=sys.stderr)
@@ -65,7 +65,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 
 
 def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> list[str]:
-    """A sentence for each fault of the engine; empty if it may be loaded. OSError: its state is unknown."""
+    """A sentence for each fault of the engine; empty if it may be loaded. Raises OSError if its state is unknown."""
     try:
         text = (directory / RECORD).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -101,7 +101,7 @@ def exit_status(argv: list[str], text: bytes) -> int:
 
 
 def misplaced(directory: Path, record: dict[str, Any], image: str) -> list[str]:
-    """A signed engine in another engine's place, or under another image than that of its build."""
+    """A sentence for a signed engine in another engine's place, or under another image than that of its build."""
     wrong = []
     if FINGERPRINT.fullmatch(directory.name) and record["fingerprint"] != directory.name:
         wrong.append(f"{RECORD} is that of engine {record['fingerprint']}")
@@ -111,7 +111,7 @@ def misplaced(directory: Path, record: dict[str, Any], image: str) -> list[str]:
 
 
 def differing(directory: Path, files: dict[str, Any], quick: bool) -> list[str]:
-    """Files that are missing, too many, or not as recorded."""
+    """A sentence for each file that is missing, superfluous, or not as recorded."""
     here = {str(path.relative_to(directory)) for path in directory.rglob("*") if not is_directory(path)}
     wrong = [f"{name} is not in {RECORD}" for name in sorted(here - set(files) - BESIDE)]
     if not any(name.endswith(".engine") for name in files):
@@ -142,7 +142,7 @@ def difference(path: Path, recorded: dict[str, Any], quick: bool) -> str:
 
 
 def refuse(directory: Path, why: str) -> str:
-    """The directory is out of the way, with the reason beside its files; an earlier refused one is gone."""
+    """Moves the directory aside, with the reason beside its files, and replaces an earlier refused one."""
     aside = directory.with_name(f"{directory.name}.refused")
     if not directory.is_dir():
         return f"{directory} is not there, so there is nothing to move aside"

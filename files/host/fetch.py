@@ -1,19 +1,19 @@
 """Fetches one model's files at a pinned revision; run by enginehouse-weights@<model>.service.
 
     host fetch SETTINGS                   {"endpoint": …, "repository": …, "revision": …, "files": […], "target": …,
-                                          "ca_file": …}: every file is in the staging directory
-    host fetch --prepare USER SETTINGS    as root, before: the staging directory is USER's
-    host fetch --publish SETTINGS         as root, after: what is whole in the staging directory is published
+                                          "ca_file": …}: fetches every file to the staging directory
+    host fetch --prepare USER SETTINGS    as root, before: gives the staging directory to USER
+    host fetch --publish SETTINGS         as root, after: publishes the complete staging directory
 
-Only the first of these reads a byte of the network, and it has the rights of a user who may write into the staging
-directory alone. It rewrites a pytorch_model.bin as safetensors (host.convert_weights): no pickle is published. Root
-reads every file again before it publishes. That takes 0.8 s of CPU a GiB (Python 3.11, one of two busy cores,
-2026-11-25), with all files at once, and mostly out of memory: seconds where the fetch took minutes.
+Only the first of these reads from the network, as a user who may write only to the staging directory. It rewrites a
+pytorch_model.bin as safetensors (host.convert_weights): no pickle is published. Root reads every file again before it
+publishes. That takes 0.8 s of CPU per GiB (Python 3.11, one of two busy cores, 2026-11-25), with all files in parallel,
+and mostly from the page cache: seconds, where the fetch took minutes.
 
 Standard library only, so that the host needs nothing. The token is a systemd credential (file `token` in
-$CREDENTIALS_DIRECTORY) and never follows a redirect to another host. What is half there is continued (Range). Every
-file is checked against the hub's own checksum: sha256 for large files, git's blob sha1 for small ones. Files are
-published all at once, by renaming the staging directory, together with manifest.sha256.
+$CREDENTIALS_DIRECTORY) and is never sent to the host of a redirect. Partial files are resumed (Range). Every file is
+checked against the hub's own checksum: sha256 for large files, git's blob sha1 for small ones. Files are published all
+at once, by renaming the staging directory, together with manifest.sha256.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def fetch(hub: Hub, settings: dict[str, Any], target: Path) -> None:
 
 
 def publish_checked(settings: dict[str, Any], target: Path) -> None:
-    """Publishes `target`: the requested files, each with the manifest's checksum, and no others."""
+    """Publishes `target`: exactly the requested files, each with the manifest's checksum."""
     staging = staging_of(target)
     publishing.take(staging)
     try:
@@ -134,9 +134,9 @@ def publish_checked(settings: dict[str, Any], target: Path) -> None:
 
 
 def chosen(listing: list[dict[str, Any]], patterns: list[str], convertible: bool = False) -> list[WantedFile]:
-    """The listed files that the patterns name; not every family has all of them. Refuses a pickle among them.
+    """The listed files that match the patterns; not every family has all of them. Refuses a pickle among them.
 
-    With `convertible`, a pytorch_model.bin that the patterns name is among them, if its folder has no safetensors.
+    With `convertible`, a pytorch_model.bin that matches is included if its folder has no safetensors.
     """
     matching = [file for file in listing if any(fnmatch.fnmatchcase(file["rfilename"], glob) for glob in patterns)]
     names = [file["rfilename"] for file in matching]
@@ -165,7 +165,7 @@ def wanted_of(file: dict[str, Any]) -> WantedFile:
 
 
 def need_space(staging: Path, wanted: list[WantedFile]) -> None:
-    """Refuses before the disk is full, not after."""
+    """Refuses if the disk has too little space, before the first byte is written."""
     have = sum(path.stat().st_size for path in staging.rglob("*") if path.is_file())
     need = sum(file.size for file in wanted) - have
     free = shutil.disk_usage(staging).free
@@ -174,7 +174,7 @@ def need_space(staging: Path, wanted: list[WantedFile]) -> None:
 
 
 def need_shards(staging: Path, sums: dict[str, str]) -> None:
-    """Refuses an index of shards that names a file which is not among those to fetch."""
+    """Refuses an index of shards with a file that is not to be fetched."""
     for name in sums:
         if name.endswith(".safetensors.index.json"):
             shards = set(json.loads((staging / name).read_text())["weight_map"].values())
@@ -184,8 +184,7 @@ def need_shards(staging: Path, sums: dict[str, str]) -> None:
 
 
 def download(source: Source, file: WantedFile, staging: Path, progress: Progress) -> str:
-    """The sha256 of a file that is now whole in `staging`. Continues a partial file, and retries when the connection
-    breaks."""
+    """The sha256 of a file that is now complete in `staging`. Resumes a partial file, retries broken connections."""
     path = staging / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     return patiently(file.path, lambda: download_once(source, file, path, progress))
@@ -207,7 +206,7 @@ def patiently(what: str, ask: Callable[[], T]) -> T:
 
 
 def download_once(source: Source, file: WantedFile, path: Path, progress: Progress) -> str:
-    """The sha256 of the file at `path`. Raises OSError or EOFError if it is incomplete; correct bytes stay."""
+    """The sha256 of the file at `path`. Raises OSError or EOFError if it is incomplete; correct bytes are kept."""
     have = path.stat().st_size if path.exists() else 0
     sha256, sha1 = hashlib.sha256(), hashlib.sha1(f"blob {file.size}\0".encode())
     if have > file.size:
@@ -243,7 +242,7 @@ def receive(source: Source, file: WantedFile, path: Path, have: int, progress: P
 
 
 def raise_restart(path: Path) -> None:
-    """Raises EOFError, so that the file is fetched from its beginning."""
+    """Removes the file and raises EOFError, so that it is fetched from its beginning."""
     path.unlink()
     raise EOFError(f"the hub does not continue {path.name}; from the start again")
 
@@ -255,7 +254,7 @@ def digest_into(content: BinaryIO, *sums: Any) -> None:
 
 
 def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
-    """Readable to all, complete, in one rename. Files of an earlier choice of patterns are not published."""
+    """Publishes the files readable to all, complete, in one rename; files of earlier patterns are left out."""
     for path in sorted(staging.rglob("*"), reverse=True):
         if path.is_file() and str(path.relative_to(staging)) not in sums:
             path.unlink()
@@ -275,7 +274,7 @@ def manifest_of(sums: dict[str, str]) -> str:
 
 
 class Progress:
-    """Bytes of all files together; reported to systemd at most once a second."""
+    """Bytes of all files together, reported to systemd at most once a second."""
 
     def __init__(self, total: int) -> None:
         self.total, self.files, self.last_said = total, dict[str, int](), 0.0

@@ -1,8 +1,8 @@
-"""Fetches an apt signing key over apt's own transport and keeps it only if it is the one expected.
+"""Fetches an apt signing key with apt's own transport and keeps it only if it is the expected one.
 
     host fetch-apt-key URL FINGERPRINT DESTINATION
 
-apt-helper, because it uses the proxy apt was given. The fingerprint is computed here (RFC 4880, 12.2: SHA-1 over the
+It uses apt-helper, which uses apt's proxy. The fingerprint is computed here (RFC 4880, 12.2: SHA-1 over the
 public key packet), because a bare host has no gpg.
 """
 
@@ -25,7 +25,7 @@ def packets(armoured: bytes) -> bytes:
 
 
 def first_packet(data: bytes) -> tuple[int, bytes]:
-    """Tag and body of the first packet, either header format."""
+    """Tag and body of the first packet, in either header format."""
     tag, length = data[0], data[1]
     if tag & 0x40:
         if length < 192:

@@ -1,12 +1,12 @@
 """Brings the gateway's processes to unit and settings, one after the other, and waits for each to answer.
 
-    host gateway differs     prints what `follow` would do, a line each; nothing if every process is as the files say
-    host gateway follow      does it: starts, restarts, waits for answers, ends what is spare
-    host gateway restore     takes settings back that belong to the releases that serve again, and follows
+    host gateway differs     prints each action of `follow` on a line; nothing if every process matches the files
+    host gateway follow      acts: starts, restarts, waits for answers, stops superfluous processes
+    host gateway restore     restores the settings of the releases that serve again, and follows
     host gateway usage DAY   prints the usage since that day that the processes of this host counted, as JSON
 
-A process that runs says by its environment which mark of the unit it began with, so a run that was cut off leaves
-nothing unknown. It reads models and keys again by itself; `follow` waits until it offers the models of the settings.
+A running process has the mark of its unit in its environment, so an interrupted run leaves no unknown state. It rereads
+models and keys by itself; `follow` waits until it offers the models of the settings.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Wanted(NamedTuple):
 
 
 class GatewayError(Exception):
-    """A difference from the files that remains although every step was taken."""
+    """A difference from the files that remains after every step."""
 
 
 def main(arguments: list[str]) -> int:
-    """0 on success; 1 if a process did not follow; 64 for unknown arguments."""
+    """0 on success; 1 if a process did not come up; 64 for unknown arguments."""
     if len(arguments) == 2 and arguments[0] == "usage":
         return usage(arguments[1])
     verbs: dict[str, Callable[[], Iterable[str]]] = {"differs": differs, "follow": follow, "restore": restore}
@@ -92,7 +92,7 @@ def wanted() -> Wanted:
 
 
 def differs() -> Iterator[str]:
-    """A sentence for each thing that is not as the files say."""
+    """A sentence for each difference from the files."""
     if not (places.UNITS / TEMPLATE).exists():
         yield "start"
         return
@@ -108,7 +108,7 @@ def differs() -> Iterator[str]:
 
 
 def follow() -> Iterator[str]:
-    """A sentence for each thing that is now as the files say."""
+    """A sentence for each difference that was removed."""
     files = wanted()
     for name in spare_units(files):
         systemctl("disable", "--now", name)
@@ -129,7 +129,7 @@ def follow() -> Iterator[str]:
 
 
 def restore() -> Iterator[str]:
-    """A sentence for each thing that is again as it was with the releases that serve now."""
+    """A sentence for each setting that was restored to that of the current releases."""
     yield from kept_settings.restore()
     yield from follow()
 
@@ -191,13 +191,13 @@ def loaded() -> set[str]:
 
 
 def spare_folders(files: Wanted) -> list[Path]:
-    """Environments and versions of the programs that the unit does not name."""
+    """Environments and versions of the programs that the unit does not use."""
     folders = (places.PROGRAMS / "gateway" / kind for kind in ("environments", "versions"))
     paths = (path for folder in folders for path in folder.glob("*"))
     return sorted(path for path in paths if not re.search(rf"/{re.escape(path.name)}[/\s]", files.unit))
 
 
 def journal(name: str) -> str:
-    """The unit's last words."""
+    """The unit's last messages."""
     command = ["journalctl", "-q", "-o", "cat", "-n", "12", "-u", name]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -1,12 +1,12 @@
-"""Says whether this host's GPUs are fit to start something on: ECC, remapped rows, Xid messages of the driver.
+"""Judges if this host's GPUs are fit for a start: ECC, remapped rows, Xid messages of the driver.
 
-    host gpu-state gate SERVER     before each swap: exit 1 and a verdict that says why, if a GPU of SERVER is not fit
+    host gpu-state gate SERVER     before each swap: exit 1 and a verdict with the reason, if a GPU of SERVER is not fit
     host gpu-state metrics         run by a timer: ROOT/metrics/gpu.prom for node_exporter's textfile collector
-    host gpu-state mended          typed by a person after a reset: Xid messages before now no longer stop anything
+    host gpu-state mended          typed by a person after a reset: Xid messages before now no longer count
 
-What an Xid asks for is in /etc/enginehouse/gpu_state.json (from the catalogue), with the GPUs of each server. A host
-without nvidia-smi has nothing to say. Messages count that the kernel wrote since boot, or root in the kernel's name:
-`logger -t kernel 'NVRM: Xid (PCI:0000:01:00): 79, drill'` rehearses a fault.
+The remedy of each Xid is in /etc/enginehouse/gpu_state.json (from the catalogue), with the GPUs of each server. A host
+without nvidia-smi passes. Only messages of the kernel since boot count, or of root in the kernel's name: `logger -t
+kernel 'NVRM: Xid (PCI:0000:01:00): 79, drill'` rehearses a fault.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Problem = tuple[int, str, str]
 
 
 def main(arguments: list[str]) -> int:
-    """0; of the gate 1 if a GPU is not fit."""
+    """0; for the gate 1 if a GPU is not fit."""
     verb = arguments[0]
     if verb == "mended":
         (places.ROOT / "xids-mended").write_text(f"{time.time():.6f}\n")
@@ -81,7 +81,7 @@ def gate(server: str, settings: dict[str, Any]) -> int:
 
 
 def problems_of(gpu: int, gpus: list[Row], xids: dict[str, Any]) -> list[Problem]:
-    """The problems of a GPU, as (its number, the observation, the action it needs); the worst action first."""
+    """The problems of a GPU, as (its number, the observation, the needed action); the worst action first."""
     row = next((row for row in gpus if row["index"] == str(gpu)), None)
     if row is None:
         return [(gpu, f"nvidia-smi lists {len(gpus)} GPUs and not this one", "boot")]
@@ -90,7 +90,7 @@ def problems_of(gpu: int, gpus: list[Row], xids: dict[str, Any]) -> list[Problem
 
 
 def problems_of_row(row: Row) -> Iterator[tuple[str, str]]:
-    """The problems of a GPU by nvidia-smi, and the action that each needs."""
+    """The problems of a GPU by nvidia-smi, with the action that each needs."""
     if is_yes(row["remapped_rows.failure"]):
         yield "a row of its memory could not be remapped", "vendor"
     if is_yes(row["remapped_rows.pending"]) or is_yes(row["retired_pages.pending"]):
@@ -103,7 +103,7 @@ def problems_of_row(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def problems_of_xids(row: Row, xids: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The problems of a GPU by the driver's messages since boot, and the action that each needs."""
+    """The problems of a GPU by the driver's messages since boot, with the action that each needs."""
     for xid, when in read_xids().get(place(row["pci.bus_id"]), []):
         known = xids.get(str(xid))
         if known and known["stops"]:
@@ -112,7 +112,7 @@ def problems_of_xids(row: Row, xids: dict[str, Any]) -> Iterator[tuple[str, str]
 
 
 def refuse(server: str, problems: list[Problem]) -> None:
-    """Prints the reason into the journal, and into the verdict for the swap's caller."""
+    """Prints the reason to the journal, and writes it to the verdict for the swap's caller."""
     gpu, _, remedy = problems[0]
     serves = systemd.systemctl("is-active", "--quiet", f"triton@{server}.service") == 0
     state = "what served goes on" if serves else "nothing serves"
@@ -131,10 +131,10 @@ def refuse(server: str, problems: list[Problem]) -> None:
 
 
 def read_gpus() -> list[Row]:
-    """A row per GPU, fields by nvidia-smi's names. Raises NoAnswer if the tool fails or does not end.
+    """A row for each GPU, with fields under nvidia-smi's names. Raises NoAnswer if the tool fails or hangs.
 
-    A driver too old to know a field refuses the whole question and names the field: it is asked again without it. What
-    a driver cannot say is no reason against its GPU.
+    A driver too old for a field refuses the whole query and names the field, so the query is repeated without it. A
+    value that a driver cannot report is no reason against its GPU.
     """
     fields: tuple[str, ...] = FIELDS
     while True:
@@ -148,13 +148,13 @@ def read_gpus() -> list[Row]:
 
 
 def queried(fields: tuple[str, ...]) -> list[Row]:
-    """The rows of one query; fields that were not asked for are "[N/A]"."""
+    """The rows of one query; fields that were not queried are "[N/A]"."""
     rows = nvidia_smi.query(f"--query-gpu={','.join(fields)}")
     return [dict.fromkeys(FIELDS, "[N/A]") | dict(zip(fields, row, strict=False)) for row in rows]
 
 
 def read_xids() -> dict[str, list[tuple[int, float]]]:
-    """Xid messages since boot, or since `mended`: by PCI place (0000:01:00), (number, when)."""
+    """Xid messages since boot, or since `mended`: (number, time) by PCI place (0000:01:00)."""
     try:
         since = float((places.ROOT / "xids-mended").read_text())
     except (OSError, ValueError):
@@ -180,7 +180,7 @@ def place(address: str) -> str:
 
 
 def metrics(settings: dict[str, Any]) -> int:
-    """gpu.prom is written anew, also if nvidia-smi is silent: that is a number too."""
+    """Writes gpu.prom again, even without an answer of nvidia-smi, which is a metric too."""
     try:
         gpus, answers = read_gpus(), 1
     except NoAnswer:

@@ -14,7 +14,7 @@ ANSWER_SECONDS = 10
 
 
 class HaproxyError(Exception):
-    """HAProxy's words after a command that it did not carry out."""
+    """HAProxy's answer to a command that it did not carry out."""
 
 
 def socket_file() -> Path:
@@ -28,7 +28,7 @@ def apply(command: str) -> None:
 
 
 def answer_to(command: str, master: bool = False) -> str:
-    """The answer of the runtime API; with `master` that of the process which leads the workers."""
+    """The answer of the runtime API; with `master` that of the master process of the workers."""
     with socket.socket(socket.AF_UNIX) as channel:
         channel.settimeout(ANSWER_SECONDS)
         channel.connect(str(socket_file().with_name("master.sock") if master else socket_file()))
@@ -42,7 +42,7 @@ def answer_to(command: str, master: bool = False) -> str:
 
 
 def of_every_worker() -> list[Callable[[str], str]]:
-    """Commands for the process that takes requests, and for those of before a reload that still carry some."""
+    """Functions for the process that takes requests, and for processes from before a reload with open requests."""
     try:
         rows = answer_to("show proc", master=True).partition("# old workers")[2].splitlines()
     except FileNotFoundError:  # begun by a unit of before, without this socket
@@ -56,7 +56,7 @@ def _of_worker(number: str, command: str) -> str:
 
 
 def end(worker: Callable[[str], str], numbers: set[str]) -> int:
-    """Ends a process's requests with these numbers; the number of those that were still under way."""
+    """Aborts a process's requests with these numbers; returns the number of those that were still open."""
     known = re.findall(r"(?m)^(0x[0-9a-f]+): \[.*\] id=(\d+) ", worker("show sess all") if numbers else "")
     pointers = [pointer for pointer, number in known if number in numbers]
     for pointer in pointers:

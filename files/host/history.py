@@ -1,4 +1,4 @@
-"""history.jsonl: one line for every change of the release that a server of this host serves."""
+"""history.jsonl: a line for every change of the release that a server of this host serves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def moment(seconds: float) -> str:
 
 
 def record(entry: dict[str, Any]) -> str:
-    """Adds one line, on the disk. What went wrong, else empty: a full disk takes the line, and no server down."""
+    """Appends a line durably. Returns the problem, else empty: a full disk loses the line, but stops no server."""
     try:
         with (places.ROOT / "history.jsonl").open("a") as history:
             history.write(json.dumps(entry) + "\n")

@@ -1,4 +1,4 @@
-"""A model hub as a fetch asks it: its listing and its files, with a token that follows no redirect to another host."""
+"""A model hub for a fetch: its listing and its files; the token is not sent to the host of a redirect."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 
 
 class Refused(Exception):
-    """The hub's listing, or a file that it sent, is not the requested one."""
+    """The hub's listing, or a file from it, is not the requested one."""
 
 
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, and drops the token when one leads out of TLS or elsewhere (a CDN signs its addresses)."""
+    """Follows redirects, and drops the token if one leads out of TLS or to another host (a CDN signs its URLs)."""
 
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
@@ -51,7 +51,7 @@ class Hub:
         return list(repository["siblings"])
 
     def open(self, path: str, start: int = 0) -> Any:
-        """An open answer, from byte `start` on. A refusal of the hub is raised in words."""
+        """An open answer, from byte `start` on. Raises: the hub's refusal in words."""
         request = urllib.request.Request(self.endpoint + path, headers={"User-Agent": "enginehouse"})
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")

@@ -1,10 +1,10 @@
 """The host's share of a server's work inside a Slurm job, without systemd; job.sh has the other steps.
 
-    host job serve              the two ports of the traffic service: ready once a server has proven itself
-    host job watch SERVER       ends with 1 after a model was silent as often as the watchdog of a host allows
+    host job serve              the two ports of the traffic service: ready once the proof of a server exists
+    host job watch SERVER       ends with 1 after as many silent probes of a model as the watchdog of a host allows
 
-A server is ready while its proof.json says so, unless `host traffic drained` has begun for this run of the job
-(INVOCATION_ID). Settings: traffic.json of the host, and watch.json with watch_seconds, answer_seconds and misses.
+A server is ready by its proof.json, unless `host traffic drained` has begun for this run of the job (INVOCATION_ID).
+Settings: traffic.json of the host, and watch.json with watch_seconds, answer_seconds and misses.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def main(arguments: list[str]) -> int:
 
 
 class JobService(Service):
-    """The servers of this job: a proof stands for an active unit."""
+    """The servers of this job, with a proof in the place of an active unit."""
 
     async def look(self) -> None:
-        """`units` are as the proofs say."""
+        """Sets `units` by the proofs."""
         self.units = {name: unit_of(places.server(name) / "proof.json") for name in self.models}
 
 
@@ -50,7 +50,7 @@ def unit_of(proof: Path) -> Unit:
 
 
 def watched(name: str) -> int:
-    """1 once a model of this server is silent; it does not end before."""
+    """1 once a model of this server is silent; it does not return before."""
     wanted = json.loads((places.SETTINGS / "watch.json").read_text())
     server = json.loads((places.server(name) / "current" / "server.json").read_text())
     asker = watch.Asker(server, name, wanted["answer_seconds"])

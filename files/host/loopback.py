@@ -1,6 +1,6 @@
-"""A registry on loopback that only reads: one image's blobs (host.blobs), for as long as Docker pulls them.
+"""A read-only registry on loopback: one image's blobs (host.blobs), as long as Docker pulls them.
 
-Docker takes a registry on loopback without TLS, and checks every digest of what it gets from it.
+Docker accepts a registry on loopback without TLS, and checks the digest of every download.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ASKED = re.compile(r"/v2/.+/(manifests|blobs)/sha256:([0-9a-f]{64})")
 
 @contextlib.contextmanager
 def serving(directory: Path, port: int) -> Iterator[int]:
-    """The port of loopback at which the directory's blobs are, until the block ends. Raises OSError: it is taken."""
+    """The port of loopback with the directory's blobs, until the block ends. Raises OSError for a port in use."""
 
     class Handler(_Handler):
         blobs = directory
@@ -41,7 +41,7 @@ class _Server(ThreadingHTTPServer):
     """Ignores clients that disconnect; Docker retries by itself."""
 
     def handle_error(self, _request: object, _client: object) -> None:
-        """Silent: a broken connection is the client's matter."""
+        """Does nothing: a broken connection is the client's matter."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
     blobs: Path
 
     def do_GET(self) -> None:
-        """Answers with a blob, or confirms Docker's first question that this is a registry."""
+        """Answers with a blob, or confirms Docker's first request that this is a registry."""
         path = urlsplit(self.path).path
         match = ASKED.fullmatch(path)
         file = self.blobs / match[2] if match else None
@@ -77,10 +77,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_words: object) -> None:
-        """Silent: the pull reports its progress."""
+        """Does nothing: the pull reports its progress."""
 
 
 def type_of(file: Path) -> str:
-    """The media type of an index or a manifest; OCI allows both to omit it."""
+    """The media type of an index or a manifest, for OCI allows both to omit it."""
     content = json.loads(file.read_bytes())
     return str(content.get("mediaType") or (TYPES[0] if "manifests" in content else TYPES[2]))

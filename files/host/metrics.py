@@ -1,9 +1,9 @@
-"""Passes this host's pages of metrics on to its monitors, so that the exporters can listen on loopback.
+"""Forwards this host's pages of metrics to its monitors, so that the exporters can listen on loopback.
 
     host metrics          run by enginehouse-metrics.service
 
-Settings: /etc/enginehouse/metrics.json. A page is fetched when it is asked for and nothing of it is kept. Only the
-settings' pages exist, only GET, and only for the monitors' addresses: the firewall says the same, and can be unloaded.
+Settings: /etc/enginehouse/metrics.json. A page is fetched at each request and not stored. Only the settings' pages
+exist, only for GET, and only for the monitors' addresses: the firewall has the same rule, but can be unloaded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Relay(ThreadingHTTPServer):
         super().__init__((settings["address"], settings["port"]), Page)
 
     def server_bind(self) -> None:
-        """Bound, whether or not the address is there yet."""
+        """Binds the address, even if the host does not have it yet."""
         self.socket.setsockopt(*FREEBIND[socket.AddressFamily(self.address_family)], 1)
         super().server_bind()
 
@@ -61,7 +61,7 @@ class Page(BaseHTTPRequestHandler):
     timeout = ASKED_SECONDS
 
     def do_GET(self) -> None:
-        """The page as its program gave it, its status included; 502 if it gave none."""
+        """Answers with the page of its program, including the status; 502 if there is none."""
         url = self.server.pages.get(self.path.partition("?")[0])
         if url is None:
             self.answer(HTTPStatus.NOT_FOUND, "text/plain", f"pages: {' '.join(self.server.pages)}\n".encode())
@@ -85,7 +85,7 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Silent: a line every few seconds would bury the journal's other messages."""
+        """Does nothing: a line every few seconds would bury the journal's other messages."""
 
 
 def main(_: list[str]) -> int:

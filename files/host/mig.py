@@ -1,10 +1,10 @@
-"""Cuts this host's GPUs into the MIG instances of /etc/enginehouse/mig.json, or makes them whole. Run again, it rests.
+"""Cuts this host's GPUs into the MIG instances of /etc/enginehouse/mig.json, or makes them whole; idempotent.
 
-    host mig apply      exit 0: as wanted · 1: said why not · 75: the mode is pending, a reboot makes it so
+    host mig apply      exit 0: done · 1: failed, with the reason · 75: the mode is pending until a reboot
 
-Instances are gone after every boot, on Hopper and later the mode too (MIG user guide), so enginehouse-mig.service runs
-this before anything attaches a GPU. What holds a GPU open and is known to let go (a Triton of this host, DCGM, NVSM) is
-stopped and started again; anything else makes nvidia-smi refuse, and then nothing is destroyed.
+Instances are lost at every boot, on Hopper and later the mode too (MIG user guide), so enginehouse-mig.service runs
+this before any program attaches a GPU. Known units that hold a GPU open (a Triton of this host, DCGM, NVSM) are stopped
+and started again; because of any other program nvidia-smi refuses, and then no instance is destroyed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class NotDone(Exception):
 
 
 class ModePending(Exception):
-    """The mode was taken, and waits for a reset or a reboot."""
+    """The mode was accepted, and waits for a reset or a reboot."""
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status, after one line for every thing done or refused."""
+    """Exit status, after printing one line for every action or refusal."""
     if arguments != ["apply"]:
         print("usage: host mig apply", file=sys.stderr)
         return 2
@@ -97,15 +97,15 @@ def make_whole(gpu: int) -> None:
 
 
 def destroy(gpu: int) -> None:
-    """Removes compute instances first: a GPU instance with one in it is in use. Finding none is not an error."""
+    """Removes instances, compute instances first, because they keep a GPU instance in use. None is not an error."""
     for what in ("-dci", "-dgi"):
         smi("mig", "-i", str(gpu), what, ends_well=("No MIG-enabled devices found", "Not Found"))
 
 
 def switch(gpu: int, to: str) -> None:
-    """The mode is on or off; if something keeps it pending, once more without the persistence daemon.
+    """Turns the mode on or off; if it stays pending, tries once more without the persistence daemon.
 
-    Refuses: ModePending, if that did not help (a guest that may not reset its GPU, or a process of somebody else).
+    Raises: ModePending if that did not help (a guest that may not reset its GPU, or a foreign process).
     """
     wanted = {"1": "Enabled", "0": "Disabled"}[to]
     if mode(gpu)[0] == wanted:
@@ -121,7 +121,7 @@ def switch(gpu: int, to: str) -> None:
 
 @contextmanager
 def let_go() -> Iterator[None]:
-    """Units that are known to hold GPUs are down meanwhile."""
+    """Stops the units that are known to hold GPUs, for the time of the block."""
     units = active(*HOLDERS)
     if units:
         run("systemctl", "stop", *units)
@@ -133,7 +133,7 @@ def let_go() -> Iterator[None]:
 
 
 def active(*patterns: str) -> list[str]:
-    """The units among these that run or are about to."""
+    """The units among these that run or are starting."""
     listed = run("systemctl", "list-units", "--plain", "--no-legend", "--state=active,activating", *patterns)
     return [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
 
@@ -156,7 +156,7 @@ def devices(gpu: int) -> list[str]:
 
 
 def wait_for_driver() -> None:
-    """nvidia-smi answers: at boot the module may still be on its way."""
+    """Waits until nvidia-smi answers: at boot the module may still be loading."""
     deadline = time.monotonic() + DRIVER_SECONDS
     while True:
         answer = run("nvidia-smi", "-L")
@@ -170,7 +170,7 @@ def wait_for_driver() -> None:
 def smi(*arguments: str, ends_well: tuple[str, ...] = ()) -> str:
     """The output of nvidia-smi.
 
-    Refuses: NotDone with its words, unless they hold one of `ends_well`.
+    Raises: NotDone with its message, unless that contains one of `ends_well`.
     """
     answer = run("nvidia-smi", *arguments)
     output = answer.stdout + answer.stderr

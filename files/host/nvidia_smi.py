@@ -1,4 +1,4 @@
-"""nvidia-smi, asked with a time limit: after some faults it sleeps in the driver for ever."""
+"""nvidia-smi, called with a time limit: after some faults it sleeps in the driver for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class NoAnswer(Exception):
 
 
 def query(*words: str) -> list[list[str]]:
-    """The cells of each line that a `--query-…` prints. Raises NoAnswer if it fails, is missing or does not end."""
+    """The cells of each line that a `--query-…` prints. Raises NoAnswer if it fails, is missing or hangs."""
     command = ["nvidia-smi", *words, "--format=csv,noheader,nounits"]
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,8 +1,8 @@
-"""The gateway's settings beside the releases that they were made for, so that a rollback takes both back.
+"""The gateway's settings beside the releases that they were made for, so that a rollback restores both.
 
-A deploy writes the settings after its last swap. So each swap first keeps a copy of those that are there, under the
-releases that serve until then; `restore` finds them by the releases that serve now. Only what depends on releases is
-taken from the copy: limits, keys, addresses and logins stay those of the last deploy.
+A deploy writes the settings after its last swap. So each swap first copies the present settings, under the names of the
+releases that serve until then; `restore` finds a copy by the releases that serve now. Only settings that depend on
+releases are taken from the copy: limits, keys, addresses and logins stay those of the last deploy.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def keep() -> None:
 
 
 def restore() -> Iterator[str]:
-    """Gives the gateway the settings that it had with these releases. Yields a sentence if that changed something."""
+    """Gives the gateway its settings for the current releases. Yields a sentence if that changed them."""
     try:
         kept, present = (json.loads(path.read_text("utf-8")) for path in (copy_file(), settings_file()))
     except FileNotFoundError:

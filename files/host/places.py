@@ -1,4 +1,4 @@
-"""Paths on this host. Read as `places.ROOT`, so that a test can put the host into a folder."""
+"""Paths on this host, used as `places.ROOT`, so that a test can redirect the host into a folder."""
 
 from __future__ import annotations
 

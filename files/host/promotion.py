@@ -1,7 +1,7 @@
-"""Compares an LLM that starts inside a swap with the one that served before, while no client reaches it.
+"""Compares an LLM that starts inside a swap with its predecessor, while no client reaches it.
 
-replay.json beside `current` has what the earlier one answered (`recording`), for the release of this swap alone. It
-is there until the swap ends, and readable by root only: prompts and answers are the operator's.
+replay.json beside `current` has the predecessor's answers (`recording`), for the release of this swap alone. It exists
+until the swap ends, and only root can read it: prompts and answers are the operator's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = "replay.json"
 
 
 def compare(place: Path, model: str, engine: replies.Engine, dialect: replies.Dialect, until: float) -> dict[str, Any]:
-    """The verdict on this model; empty if no swap of this release wants one. Raises replies.Unanswered."""
+    """The verdict on this model; empty if no swap of this release needs one. Raises replies.Unanswered."""
     record = pending(place, model)
     if not record:
         return {}
@@ -29,7 +29,7 @@ def compare(place: Path, model: str, engine: replies.Engine, dialect: replies.Di
 
 
 def pending(place: Path, model: str) -> dict[str, Any]:
-    """The record of the earlier LLM's answers, if a swap to the current release is under way; else empty."""
+    """The record of the earlier LLM's answers during a swap to the current release; else empty."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         release = (place / "current").resolve().name
         swap, record = (json.loads((place / name).read_text()) for name in ("swap.json", FILE))

@@ -1,12 +1,12 @@
-"""Loads a server's models one by one, in order, and asks each one real question. Run by triton@<server>.service.
+"""Loads a server's models one by one, in order, and sends each a real request. Run by triton@<server>.service.
 
     host prove SERVER
 
-Triton loads models at start concurrently and in no order, while memory is handed out first come, first served: so it
-starts empty, and this program loads encoders first and the LLM last. One answered question is worth more than a 200
-of /v2/health/ready. The unit stays "activating" until this ends; its status line says where it is.
+At its start Triton loads models concurrently and in no order, and memory goes to the first to ask: so Triton starts
+empty, and this program loads encoders first and the LLM last. An answered request proves more than a 200 of
+/v2/health/ready. The unit stays "activating" until this ends; its status line shows the progress.
 
-Leaves proof.json beside the server's `current`: {"ok", "reason", "seconds": {model: load time}, "answers": {model:
+It writes proof.json beside the server's `current`: {"ok", "reason", "seconds": {model: load time}, "answers": {model:
 seconds of one answer}}. Exit 1: not serving.
 """
 
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
 
 
 def prove(triton: Triton, server: dict[str, Any], seconds: dict[str, float], answers: dict[str, float]) -> None:
-    """Every model is loaded, ready and has answered. Filled by model: `seconds` until then, `answers` of one answer."""
+    """Loads every model and waits for its answer. Fills, by model, `seconds` until then and `answers` of one answer."""
     say("waiting for Triton to listen", also_print=True)
     triton.wait_until_live()
     for number, model in enumerate(server["models"], start=1):
@@ -100,7 +100,7 @@ def compared(place: Path, triton: Triton, server: dict[str, Any], until: float) 
 
 
 def first_answer(triton: Triton, model: dict[str, Any]) -> None:
-    """Returns once the model has answered its question; asks again while its queue is full."""
+    """Returns once the model has answered its request; retries while its queue is full."""
     while True:
         try:
             QUESTIONS[model["kind"]](triton, model)
@@ -112,9 +112,9 @@ def first_answer(triton: Triton, model: dict[str, Any]) -> None:
 
 
 def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
-    """Seconds of the model's fastest answer, by its name; none if clients leave no room for the question.
+    """Seconds of the model's fastest answer, by its name; none if clients leave no room for the request.
 
-    It has answered already, so nothing that happens here keeps it from serving.
+    The model has answered before, so an error here does not keep it from serving.
     """
     times: list[float] = []
     with contextlib.suppress(NotServing, OSError, ValueError, KeyError, TypeError):
@@ -126,7 +126,7 @@ def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
 
 
 class Triton:
-    """A Triton server, asked over the address on which its port is published."""
+    """A Triton server, reached at the address on which its port is published."""
 
     def __init__(self, server: dict[str, Any], name: str) -> None:
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server["address"], server["address"])
@@ -147,7 +147,7 @@ class Triton:
             self.pause("Triton does not listen")
 
     def load(self, model: str) -> None:
-        """Waits until Triton has loaded the model; raises its own words if it cannot. Loading needs the key."""
+        """Waits until Triton has loaded the model; raises Triton's message if it cannot. Loading needs the key."""
         headers = {self.header: self.key_file.read_text().strip()}
         try:
             path = f"/v2/repository/models/{model}/load"
@@ -158,12 +158,12 @@ class Triton:
             raise NotServing(f"{model} does not load: {error_in(body)}")
 
     def wait_until_ready(self, model: str) -> None:
-        """Waits for the model's own readiness; that of the server would not say which model is missing."""
+        """Waits for the model's own readiness; the server's readiness would not name the missing model."""
         while self.ask(f"/v2/models/{model}/ready", seconds=30)[0] != 200:
             self.pause(f"{model} is loaded and not ready")
 
     def pause(self, problem: str) -> None:
-        """Waits a second, unless the time is up."""
+        """Waits a second, unless the time is over."""
         if self.client and not Path(f"/proc/{self.client}").exists():
             raise NotServing(f"{problem}, and its container has ended; the unit's journal says why")
         if time.monotonic() > self.deadline:
@@ -173,7 +173,7 @@ class Triton:
     def ask(
         self, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None, seconds: float = 0
     ) -> tuple[int, bytes]:
-        """Status and body of one request; any HTTP status is an answer, a broken line is an OSError."""
+        """Status and body of one request; any HTTP status is an answer, a broken connection raises OSError."""
         seconds = seconds or min(ANSWER_SECONDS, max(LATE_SECONDS, self.deadline - time.monotonic()))
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
@@ -200,7 +200,7 @@ def embedder_answers(triton: Triton, model: dict[str, Any]) -> None:
 
 
 def reranker_answers(triton: Triton, model: dict[str, Any]) -> None:
-    """Two passages give two numbers."""
+    """Proves that two passages give two numbers."""
     texts = ["boilers make steam", "the sea is salt"]
     passages = {"name": "passages", "shape": [1, 2], "datatype": "BYTES", "data": texts}
     query = {"name": "query", "shape": [1, 1], "datatype": "BYTES", "data": ["what makes steam?"]}
@@ -210,7 +210,7 @@ def reranker_answers(triton: Triton, model: dict[str, Any]) -> None:
 
 
 def llm_answers(triton: Triton, model: dict[str, Any]) -> None:
-    """A short prompt gives some text; of an engine, from every model that takes text."""
+    """Proves that a short prompt gives text; for an engine, from every model that takes text."""
     is_engine, ours = model.get("path") == "engine", f"{model['name']}_completion"
     if is_engine:
         question = {"text_input": PROMPT, "max_tokens": 8, "stream": bool(model["decoupled"])}
@@ -228,7 +228,7 @@ def llm_answers(triton: Triton, model: dict[str, Any]) -> None:
 
 
 def generates(triton: Triton, name: str, decoupled: bool, question: dict[str, Any]) -> None:
-    """The model answers with some text. A decoupled model answers /generate_stream only."""
+    """Proves that the model answers with text. A decoupled model answers /generate_stream only."""
     status, answer = triton.ask(f"/v2/models/{name}/{'generate_stream' if decoupled else 'generate'}", question)
     events = [line[5:] for line in answer.decode().splitlines() if line.startswith("data:")]
     parts = [json.loads(event) for event in (events or [answer.decode() or "{}"])] if status == 200 else []
@@ -252,7 +252,7 @@ def refused(reason: str) -> NotServing:
 
 
 def error_in(body: bytes) -> str:
-    """The error in an answer of Triton, or the answer itself; of a traceback the part that says what, not where."""
+    """The error in an answer of Triton, or the answer itself; of a traceback only the message."""
     try:
         text = str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):

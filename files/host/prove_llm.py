@@ -2,8 +2,8 @@
 
     host prove-llm SERVER
 
-The unit stays "activating" until a token has come: a program that answers /health may have an engine that never does.
-Leaves proof-llm.json beside the server's `current`, in the form of proof.json. Exit 1: not serving.
+The unit stays "activating" until a token has arrived: a program that answers /health may have an engine that never
+answers. It writes proof-llm.json beside the server's `current`, in the form of proof.json. Exit 1: not serving.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def prove(engine: Engine) -> None:
 
 
 def answer(engine: Engine) -> None:
-    """The LLM generates at least one token for a short prompt."""
+    """Proves that the LLM generates at least one token for a short prompt."""
     body = {"model": engine.model, "prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0}
     status, content = engine.ask("/v1/completions", body)
     if status in (429, 503):
@@ -97,7 +97,7 @@ def answer(engine: Engine) -> None:
 
 
 def fastest(engine: Engine) -> dict[str, float]:
-    """Seconds of the LLM's fastest answer, by its name; none if clients leave no room for the question."""
+    """Seconds of the LLM's fastest answer, by its name; none if clients leave no room for the request."""
     times: list[float] = []
     with contextlib.suppress(NotServing, OSError, ValueError):
         for _ in range(ANSWERS):

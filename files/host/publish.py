@@ -1,17 +1,16 @@
-"""Checks a directory against its manifest as root, and publishes it by rename.
+"""Verifies a directory by its manifest as root, and publishes it by rename.
 
     host publish STAGING TARGET      expects STAGING/manifest.sha256, as rsync left it
-    host publish --before STAGING    before rsync continues what another run began
+    host publish --before STAGING    before rsync resumes another run's transfer
 
-Fetches (host.fetch) and sharing (host.peers) receive as users of their own. Their root step uses the functions below:
-`take` first, so that no other user can change a byte after it was checked.
+Fetches (host.fetch) and sharing (host.peers) receive as separate users. Their root step uses the functions below:
+`take` first, so that no other user can change a byte after its check.
 
-Exit 1 names the first files that differ; nothing is published then, and they are removed: rsync would take one of the
-right size and time for the right one, and sends it anew now. Files that the manifest does not name (rsync's leftovers)
-are removed.
+Exit 1 names the first files that differ; nothing is published then, and they are removed so that rsync sends them
+again: it would keep a file of the right size and time. Files outside the manifest (rsync's leftovers) are removed.
 
-Before rsync, files that differ are removed too, and that is all. A power cut leaves such files: ext4 writes a file's
-size and time before its content, and what was not written yet is read as zeros (seen with Debian 13's 6.12 kernel).
+`--before` only removes files that differ. A power cut leaves such files: ext4 writes a file's size and time before its
+content, and content that was not written yet reads as zeros (seen with Debian 13's 6.12 kernel).
 """
 
 from __future__ import annotations
@@ -66,10 +65,11 @@ class Owner(NamedTuple):
 
 
 def take(directory: Path, user: str = "") -> None:
-    """Gives everything in `directory` to the user alone; without `user` to the caller, readable to all.
+    """Gives everything in `directory` to the user alone; without `user` to the caller, readable by all.
 
-    What another user could still write, or never wrote, is gone: links, hard links, pipes, sockets and devices are
-    removed and not followed. A directory changes hands before its entries are looked at. Raises OSError or KeyError.
+    Entries that another user could still write, or that are not plain files, are removed and not followed: links, hard
+    links, pipes, sockets and devices. A directory changes its owner before its entries are examined. Raises OSError or
+    KeyError.
     """
     account = pwd.getpwnam(user) if user else None
     owner = (
@@ -103,7 +103,7 @@ def _take_folder(folder: int, owner: Owner, place: Path, depth: int) -> None:
 
 
 def _take_file(folder: int, name: str, owner: Owner) -> bool:
-    """True once the file is the owner's; False if it has another name elsewhere, or is open for writing."""
+    """True once the file belongs to the owner; False if it has a second name, or is open for writing."""
     handle = os.open(name, FILE, dir_fd=folder)
     try:
         status = os.fstat(handle)
@@ -137,7 +137,7 @@ def _has_writer(handle: int) -> bool:
 
 
 def settle(staging: Path, target: Path) -> None:
-    """Publishes the checked `staging` as `target`, on the disk, in one rename."""
+    """Publishes the verified `staging` as `target`, durably, in one rename."""
     for path in [*staging.rglob("*"), staging]:
         flush(path)  # on the disk before the name says that it is: no power cut leaves half a published directory
     if target.exists():  # a half one: a published directory has the same manifest and nothing would be sent
@@ -149,7 +149,7 @@ def settle(staging: Path, target: Path) -> None:
 
 
 def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
-    """The manifest's checksums by name, and the names of missing or differing files, which are removed."""
+    """The manifest's checksums by name, and the names of missing or differing files; differing files are removed."""
     sums = manifest(staging)
     with ThreadPoolExecutor() as pool:
         digests = dict(zip(sums, pool.map(lambda name: checksum(staging / name), sums), strict=True))
@@ -160,7 +160,7 @@ def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def manifest(directory: Path) -> dict[str, str]:
-    """The sha256 of every file that the directory's manifest names. Raises ValueError if a name leads out of it."""
+    """The sha256 of every file in the directory's manifest. Raises ValueError for a name that leads out of it."""
     sums = dict(line.split("  ", 1)[::-1] for line in (directory / MANIFEST).read_text().splitlines())
     for name in sums:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or name == MANIFEST:
@@ -173,7 +173,7 @@ def checksum(path: Path) -> str:
 
 
 def tidy(staging: Path, kept: set[str]) -> None:
-    """Removes everything outside the manifest, and makes the rest readable to all; `take` has given it to root."""
+    """Removes everything outside the manifest, and makes the rest readable by all; `take` has given it to root."""
     for path in sorted(staging.rglob("*"), reverse=True):
         if path.is_dir():
             path.chmod(0o755) if any(path.iterdir()) else path.rmdir()

@@ -1,17 +1,16 @@
 """Pulls one container image through the Docker engine's own API; run by enginehouse-pull@<id>.service.
 
-Why not `docker login` and `docker pull`: a login leaves the key in a config.json, and the client reports no bytes
-without a terminal. Here the key is read from a file in memory (/run), sent to the engine in one header, and
-forgotten; the engine's byte counts become the unit's status line. The unit removes the key's directory however this
-ends.
+`docker login` and `docker pull` are not used: a login leaves the key in a config.json, and without a terminal the
+client reports no bytes. Here the key is read from a file in memory (/run), sent to the engine in one header, and not
+stored; the engine's byte counts become the unit's status line. The unit removes the key's directory in every case.
 
     host pull SETTINGS    {"reference": …, "registry": …, "username": …, "key_file": …, "key_source": …, "record": …}
 
-Of an image that hosts share, the settings say `shared` too ({"origin": …, "port": …, "blobs": …, "ca_file": …}): its
-blobs are kept as the registry has them, unless other hosts have given them, and the engine pulls them from loopback.
+For an image that hosts share, the settings have `shared` too ({"origin": …, "port": …, "blobs": …, "ca_file": …}): its
+blobs are fetched from the registry, unless peers have sent them, and the engine pulls them from loopback.
 
-Exit 0: the image is there and its digest recorded. Exit 1: the last lines say why, and what to do. While it runs,
-RECORD.begun lies beside the record; a kill leaves it there, and the next run pulls again.
+Exit 0: the image is pulled and its digest recorded. Exit 1: the last lines have the reason and the remedy. During the
+pull RECORD.begun exists beside the record; after a kill it remains, and the next run pulls again.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Engine(http.client.HTTPConnection):
     """The Docker engine behind its socket."""
 
     def connect(self) -> None:
-        """Use the socket instead of an address."""
+        """Connects to the socket instead of an address."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         try:
@@ -79,7 +78,7 @@ def begun(record: Path) -> Iterator[None]:
     """A mark beside the record as long as the pull runs.
 
     The engine has an image seconds before this program has recorded it: a reboot in between would leave an image
-    that no record names, so that nothing would ever remove it.
+    without a record, which would never be removed.
     """
     mark = record.with_suffix(".begun")
     mark.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +90,7 @@ def begun(record: Path) -> Iterator[None]:
 
 
 def patiently(settings: dict[str, Any], key: str) -> int:
-    """Exit status: the image has been pulled and recorded, or why it was not has been printed."""
+    """Exit status, after the image was pulled and recorded, or the reason was printed."""
     for pause in (*PAUSES_SECONDS, 0):
         try:
             pull(settings, key)
@@ -152,7 +151,7 @@ def on_loopback(shared: dict[str, Any]) -> Iterator[None]:
 
 
 def ask(settings: dict[str, Any], key: str) -> None:
-    """Has the engine pull the image. Raises Refused with its message."""
+    """Makes the engine pull the image. Raises Refused with its message."""
     name, tag = split(settings["reference"])
     query = urllib.parse.urlencode({"fromImage": name, "tag": tag, "platform": "linux/amd64"})
     connection = Engine("docker", timeout=3600)
@@ -171,7 +170,7 @@ def ask(settings: dict[str, Any], key: str) -> None:
 
 
 def split(reference: str) -> tuple[str, str]:
-    """Name and tag, or name and digest: the two parts the engine's API wants apart."""
+    """Name and tag, or name and digest: the engine's API takes them separately."""
     if "@" in reference:
         name, _, digest = reference.partition("@")
         return name, digest
@@ -180,7 +179,7 @@ def split(reference: str) -> tuple[str, str]:
 
 
 def login(settings: dict[str, Any], key: str) -> dict[str, str]:
-    """The header with the credentials, as the engine wants it; none without a key."""
+    """The header with the credentials in the engine's form; none without a key."""
     if not key:
         return {}
     credentials = {"username": settings["username"], "password": key, "serveraddress": settings["registry"]}
@@ -196,7 +195,7 @@ class Progress:
         self.last_said = 0.0
 
     def add(self, event: dict[str, Any]) -> None:
-        """Counts what one event says of its layer."""
+        """Counts the bytes of a layer's event."""
         layer, detail = event.get("id", ""), event.get("progressDetail") or {}
         if event.get("status") == "Downloading" and detail.get("total"):
             self.layers[layer] = (detail["current"], detail["total"])
@@ -216,7 +215,7 @@ class Progress:
 
 
 def record(settings: dict[str, Any]) -> int:
-    """Writes the pulled digest down, so that an unpinned tag can be pinned to the running image. Returns 0."""
+    """Records the pulled digest, so that an unpinned tag can be pinned to the running image. Returns 0."""
     connection = Engine("docker", timeout=60)
     connection.request("GET", f"/images/{urllib.parse.quote(settings['reference'], safe='/:@')}/json")
     image = json.loads(connection.getresponse().read())
@@ -234,9 +233,9 @@ def record(settings: dict[str, Any]) -> int:
 
 
 def judge(words: str) -> int:
-    """401 for credentials that were not accepted, 403 for accepted ones without access, else 0.
+    """401 for rejected credentials, 403 for accepted ones without access, else 0.
 
-    The numbers as words only: a digest in the text may well hold their digits.
+    The numbers count only as separate words, because a digest in the text may contain their digits.
     """
     text = words.lower()
     if "no basic auth credentials" in text or "unauthorized" in text or re.search(r"\b401\b", text):
@@ -247,7 +246,7 @@ def judge(words: str) -> int:
 
 
 def explained(settings: dict[str, Any], refused: Refused, key: str) -> str:
-    """The cause and the remedy for a person. The key is named by its source, never shown."""
+    """The cause and the remedy for a person. The key appears as its source, never as itself."""
     registry = settings["registry"]
     if refused.status == 401:
         problem = f"{registry} rejected the key (401, unauthorized)" if key else f"{registry} wants a login (401)"

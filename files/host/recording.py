@@ -1,4 +1,4 @@
-"""Records the answers and the speed of the running LLM, before a swap stops anything."""
+"""Records the answers and the speed of the running LLM, before a swap stops it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from host.server import DoesNotServe, Server
 
 
 def record(server: Server, before: str, target: str, replay: dict[str, Any]) -> str:
-    """The reason why the LLM of `target` has nothing to be compared with; empty once earlier answers are recorded.
+    """The reason why the LLM of `target` has no predecessor for a comparison; empty once its answers are recorded.
 
-    Raises DoesNotServe if it serves and does not answer: nothing has changed then.
+    Raises DoesNotServe if the predecessor serves but does not answer; nothing has changed then.
     """
     model = str(replay["model"])
     if reason := why_not(server, before, target, model):
@@ -64,7 +64,7 @@ def in_triton(served: dict[str, Any], model: str) -> dict[str, Any]:
 
 
 def files_of(release: str, model: str) -> dict[str, bytes]:
-    """The files by which a release serves the model, and the image of one that Triton serves."""
+    """The files with which a release serves the model, and the image of a model that Triton serves."""
     folder = places.release(release)
     roots = [folder / "llm", *(folder / "models").glob(f"{model}*")]
     files = {str(file.relative_to(folder)): file.read_bytes() for root in roots for file in sorted(root.rglob("*"))

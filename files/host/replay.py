@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""Answers prompts greedily, from an engine or from the checkpoint it was made of; runs inside the release's container.
+"""Answers prompts greedily, from an engine or from its checkpoint; runs inside the release's container.
 
     replay.py (--engine DIR | --checkpoint DIR) --tokenizer DIR --prompts FILE --max-tokens N --output FILE …
 
-One JSON object a line, prompts first, tasks after them: {"kind", "prompt", "tokens", "text"}. What is compared is the
-model and nothing else, so one prompt at a time (a batch changes the order of sums), greedy, one seed, no reuse of the
-cache, and the same end tokens for both sides: an engine's directory has no generation_config.json to take them from.
+It writes one JSON object a line, prompts first, then tasks: {"kind", "prompt", "tokens", "text"}. Only the model is
+compared, so it takes one prompt at a time (a batch changes the order of sums), greedily, with one seed, without reuse
+of the cache, and with the same end tokens for both sides: an engine's directory has no generation_config.json for them.
 
 The checkpoint answers through the PyTorch backend. Read in TensorRT-LLM's sources from 0.18 to 1.2: up to 0.21 one LLM
-class serves both, from 1.0 the engine's is in `tensorrt_llm._tensorrt_engine`. More than one rank: the class starts the
-others itself, over MPI.
+class serves both, from 1.0 the engine's class is in `tensorrt_llm._tensorrt_engine`. With more than one rank, the class
+starts the others itself, over MPI.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def questions(file: Path) -> list[str]:
 
 
 def engine(options: argparse.Namespace) -> Any:
-    """The compiled engine, loaded; its own config.json says how many ranks it has."""
+    """The compiled engine, loaded; its own config.json has the number of ranks."""
     try:
         from tensorrt_llm._tensorrt_engine import LLM
     except ImportError:
@@ -94,7 +94,7 @@ def shared(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def greedy(options: argparse.Namespace) -> Any:
-    """Always the likeliest token, until one of the checkpoint's end tokens."""
+    """Settings for always the likeliest token, until one of the checkpoint's end tokens."""
     from tensorrt_llm import SamplingParams
 
     ids = end_tokens(options.tokenizer)

@@ -1,8 +1,8 @@
-"""Asks an LLM the prompts of a replay, and measures it under a load of the same prompts.
+"""Sends an LLM the prompts of a replay, and measures it under a load of the same prompts.
 
-Prompts are asked greedily and one at a time: a batch changes the order of sums, and with it late tokens. Tasks are
-sampled with one seed. Then as many prompts as the replay has `streams` are asked at once; how fast tokens come and how
-long the first one takes is measured there. Two dialects: OpenAI's completions, and the streams of Triton's LLM slot.
+Prompts are sent greedily and one at a time: a batch changes the order of sums, and with it late tokens. Tasks are
+sampled with one seed. Then as many prompts as the replay has `streams` are sent at once, to measure the speed of tokens
+and the time to the first token. There are two dialects: OpenAI's completions, and the streams of Triton's LLM slot.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FULL = "Exceeds maximum queue size"
 
 
 class Unanswered(Exception):
-    """A question of the replay has no answer; the text is the reason."""
+    """A prompt of the replay has no answer; the text is the reason."""
 
 
 class Engine(Protocol):
@@ -43,16 +43,16 @@ class Engine(Protocol):
     opener: urllib.request.OpenerDirector
 
     def pause(self, problem: str) -> None:
-        """Waits a second, unless the time is up."""
+        """Waits a second, unless the time is over."""
 
 
 class Dialect(Protocol):
-    """The form of questions and answers of one model of an engine."""
+    """The form of requests and answers of one model of an engine."""
 
     path: str
 
     def body(self, prompt: str, most: int, is_sampled: bool) -> dict[str, Any]:
-        """The question."""
+        """The request."""
 
     def read(self, event: Mapping[str, Any], reply: Reply) -> None:
         """Adds an event to the answer."""
@@ -105,7 +105,7 @@ class Generate:
         self.path = f"/v2/models/{name}/generate{'_stream' if self.streams else ''}"
 
     def body(self, prompt: str, most: int, is_sampled: bool) -> dict[str, Any]:
-        """A question in the slot's tensors."""
+        """A request in the slot's tensors."""
         sampling = {"max_tokens": most, "temperature": 1.0 if is_sampled else 0.0, "seed": SEED}
         named = {f"sampling_param_{name}": value for name, value in sampling.items()}
         return {
@@ -135,7 +135,7 @@ def measure(engine: Engine, dialect: Dialect, replay: Mapping[str, Any], until: 
 
 
 def load(engine: Engine, dialect: Dialect, replay: Mapping[str, Any], until: float) -> dict[str, Any]:
-    """Tokens a second, and milliseconds to the first token, of the prompts asked by all streams at once."""
+    """Tokens a second, and milliseconds to the first token, of the prompts sent by all streams at once."""
     streams, prompts = replay["streams"], list(replay["prompts"])
     asked_prompts = [prompts[place % len(prompts)] for place in range(max(len(prompts), ROUNDS * streams))]
     say(f"replay: {len(asked_prompts)} prompts by {streams} streams")

@@ -1,6 +1,6 @@
-"""A Triton server's place on the host: its links and records, and its unit as systemd has it.
+"""A Triton server's place on the host: its links and records, and its unit in systemd.
 
-What every single step leaves on the disk is decided here; which steps make a swap, and in which order, is `swap`'s.
+This module defines each single step's state on disk; `swap` orders the steps of a swap.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FRESH_SECONDS = 6 * 3600
 
 
 class DoesNotServe(Exception):
-    """The wanted release does not serve; the text says why."""
+    """The wanted release does not serve; the text is the reason."""
 
 
 class Server:
@@ -40,7 +40,7 @@ class Server:
 
     @contextlib.contextmanager
     def locked(self, wait: bool) -> Iterator[bool]:
-        """True while this process alone may switch. The kernel releases the lock however the process ends."""
+        """True while only this process may switch. The kernel releases the lock however the process ends."""
         with (self.place / "lock").open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -62,12 +62,12 @@ class Server:
         return [candidate for candidate in candidates if takes(candidate.release("current")) & takes(release)]
 
     def image_of(self, release: str) -> str:
-        """The image a release runs in; empty if the release is not here."""
+        """The image of a release; empty if the release is not on this host."""
         path = places.release(release) / "server.json"
         return str(json.loads(path.read_text())["image"]["pull_reference"]) if path.exists() else ""
 
     def point(self, link: str, release: str) -> None:
-        """The link names the release, replaced by rename; without a release there is no link."""
+        """Points the link to the release, replaced by rename; without a release removes it."""
         path, new = self.place / link, self.place / f".{link}.new"
         new.unlink(missing_ok=True)
         if release:
@@ -78,7 +78,7 @@ class Server:
         disk.flush(self.place)
 
     def end_swap(self) -> None:
-        """No swap is under way, also after a power cut: one that has ended well must not be undone then."""
+        """Records durably that no swap is running: a swap that has succeeded must not be undone after a power cut."""
         self.swap_file.unlink()
         disk.flush(self.place)
 
@@ -177,7 +177,7 @@ class Server:
             print(problem, file=sys.stderr)
 
     def prune(self, keep: int) -> None:
-        """Removes the server's releases that are not in use, wanted or just published, but for the newest `keep`."""
+        """Removes the server's releases that are not in use, wanted or just published, except for the newest `keep`."""
         kept, old = {self.release("current"), self.release("previous"), self.asked_for()}, []
         releases, caches = places.ROOT / "releases", places.ROOT / "cache"
         for half in [*releases.glob(".*.removing"), *caches.glob(".*.removing")]:
@@ -193,14 +193,14 @@ class Server:
                 disk.remove(caches / path.name)
 
     def asked_for(self) -> str:
-        """The release of the newest wish: another run may have written one while this swap was under way."""
+        """The release of the newest request: another run may have written one during this swap."""
         with contextlib.suppress(OSError, ValueError, KeyError):
             return str(json.loads(self.wanted_file.read_text())["release"])
         return ""
 
 
 def takes(release: str) -> set[str]:
-    """The host's ports and devices that a release's containers take, as their start lines name them."""
+    """The host's ports and devices that a release's containers use, by their start lines."""
     lines = [places.release(release) / name for name in ("run", "llm/run")]
     text = "".join(line.read_text() for line in lines if release and line.exists())
     return {*re.findall(r"--publish \S+:(\d+):\d+", text), *re.findall(r"--device (\S+)", text)}

@@ -1,10 +1,10 @@
-"""Reports the state of this host's servers: what each serves, since which start, and if its models answer.
+"""Reports the state of this host's servers: the release of each, its start, and if its models answer.
 
-    host tell SERVER…          what each serves; asks no model anything
-    host tell --ask SERVER…    and asks every model its question, as `prove` asks it
+    host tell SERVER…          the release of each; sends no request to a model
+    host tell --ask SERVER…    also sends every model its test request, as `prove` does
 
 Prints one line of JSON for each server: {"server", "release", "active", "invocation", "swap": the last verdict,
-"problem": what is wrong with its answers, else empty}. Changes nothing.
+"problem": the fault in its answers, else empty}. Changes nothing.
 """
 
 from __future__ import annotations

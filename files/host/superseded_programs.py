@@ -1,7 +1,7 @@
-"""Programs of the version before this package: loose files, which the units of a host named until they were replaced.
+"""Programs of the version before this package: loose files that a host's units used until they were replaced.
 
-They go at the end of a deploy, once nothing can start them: no unit names them, no change of units that would be taken
-back does, and no process runs them. TODO: goes when no host is left that was deployed before 2026-11-22.
+They are removed at the end of a deploy, once they can no longer be started: no unit uses them, no revertible change of
+units does, and no process runs them. TODO: remove this module when no host is left that was deployed before 2026-11-22.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROCESSES = Path("/proc")
 
 
 def superseded() -> list[Path]:
-    """The old loose programs, sorted; none while anything may still start or run one of them."""
+    """The old loose programs, sorted; none while one of them may still be started or run."""
     here = [places.PROGRAMS / name for name in NAMES if (places.PROGRAMS / name).is_file()]
     if not here:
         return []

@@ -1,25 +1,25 @@
-"""Changes which release a Triton server serves, as a transaction that lives on the host.
+"""Changes the release that a Triton server serves, as a transaction on the host.
 
-    host swap run SERVER        stop, switch `current`, start, load, prove; whatever fails: put back what served before
-    host swap undo SERVER       after a swap that was killed: put back, and start it (ExecStopPost of the swap's unit)
+    host swap run SERVER        stop, switch `current`, start, load, prove; after any failure: put the old release back
+    host swap undo SERVER       after a killed swap: put back, and start it (ExecStopPost of the swap's unit)
     host swap recover SERVER    the same before a start, without starting (ExecCondition of triton@: power cut, reboot)
 
-In /var/lib/enginehouse/servers/SERVER: wanted.json (asked for), swap.json (exists while a swap is under way, and so
-tells a cut one), verdict.json (how the last one ended), lock. One line per swap goes to ../../history.jsonl.
+In /var/lib/enginehouse/servers/SERVER: wanted.json (the request), swap.json (exists during a swap, and so marks an
+interrupted one), verdict.json (the result of the last one), lock. Each swap adds a line to ../../history.jsonl.
 
-With `replay` in wanted.json the LLM that serves is asked its prompts before anything stops (`recording`), and the new
-one before clients reach it (`promotion`): one that answers too differently does not serve.
+With `replay` in wanted.json the serving LLM gets its prompts before it stops (`recording`), and the new one before
+clients reach it (`promotion`): an LLM whose answers differ too much does not serve.
 
 The LLM beside a server's Triton (llm@SERVER) belongs to the release: it stops and starts with it, in one transaction.
 
-A server that takes the place of others (`instead_of` in wanted.json: one of them may be this one under its old name)
-stops those that hold a port or a device it needs. If it does not serve, they serve again, after a cut swap too:
+A server that replaces others (`instead_of` in wanted.json: one of them may be this one under its old name) stops those
+that hold a port or a device that it needs. If it does not serve, they serve again, also after an interrupted swap:
 
-    until it serves     they keep `current` and stay enabled, so every boot starts them. It does not start at one:
+    until it serves     they keep `current` and stay enabled, so every boot starts them. A boot does not start it:
                         `recover` takes its `current` away before its container could ask for their ports
-    once it serves      their `current` goes first, so that no boot starts them, and swap.json last: cut in between, it
-                        still says which release each of them had, and undo and recover give it back and start them
-    after that          deploy.py forgets them, once every swap of the host has succeeded
+    once it serves      their `current` is removed first, so that no boot starts them, and swap.json last: after an
+                        interruption it still has the release of each, and undo and recover restore and start them
+    after that          deploy.py removes them, once every swap of the host has succeeded
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TRY_AGAIN = 255
 
 
 def main(arguments: list[str]) -> int:
-    """0 if the server is as asked; 1 if it is not; TRY_AGAIN if a cut swap could not be undone."""
+    """0 if the server is as requested; 1 if it is not; TRY_AGAIN if an interrupted swap could not be undone."""
     verb, name = arguments
     server = Server(name)
     with server.locked(wait=verb == "run") as mine:
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
 
 
 def swap(server: Server) -> int:
-    """0 when the wanted release serves. Else what served before serves again, and the verdict says why."""
+    """0 once the wanted release serves. Otherwise the earlier release serves again, and the verdict has the reason."""
     if server.swap_file.exists():
         undo(server, running=True)
     for file in ("verdict.json", PUT_BACK):
@@ -106,7 +106,7 @@ def swap(server: Server) -> int:
 
 
 def bring(server: Server, target: str, before: str, fallback: str, aside: list[Server], of_run: dict[str, Any]) -> None:
-    """`target` is current and serves, and `aside` do not run. Raises DoesNotServe when it does not serve."""
+    """Makes `target` current and serving, with `aside` stopped. Raises DoesNotServe if it does not serve."""
     if not server.has(target):
         raise DoesNotServe(f"release {target} is not on this host")
     releases = {neighbour.name: neighbour.release("current") for neighbour in aside}
@@ -126,7 +126,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
 
 
 def settle(server: Server, target: str, before: str, aside: list[Server], keep: int) -> None:
-    """Ends the swap: `aside` no longer start, the release before becomes `previous`, unneeded releases are removed."""
+    """Ends the swap: disables `aside`, makes the release before `previous`, removes unneeded releases."""
     for neighbour in aside:
         neighbour.point("current", "")
     if before and before != target:
@@ -136,9 +136,9 @@ def settle(server: Server, target: str, before: str, aside: list[Server], keep: 
 
 
 def put_back(server: Server, target: str, fallback: str, aside: list[Server]) -> tuple[str, list[str]]:
-    """The outcome: "put back", or "stopped" if nothing served before or it does not start either.
+    """The outcome: "put back", or "stopped" without an earlier release or if that does not start either.
 
-    And a sentence for each of `aside`: whether it serves again.
+    With it a sentence for each of `aside`: if it serves again.
     """
     if not server.swap_file.exists():
         return "unchanged", []
@@ -158,7 +158,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
 
 
 def remember(server: Server, release: str, run: str) -> None:
-    """Writes what is put back; on a full disk the others of a group find out by their time limit."""
+    """Records the release that is put back; on a full disk the group's other members notice by their time limit."""
     try:
         disk.replace_durably(server.place / PUT_BACK, json.dumps({"release": release, "run": run}) + "\n")
     except OSError as problem:
@@ -182,7 +182,7 @@ def start(servers: list[Server]) -> None:
 
 
 def undo(server: Server, running: bool) -> None:
-    """Puts `current` back to the state before an interrupted swap. `running`: its container may still exist."""
+    """Restores `current` to its state before an interrupted swap. `running`: its container may still exist."""
     cut = json.loads(server.swap_file.read_text())
     if running:
         server.stop()

@@ -1,4 +1,4 @@
-"""Questions and messages to systemd: units, and the status line of the unit that this program runs in."""
+"""Queries and messages to systemd: units, and the status line of the unit that this program runs in."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def has_job(properties: Properties) -> bool:
 
 
 def say(status: str, also_print: bool = False, is_ready: bool = False) -> None:
-    """Sets the status line of this unit; prints it if there is no unit, or if the journal is to have it.
+    """Sets this unit's status line; prints it if there is no unit, or with `also_print` to the journal.
 
-    `is_ready`: what the unit waits for before it is active (Type=notify) has come.
+    `is_ready`: tells systemd that the unit is active (Type=notify).
     """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address or also_print:

@@ -74,7 +74,7 @@ def _words(arguments: list[str]) -> argparse.Namespace:
 
 
 def save(name: str, paths: list[Path], after: list[str]) -> None:
-    """Keeps the content of the paths, whole or not at all; `after` are run once it has been put back."""
+    """Saves the content of the paths, completely or not at all; `after` are run once it has been restored."""
     (KEPT / f"{name}.taken-back.json").unlink(missing_ok=True)
     if (KEPT / name).is_dir():
         return
@@ -115,7 +115,7 @@ def watch(name: str, seconds: int, making: bool) -> int:
 
 
 def confirm(name: str) -> int:
-    """The change stays, or has been taken back before. Who gets in before it is in force has shown nothing."""
+    """0 after confirming the change; 1 if it was reverted before, or is not in force yet, so a login proves nothing."""
     if not (KEPT / name).is_dir():
         print(f"{name}: there is nothing to confirm; it was taken back, or never watched", file=sys.stderr)
         return 1

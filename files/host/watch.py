@@ -1,18 +1,17 @@
-"""Asks every model of a serving Triton one small real question, and restarts the server when one stays silent.
+"""Sends every model of a serving Triton one small real request, and restarts the server if one stays silent.
 
     host watch SERVER      run by enginehouse-watch@SERVER.timer; settings: /etc/enginehouse/watch.json
 
-Ready does not see every hang: a Python process that sleeps, an engine whose loop has died, both stay "ready". So a
-question is asked as `prove` asks it, with a time limit. What is not answered in time is one of two things, told apart
-by what the model has answered since the last look (see `answered`):
+Readiness does not show every hang: a Python process that sleeps, an engine whose loop has died, both stay "ready". So
+each model gets the request of `prove`, with a time limit. An unanswered request has one of two meanings, distinguished
+by the model's answers to others since the last check (see `answered`):
 
-    slow      they moved: somebody is being served, and our question waits its turn. Not a miss
-    silent    they did not move: a miss. After `misses` of them in a row the unit is restarted through systemd
+    slow      there were answers: others are served, and our request waits in the queue. Not a miss
+    silent    there were none: a miss. After `misses` of them in a row the unit is restarted through systemd
 
-Nothing is done while the unit starts or stops or a swap is under way, and a swap that begins meanwhile wins. A restart
-that does not help is not repeated for ever: `restarts` of them in `restart_hours`, then it is left to a person.
-Says nothing of what was asked or answered. Leaves watch.json beside `current`, ROOT/metrics/watch-SERVER.prom, and a
-line in history.jsonl for each restart.
+It does nothing while the unit starts or stops or during a swap, and a swap that begins meanwhile wins. Restarts are
+limited: after `restarts` of them in `restart_hours` a person is needed. It prints no prompts or answers. It writes
+watch.json beside `current`, ROOT/metrics/watch-SERVER.prom, and a line in history.jsonl for each restart.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ METRICS = (
 
 
 def main(arguments: list[str]) -> int:
-    """0: the observations are recorded, and acted upon."""
+    """0 after recording the observations and acting upon them."""
     server = WatchedServer(arguments[0])
     settings = json.loads((places.SETTINGS / "watch.json").read_text())
     invocation = server.steady()
@@ -64,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 
 class Asker(prove.Triton):
-    """The server, asked with one time limit for everything."""
+    """The server, asked with one time limit for all requests."""
 
     def __init__(self, served: dict[str, Any], name: str, seconds: float) -> None:
         super().__init__(served, name)
@@ -74,12 +73,12 @@ class Asker(prove.Triton):
     def ask(
         self, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None, seconds: float = 0
     ) -> tuple[int, bytes]:
-        """Asks like `prove`, with the watchdog's own limit in place of `seconds`."""
+        """Sends a request like `prove`, with the watchdog's own limit in place of `seconds`."""
         return super().ask(path, body, headers, self.seconds)
 
 
 def look(asker: Asker, model: dict[str, Any], counts: dict[str, Any]) -> None:
-    """`counts` say whether the model answers, is slow, or is silent, and how often in a row."""
+    """Updates `counts`: if the model answers, is slow, or is silent, and how often in a row."""
     if counts["answered"] is None:
         counts["answered"] = answered(asker, model)
     began = time.monotonic()
@@ -98,7 +97,7 @@ def look(asker: Asker, model: dict[str, Any], counts: dict[str, Any]) -> None:
 
 
 def is_answered(asker: Asker, model: dict[str, Any]) -> bool:
-    """True if the one question got a correct answer. A wrong answer's text may quote anything, so it is not printed."""
+    """True if the request got a correct answer. A wrong answer may quote any text, so it is not printed."""
     try:
         prove.QUESTIONS[model["kind"]](asker, model)
     except (prove.NotServing, OSError, ValueError, KeyError, TypeError):
@@ -109,10 +108,10 @@ def is_answered(asker: Asker, model: dict[str, Any]) -> bool:
 def answered(asker: Asker, model: dict[str, Any]) -> int | None:
     """Number of answers, and parts of streamed answers, since the model was loaded; None if unknown.
 
-    What moves while everything hangs must not count: requests that came in or were refused. Triton counts a request as
-    a success when `execute` returns (2.51 to 2.71), and our encoders and the LLM slot answer later from other threads:
-    there even our own unanswered question is one. So they count for themselves what they send. An engine's statistics
-    are right: its backend counts a request when it ends.
+    Counters that also move during a hang must not count: requests that came in or were refused. Triton counts a request
+    as a success when `execute` returns (2.51 to 2.71), and our encoders and the LLM slot answer later from other
+    threads: there even our own unanswered request is one. So they count their own answers. An engine's statistics are
+    right: its backend counts a request when it ends.
     """
     try:
         own = None if model.get("path") == "engine" else counted_by_model(asker, model)
@@ -122,7 +121,7 @@ def answered(asker: Asker, model: dict[str, Any]) -> int | None:
 
 
 def counted_by_model(asker: Asker, model: dict[str, Any]) -> int | None:
-    """The model's own metric. Releases from before it have none, where a hang may pass for slow."""
+    """The model's own metric. Earlier releases have none, and there a hang may look like slowness."""
     status, body = asker.metrics.ask("/metrics", seconds=asker.seconds)
     if status != 200:
         raise OSError(f"/metrics answers {status}")
@@ -191,7 +190,7 @@ class WatchedServer(Server):
             return not systemd.systemctl("restart", "--no-block", unit)
 
     def record_restart(self, reason: str) -> None:
-        """Appends a line to the history, in the form that swaps write."""
+        """Appends a line to the history, in the form of swaps."""
         release = Path(os.readlink(self.place / "current")).name
         entry = {"when": history.now(), "who": "this host's watchdog"}
         entry |= {"server": self.name, "from": release, "release": release, "result": "restarted", "reason": reason}
@@ -226,7 +225,7 @@ def counts_of(kept: dict[str, Any], same: bool) -> dict[str, Any]:
 
 
 def metrics(server: str, memory: dict[str, Any], release: str = "") -> str:
-    """The same for Prometheus."""
+    """The record for Prometheus."""
     lines = []
     for name, kind, meaning in METRICS:
         lines += [f"# HELP enginehouse_watch_{name} {meaning}", f"# TYPE enginehouse_watch_{name} {kind}"]
@@ -246,5 +245,5 @@ def metrics(server: str, memory: dict[str, Any], release: str = "") -> str:
 
 
 def warn(sentence: str) -> None:
-    """A line of the journal, as a warning: the unit keeps lesser ones out."""
+    """Writes a line to the journal as a warning: the unit keeps lower levels out."""
     print(f"<4>{sentence}", flush=True)

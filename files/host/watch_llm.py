@@ -1,6 +1,6 @@
-"""The watchdog's check of the LLM beside a Triton server: one short question, judged as those of `watch` are.
+"""The watchdog's check of the LLM beside a Triton server: one short request, judged as in `watch`.
 
-A busy program that answers others is slow, and not silent: its own counters of answers and tokens say so.
+A busy program that answers others counts as slow, not as silent, by its own counters of answers and tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from host import prove, prove_llm, systemd
 
 
 class Asker(prove_llm.Engine):
-    """The program, asked with one time limit for everything."""
+    """The program, asked with one time limit for all requests."""
 
     def __init__(self, served: dict[str, Any], name: str, seconds: float) -> None:
         super().__init__(served, name)
@@ -25,7 +25,7 @@ class Asker(prove_llm.Engine):
         return super().ask(path, body, headers, self.seconds)
 
     def progress(self) -> float | None:
-        """Answers and tokens that the program has given since it started; None when it does not say."""
+        """Answers and tokens of the program since its start; None if it does not report them."""
         try:
             status, content = self.ask(self.page)
         except OSError:
@@ -44,7 +44,7 @@ def total(page: str, metrics: tuple[str, ...]) -> float | None:
 
 
 def look(unit: str, served: dict[str, Any], server: str, memory: dict[str, Any], seconds: float) -> None:
-    """The record of the LLM says whether it answers, is slow or is silent; nothing while its unit starts or stops."""
+    """Updates the LLM's record: answers, slow or silent; unchanged while its unit starts or stops."""
     name = memory["llm"] = served["llm"]["name"]
     state = systemd.show(unit, "ActiveState", "Job", "InvocationID")
     counts = memory["models"][name]
@@ -57,7 +57,7 @@ def look(unit: str, served: dict[str, Any], server: str, memory: dict[str, Any],
 
 
 def judge(asker: Asker, counts: dict[str, Any]) -> None:
-    """Counts a miss unless the question was answered, or the program answered another request meanwhile."""
+    """Counts a miss unless the request was answered, or the program answered another one meanwhile."""
     before = counts["answered"] if counts["answered"] is not None else asker.progress()
     began = time.monotonic()
     answers = is_answered(asker)
@@ -75,7 +75,7 @@ def judge(asker: Asker, counts: dict[str, Any]) -> None:
 
 
 def is_answered(asker: Asker) -> bool:
-    """True if the question got an answer. A wrong answer's text may quote anything, so it is not printed."""
+    """True if the request got an answer. A wrong answer may quote any text, so it is not printed."""
     try:
         prove_llm.answer(asker)
     except (prove.NotServing, OSError, ValueError, KeyError, TypeError):

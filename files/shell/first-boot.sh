@@ -47,6 +47,10 @@ patient() { apt-get -q -y -o DPkg::Lock::Timeout=600 -o Acquire::Retries=5 "$@";
 begin "hold unattended upgrades"
 systemctl mask --runtime --now $TIMERS unattended-upgrades.service || true # not every image has them
 
+if [ -n "${PROXY:-}" ]; then # for every program below; a metadata service is on the host's own link
+    export http_proxy="$PROXY" https_proxy="$PROXY" no_proxy="$DIRECT,169.254.169.254,metadata.google.internal"
+fi
+
 begin "install Python"
 patient update || failed $? "apt-get update failed; see the lines above for the source that did not answer"
 patient install --no-install-recommends ca-certificates curl python3-venv rsync sudo tar ||

@@ -51,7 +51,7 @@ def fault(name: str) -> Fault:
 def table() -> str:
     """The table of rehearsal/README.md."""
     head = [
-        "| fault | what happens | what the operator sees, and does | the doctor finds |",
+        "| fault | reaction of the run and the host | message; next step | doctor's findings |",
         "| --- | --- | --- | --- |",
     ]
     rows = [

@@ -12,7 +12,7 @@ class ClockWrong(Fault):
     name = "clock-wrong"
     summary = "the host's clock is an hour ahead"
     finds = ("clock-off",)
-    happens = "refused before the first change: certificates and signed package lists would look wrong"
+    happens = "refused before the first change, because certificates and signed package lists would look invalid"
     says = "its clock differs from this machine's"
     then = "`timedatectl set-ntp true` on the host, run again"
     kinds = ("qemu",)

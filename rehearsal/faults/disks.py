@@ -22,9 +22,9 @@ class FullDisk(Fault):
     name = "full-disk"
     summary = "the data disk is full in the middle of a transfer"
     finds = ("disk-full",)
-    happens = "the transfer ends; nothing half is published, and what served goes on"
+    happens = "the transfer fails; no partial files are published, and the service continues"
     says = "No space left on device"
-    then = "make room, run again: it goes on where it was"
+    then = "free space and run again: the transfer resumes"
     moment = "Model store | Send"
 
     def __init__(self, room_mib: int = 1) -> None:
@@ -56,11 +56,11 @@ class ReadOnly(Fault):
     """Like after an error of the file system: all files exist, and none can be written."""
 
     name = "read-only"
-    summary = "the root file system takes no writes any more"
+    summary = "the root file system became read-only"
     finds = ("read-only",)
-    happens = "refused before the first change; what serves goes on"
+    happens = "refused before the first change; the service continues"
     says = "a file system takes no writes"
-    then = "look for the reason (dmesg), reboot or repair the disk, run again"
+    then = "find the cause (dmesg), reboot or repair the disk, run again"
 
     def apply(self, machine: Machine) -> None:
         if machine.kind == "qemu":
@@ -86,9 +86,9 @@ class SlowDisk(Fault):
     """
 
     name = "slow-disk"
-    summary = "the disk reads and writes a few MB a second"
-    happens = "it takes longer: nothing gives up, and what serves goes on until the new release is on the disk"
-    then = "wait; where it stays slow, ask who shares the disk"
+    summary = "the disk reads and writes only a few MB a second"
+    happens = "the run takes longer without timeouts; the service continues until the new release is on the disk"
+    then = "wait; if it stays slow, find out who shares the disk"
 
     def __init__(self, bytes_per_second: int = 4 << 20) -> None:
         self.bytes_per_second = bytes_per_second

@@ -18,8 +18,8 @@ class KillControl(Fault):
 
     name = "kill-control"
     summary = "the control process is killed (SIGKILL) in the middle of a swap"
-    happens = "what was begun on the host goes on there: pull, fetch and swap are units of the host"
-    then = "run again: it attaches to what still runs, and is silent where that has ended"
+    happens = "work on the host continues: pull, download and swap are units of the host"
+    then = "run again: it attaches to running units; if they have finished, it changes nothing"
     moment = "Triton | Swap"
 
     def apply(self, machine: Machine) -> None:
@@ -32,8 +32,8 @@ class PowerCut(Fault):
     """Cuts the power. nspawn keeps the outer page cache; QEMU loses unsynced data."""
 
     name = "power-cut"
-    summary = "the host loses its power in the middle of a swap"
-    happens = "at the next boot the release that served before is put back before anything starts, and serves"
+    summary = "the host loses power in the middle of a swap"
+    happens = "the next boot restores the previous release before any server starts"
     says = "the connection to this host is lost"
     moment = "Triton | Swap"
 
@@ -47,7 +47,7 @@ class ContainerKilled(Fault):
     name = "container-killed"
     summary = "the container of a server is killed"
     finds = ("unit-starting",)
-    happens = "its unit starts it again within seconds; a run in between waits until every model answers"
+    happens = "its unit restarts it within seconds; a run at that time waits until every model answers"
     then = "nothing to do"
     moment = SERVING
 
@@ -59,10 +59,10 @@ class OomKill(Fault):
     """Sends the signal of the kernel's OOM killer; rehearsal machines without their own kernel have no limit."""
 
     name = "oom-kill"
-    summary = "the kernel kills Triton for want of memory"
+    summary = "the kernel kills Triton because memory ran out"
     finds = ("unit-restarted",)
-    happens = "the same: the unit starts it again, and says in its journal how it ended"
-    then = "nothing to do; where it comes back, give the server less to hold"
+    happens = "the unit restarts it, and its journal names the cause"
+    then = "nothing to do; if it recurs, plan smaller models or caches"
     moment = SERVING
 
     def apply(self, machine: Machine) -> None:
@@ -75,9 +75,9 @@ class GpuGone(Fault):
     name = "gpu-gone"
     summary = "a GPU falls off the bus (Xid 79)"
     finds = ("off-the-bus", "gpu-count")
-    happens = "refused before the first change; what serves is not touched"
+    happens = "refused before the first change; the service stays untouched"
     says = "the number of GPUs differs"
-    then = "stop and start the VM, or give the host back"
+    then = "stop and start the VM, or return the host to its provider"
     moment = SERVING
     kinds = ("nspawn",)
 

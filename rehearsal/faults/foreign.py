@@ -21,7 +21,7 @@ class ForeignDocker(Fault):
     finds = ("deploy-refused",)
     happens = "refused before the first change: replacing that Docker would stop its containers"
     says = "another Docker is installed: docker.io"
-    then = 'purge it, or keep it (`source="distribution"`) where the message offers that; run again'
+    then = 'purge it, or keep it (`source="distribution"`) if the message offers that; run again'
 
     def apply(self, machine: Machine) -> None:
         machine.run("apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io >/dev/null")
@@ -51,9 +51,9 @@ class EditedDaemon(Fault):
     """Adds foreign keys to daemon.json, and removes one of ours."""
 
     name = "edited-daemon-json"
-    summary = "daemon.json was edited by hand: foreign keys in, ours out"
+    summary = "daemon.json was edited by hand: other keys added, this project's removed"
     finds = ("drift",)
-    happens = "ours are merged in, foreign ones stay; Docker restarts between drain and admit, then everything serves"
+    happens = "this project's keys are merged in, other keys stay; Docker restarts while the host is drained"
     says = "Merge daemon.json"
     then = "nothing to do"
     moment = SERVING

@@ -25,13 +25,11 @@ class SshCut(Fault):
     """A watcher outside counts what is sent to the machine; it ends with the cut."""
 
     name = "ssh-cut"
-    summary = "every SSH session breaks once a number of bytes was sent to the host"
+    summary = "every SSH session breaks after a number of sent bytes"
     finds = ("drift",)
-    happens = (
-        "rsync goes on over a new session; where pyinfra's own session is lost too, the run ends; what was sent stays"
-    )
+    happens = "rsync continues in a new session; if pyinfra's own session breaks too, the run ends; sent files stay"
     says = "rsync ended with"  # 255, as its ssh does; or 10 or 12, where it notices first that nobody listens
-    then = "run again: sending goes on where it was"
+    then = "run again: the transfer resumes"
     moment = "Model store | Send"
     kinds = ("nspawn",)
 
@@ -61,9 +59,9 @@ class HostKeyChanged(Fault):
     """Changes the host key, as a reinstallation or an attacker would."""
 
     name = "host-key-changed"
-    summary = "the host shows another SSH key than the one that is known"
+    summary = "the host presents a different SSH key than the known one"
     finds = ("unasked",)
-    happens = "nothing is sent to it; the gate stops the others before the first change"
+    happens = "nothing is sent to this host; the gate stops the run before the first change"
     says = "Host key for"
     then = "find out why before removing the old key from known_hosts"
 
@@ -85,9 +83,9 @@ class DnsGone(Fault):
     """Names that were resolved by /etc/hosts go too, because a rehearsal has its own there."""
 
     name = "dns-gone"
-    summary = "the host resolves no name any more"
+    summary = "the host cannot resolve names"
     finds = ("deploy-refused",)
-    happens = "refused before the first change; the service goes on"
+    happens = "refused before the first change; the service continues"
     says = "cannot be reached, and image would come from there"
 
     def apply(self, machine: Machine) -> None:

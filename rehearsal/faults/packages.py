@@ -38,7 +38,7 @@ class AptLock(Fault):
     name = "apt-lock"
     summary = "another program holds the locks of apt and dpkg"
     finds = ("apt-busy",)
-    happens = "the run waits for it, up to 15 minutes, and goes on"
+    happens = "the run waits up to 15 minutes for the locks, then continues"
     then = "nothing to do"
 
     def __init__(self, seconds: int = 600) -> None:
@@ -64,7 +64,7 @@ class HalfConfigured(Fault):
     name = "half-configured"
     summary = "a package is unpacked and not configured"
     finds = ("packages-half",)
-    happens = "the role that wants the package configures it and goes on"
+    happens = "the role that needs the package configures it and continues"
     then = "nothing to do"
 
     def apply(self, machine: Machine) -> None:
@@ -80,7 +80,7 @@ class DpkgInterrupted(Fault):
     name = "dpkg-interrupted"
     summary = "dpkg was killed while it configured a package"
     finds = ("packages-half",)
-    happens = "the next installation finishes what was begun (`dpkg --configure -a`) and goes on"
+    happens = "the next installation completes the interrupted one (`dpkg --configure -a`) and continues"
     then = "nothing to do"
 
     def apply(self, machine: Machine) -> None:
@@ -102,8 +102,8 @@ class KernelPending(Fault):
     name = "kernel-pending"
     summary = "a new kernel is installed and waits for a reboot"
     finds = ("boot-wanted",)
-    happens = "nothing is rebooted for it: the driver of the running kernel is loaded and stays"
-    then = "reboot when it suits; the next run builds what the new kernel lacks"
+    happens = "no reboot: the loaded driver fits the running kernel and stays"
+    then = "reboot at a convenient time; the next run builds the new kernel's modules"
 
     def apply(self, machine: Machine) -> None:
         machine.run(

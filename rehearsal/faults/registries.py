@@ -31,7 +31,7 @@ class RegistryDown(Fault):
     name = "registry-down"
     summary = "the registry does not answer"
     finds = ("deploy-refused",)
-    happens = "refused before the first change where the image is still to come; what serves goes on"
+    happens = "if the image is not yet on the host, refused before the first change; the service continues"
     says = "cannot be reached, and image would come from there"
 
     def apply(self, machine: Machine) -> None:
@@ -47,8 +47,8 @@ class RegistrySlow(_Switched):
     name = "registry-slow"
     summary = "the registry sends slowly"
     finds = ("run-at-work",)
-    happens = "the pull is a unit of the host: the run tells how far it is, and waits"
-    then = "nothing to do; a run that is stopped meanwhile loses nothing, the next one attaches"
+    happens = "the pull is a unit of the host: the run shows its progress, and waits"
+    then = "nothing to do; after an interruption, the next run attaches to the pull"
     switch = "fault-slow"
 
     def __init__(self, bytes_per_second: int = 4_000_000) -> None:
@@ -61,7 +61,7 @@ class Registry401(_Switched):
     name = "registry-401"
     summary = "the registry rejects the key (401)"
     finds = ("job-failed",)
-    happens = "the pull asks again three times, then ends; nothing that serves was touched"
+    happens = "the pull fails after three retries; the service stays untouched"
     says = "rejected the key (401, unauthorized)"
     then = "make a new key, run again"
     switch = "fault-sporadic-401"
@@ -72,11 +72,11 @@ class RegistryTruncated(_Switched):
     """The connection ends within a layer, however often it is asked for."""
 
     name = "registry-truncated"
-    summary = "a proxy cuts every large layer short"
+    summary = "a proxy truncates every large layer"
     finds = ("job-failed",)
-    happens = "the engine asks again, then the pull ends; no part of an image is used"
+    happens = "Docker retries, then the pull fails; no partial image is used"
     says = "did not deliver the image"
-    then = "let the proxy pass large answers, run again"
+    then = "configure the proxy to pass large responses, run again"
     switch = "fault-cut-blobs"
 
     def __init__(self, after_bytes: int = 1_000_000) -> None:

@@ -95,12 +95,15 @@ def _cards(gpus: int, device: str, memory_mib: int, name: str) -> list[PciDevice
     ]  # fmt: skip
 
 
-def real_gpus(gpu: str, driver: Path = Path("/usr/local/nvidia"), dev: Path = Path("/dev")) -> Hardware:
-    """The GPUs of this computer, and the driver that its provider put into one folder.
+def real_gpus(
+    gpu: str, driver: Path = Path("/usr/local/nvidia"), dev: Path = Path("/dev"), only: int | None = None
+) -> Hardware:
+    """The GPUs of this computer, or `only` that of this number, and the driver that its provider put into one folder.
 
     Refuses if there is no card with a loaded driver, or no such folder.
     """
     cards = sorted(path.name for path in dev.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name))
+    cards = [name for name in cards if only is None or name == f"nvidia{only}"]
     lacking = [str(dev / name) for name in ("nvidiactl", "nvidia-uvm") if not (dev / name).exists()]
     lacking += [str(driver / name) for name in ("bin/nvidia-smi", "lib64/libcuda.so.1") if not (driver / name).exists()]
     if lacking or not cards:

@@ -58,6 +58,9 @@ PROGRAMS = "usr/local/sbin"
 VLLM = f"""#!/bin/sh
 # vLLM's own program, with its packages before the image's; the sampler of FlashInfer wants a compiler for CUDA.
 export PYTHONPATH={VLLM_HOME} VLLM_USE_FLASHINFER_SAMPLER=0
+# NVLink multicast stays off: a rented host shares its switches with others.
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
+export VLLM_ALLREDUCE_USE_SYMM_MEM=0 VLLM_FLASHINFER_ALLREDUCE_BACKEND=trtllm
 exec /usr/bin/python3 {VLLM_HOME}/bin/vllm "$@"
 """
 ASK_BESIDE = """

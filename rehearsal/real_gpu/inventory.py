@@ -148,6 +148,7 @@ _servers = {
     "one_per_gpu": one_per_gpu(_server, _gpus),
     "both": (Server(**(vars(_server) | {"gpus": tuple(range(_gpus))})),),
     "beside": (_replace(_server, models=(_reranker, _embedder, _beside)),),
+    "cards": (_replace(_server, gpus=tuple(range(_gpus)), models=(_beside,)),),
 }
 
 real_gpu = (
@@ -182,7 +183,7 @@ real_gpu = (
                 ),
                 "servers": _servers[_layout],
                 "firewall": Firewall(allow=(str(_ipaddress.ip_interface(f"{_machine['address']}/24").network),)),
-                "gateway": Gateway(hold_seconds=600) if _layout == "beside" else None,
+                "gateway": Gateway(hold_seconds=600) if _layout in ("beside", "cards") else None,
                 "own_random_weights": ("bge-reranker-large", "nomic-embed-text-v2-moe"),
             },
         )

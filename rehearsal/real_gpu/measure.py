@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks import cases, clients
 from benchmarks.runs import Runs
-from deploy.catalog import GPUS
+from deploy.models.cards import planned_card
 from deploy.slices.host import ModelSlice, Slice
 from rehearsal.real_gpu import report, speed
 from rehearsal.real_gpu.card import Machine
@@ -77,7 +77,7 @@ class Setting:
     @classmethod
     def of(cls, mine: Slice, machine: Machine, address: str, weights: Path, **more: Any) -> Setting:
         """The setting of a host's first server, which listens at `address`."""
-        usable = GPUS[mine.machine.gpu].usable_mib
+        usable = planned_card(mine.machine).usable_mib
         return cls(Deployed(mine.servers[0], machine, address), usable, weights, **more)
 
     def tokenizer(self, kind: str) -> Path:

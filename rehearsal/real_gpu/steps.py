@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from rehearsal import apt_repository, machines, services
+from rehearsal import machines, services
 from rehearsal.places import REPOSITORY, RehearsalRefused
-from rehearsal.real_gpu import beside, beside_cost, beside_events, happenings, image
+from rehearsal.real_gpu import beside, beside_cost, beside_events, happenings, image, rates, two_cards, two_hosts
 from rehearsal.real_gpu.measured import deployed_as, loaded_as, measured, slot, smoked_as, workspaces
 from rehearsal.real_gpu.report import StepResults, described, step
 from rehearsal.real_gpu.scene import (
@@ -42,6 +42,7 @@ from rehearsal.real_gpu.scene import (
     gpus_of,
     outer_python,
     places,
+    prepared,
     real,
     tell,
 )
@@ -105,10 +106,7 @@ def up(results: StepResults) -> None:
     (places().root / "services/large-bytes-per-second").write_text("0")  # as fast as it goes: minutes are borrowed
     services.services_up(served=services.Artefacts(TRAVELLED / "packages", IMAGE, CHECKPOINTS))
     results["seconds_services"] = round(time.monotonic() - began - results["seconds_boot"], 1)
-    debian = f"{apt_repository.URL}/debian"
-    booted.put("/usr/share/keyrings/rehearsal.asc", (TRAVELLED / "packages/debian/key.asc").read_text())
-    source = f"Types: deb\nURIs: {debian}\nSuites: ./\nSigned-By: /usr/share/keyrings/rehearsal.asc\n"
-    booted.put("/etc/apt/sources.list.d/debian.sources", source)
+    prepared(booted)
     results["state"] = booted.run("systemctl is-system-running", check=False).stdout.strip()
     results["gpu_inside"] = booted.run("nvidia-smi -L", check=False).stdout.strip() if real() else "stand-in"
     results["memory_before"] = card()
@@ -167,8 +165,18 @@ STEPS: dict[str, Step] = {
     "beside-refused": Step(beside_events.refused, ("beside-deploy",), 250),
     "beside-swap": Step(beside_events.swap, ("beside-deploy",), 170),
     "beside-rollback": Step(beside_events.rollback, ("beside-swap",), 100),
-    "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 120),
+    "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 230),
     "beside-drain": Step(beside_events.drain, ("beside-deploy",), 70),
+    "hosts-machines": Step(two_hosts.up, ("machine",), 15),
+    "cards-deploy": Step(two_cards.deploy, ("machine",), 230),
+    "cards-again": Step(two_cards.deploy_again, ("cards-deploy",), 8),
+    "cards-smoke": Step(two_cards.smoke, ("cards-deploy",), 15),
+    "cards-chat": Step(two_cards.chat, ("cards-deploy",), 20),
+    "cards-alone": Step(rates.start_alone, ("cards-deploy",), 120),
+    "hosts-deploy": Step(two_hosts.deploy, ("hosts-machines",), 250),
+    "hosts-again": Step(two_hosts.deploy_again, ("hosts-deploy",), 10),
+    "hosts-kill": Step(two_hosts.kill, ("hosts-deploy",), 90),
+    "rates": Step(rates.measure, ("cards-alone", "hosts-deploy"), 110),
     "untouched": Step(happenings.untouched, (), 5),
 }
 SITTINGS = {
@@ -186,6 +194,10 @@ SITTINGS = {
         *("artefacts", "machine", "beside-deploy", "beside-again", "beside-chat", "beside-smoke", "beside-doctor"),
         *("beside-filled", "beside-cost", "beside-refused", "beside-swap", "beside-rollback"),
         *("beside-kill", "beside-drain", "untouched"),
+    ),
+    "fifth": (
+        *("artefacts", "machine", "hosts-machines", "cards-deploy", "cards-again", "cards-chat", "cards-smoke"),
+        *("cards-alone", "hosts-deploy", "hosts-again", "rates", "hosts-kill", "untouched"),
     ),
 }
 

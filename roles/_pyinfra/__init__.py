@@ -1,1 +1,1 @@
-"""Runs pyinfra operations for the roles. This folder is not a role, and none of it is installed on a host."""
+"""Runs pyinfra operations for the roles. This folder is not a role, and no part of it is installed on a host."""

@@ -1,4 +1,4 @@
-"""A reboot with its wait and confirmation: the one way in which roles restart a host."""
+"""A reboot with its wait and confirmation, the only way in which roles restart a host."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ AFTER: list[Callable[[Host], bool]] = []
 
 
 def reboot(before: str, limit_seconds: int) -> Iterator[Command]:
-    """Commands that reboot the host and wait for it; `before` is the boot id it has now."""
+    """Commands that reboot the host and wait for it; `before` is its current boot id."""
     # Detached: an SSH session that ends together with the host never tells its exit status.
     yield StringCommand("(sleep 1; systemctl reboot) </dev/null >/dev/null 2>&1 &")
     yield FunctionCommand(wait_for_boot, (before, limit_seconds), {})
 
 
 def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> bool:
-    """True if the host came back as another boot, within the limit, and this run holds it; the connection is a new one.
+    """True if the host came back with another boot id within the limit, over a new connection, and this run holds it.
 
-    The boot id decides. An answer alone may come from the host that is about to go down, and the uptime of a container
-    is that of the machine around it.
+    Only the boot id is proof: a mere answer may come from a host that is about to go down, and a container reports the
+    uptime of its machine.
     """
     deadline = time.monotonic() + limit_seconds
     lock.let_go(host)  # its connection ends with the boot
@@ -47,7 +47,7 @@ def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> 
 
 
 def _boot_id(host: Host) -> str:
-    """The boot id over a new connection, empty while there is none."""
+    """The boot id over a new connection; empty while none can be made."""
     client = getattr(host.connector, "client", None)
     if client is not None:
         client.close()

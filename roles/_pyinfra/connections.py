@@ -1,9 +1,9 @@
-"""An SSH connection that broke is the failure of one host, in a sentence, and not the end of the run for all hosts.
+"""Turns a broken SSH connection into the failure of one host, with a message, instead of the end of the whole run.
 
-If a connection ends under a question, paramiko raises one of several exceptions, EOFError among them. pyinfra
-(3.10.0) takes EOFError for a defect of its own: it prints a traceback and ends the run, for every host. If a
-connection ends under a command, paramiko says that the command ended badly, and the operator reads an error without a
-word. pyinfra has no hook for either, so `install` replaces two methods of its SSHConnector; every verb calls it first.
+If a connection ends during a fact, paramiko raises one of several exceptions, EOFError among them. pyinfra (3.10.0)
+treats EOFError as its own defect: it prints a traceback and ends the run, for every host. If a connection ends during a
+command, paramiko reports a failed command, and the operator gets an error without a message. pyinfra has no hook for
+either, so `install` replaces two methods of its SSHConnector; every verb calls it first.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LOST = "the connection to this host is lost; while it is up, what was begun ther
 
 
 def install(host: Host) -> None:
-    """Every SSH connection of this process names its loss and ends after a silence; the open one of `host` too.
+    """Makes every SSH connection of this process report its loss and end after a silence; the open one of `host` too.
 
-    pyinfra connects before it runs a verb, so the first connection of a host is already there.
+    pyinfra connects before it runs a verb, so the first connection of a host already exists.
     """
     if not hasattr(SSHConnector.run_shell_command, "__wrapped__"):
         SSHConnector.run_shell_command = naming_loss(SSHConnector.run_shell_command)
@@ -35,7 +35,7 @@ def install(host: Host) -> None:
 
 
 def naming_loss(call: Callable[..., tuple[bool, Any]]) -> Callable[..., tuple[bool, Any]]:
-    """`call` of a connector, which raises ConnectionError if its connection is lost: pyinfra fails that host."""
+    """A connector's `call` that raises ConnectionError if its connection is lost, so that pyinfra fails that host."""
 
     @functools.wraps(call)
     def calling(connector: Any, *arguments: Any, **more: Any) -> tuple[bool, Any]:
@@ -53,7 +53,7 @@ def naming_loss(call: Callable[..., tuple[bool, Any]]) -> Callable[..., tuple[bo
 
 
 def kept_alive(connect: Callable[..., None]) -> Callable[..., None]:
-    """The `connect` of a connector, with keep-alive messages on its connection."""
+    """A connector's `connect` that also sends keep-alive messages on the connection."""
 
     @functools.wraps(connect)
     def connecting(connector: Any) -> None:
@@ -64,11 +64,10 @@ def kept_alive(connect: Callable[..., None]) -> Callable[..., None]:
 
 
 def keep_alive(connector: Any) -> None:
-    """The connection, if there is one, asks every KEEP_ALIVE_SECONDS whether somebody is there, and ends after
-    SILENT_SECONDS without a sign.
+    """Sends a keep-alive request every KEEP_ALIVE_SECONDS; the connection ends after SILENT_SECONDS without an answer.
 
-    A host that lost its power under a long command, or a router that forgot the connection, would be waited for without
-    end, and all other hosts with it: pyinfra keeps a connection alive only if an ssh_config says
+    Otherwise the run, with all other hosts, would wait for ever for a host that lost its power during a long command,
+    or for a router that dropped the connection: pyinfra keeps a connection alive only if an ssh_config sets
     ServerAliveInterval. With 1 s and 6 s a connection whose packets were all dropped ended after 6.6 s (2026-11-22,
     loopback).
     """
@@ -82,7 +81,7 @@ def keep_alive(connector: Any) -> None:
 
 
 def is_lost(connector: Any) -> bool:
-    """True if an SSH connection has ended; not if there is none, as to this machine itself."""
+    """True if an SSH connection has ended; False without one, as for this machine itself."""
     client = getattr(connector, "client", None)
     transport = client.get_transport() if client is not None else None
     return transport is not None and not transport.is_active()
@@ -93,8 +92,11 @@ def lines_of(output: Any) -> list[str]:
 
 
 def is_lost_within_a_second(connector: Any) -> bool:
-    """True if the connection ends within a second. paramiko closes the channels of a broken connection before it says
-    that the connection is broken: a command that failed without a word may be the first to know."""
+    """True if the connection ends within a second.
+
+    paramiko closes the channels of a broken connection before it reports the connection as broken, so a command that
+    failed without a message may be the first sign.
+    """
     for _ in range(20):
         if is_lost(connector):
             return True

@@ -1,14 +1,14 @@
 """Events of a run for programs: one line of JSON for each event, in the file of `--data events=FILE`.
 
 Every line has `time` (universal), `run`, `event`, `host`, `wave` (the host's, from 1; 0 if it is in none), `stage`
-(the last one told of the host: staged, drained, swapped, proven, admitted, passed, …) and `operation`. By `event`:
+(the host's latest: staged, drained, swapped, proven, admitted, passed, …) and `operation`. By `event`:
 
-    waves    who is in which wave
+    waves    the hosts of each wave
     began    the operation begins
     result   it ended on this host: `result` (changed, unchanged, failed, ignored) and `seconds` since it began
-    ended    it ended everywhere: `hosts` with each result, the skipped ones too, and `seconds`
-    stage    the host has come to this stage
-    line     whatever else pyinfra or a role says: `line` and `level`
+    ended    it ended everywhere: `hosts` by result, skipped ones included, and `seconds`
+    stage    the host has reached this stage
+    line     any other message of pyinfra or a role: `line` and `level`
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ else."""
 
 
 def tell(host: str = "", **fields: Any) -> None:
-    """Logs an event: these fields are true of the host, or of the run."""
+    """Logs an event with these fields, about the host or about the run."""
     event_logger.debug("", extra={"told": {"host": host, **fields}})
 
 
 class EventFile:
-    """A file that events are appended to, readable by its owner alone. If it cannot be written, the run goes on
-    without it."""
+    """A file to which events are appended, readable by its owner alone. A run continues if it cannot be written."""
 
     def __init__(self, path: str, run: str) -> None:
         """Raises: a Refusal if the file cannot be opened."""
@@ -54,7 +53,7 @@ class EventFile:
         self._file: Any = os.fdopen(opened, "a", buffering=1, encoding="utf-8")
 
     def write(self, **fields: Any) -> None:
-        """Appends a line. If the file cannot be written, warns once and writes nothing more."""
+        """Appends a line. If the file cannot be written, warns once and then stops writing."""
         if self._file is None:
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,7 +1,7 @@
 """Packages, files and services of a host: asked in a single shell script, parsed into `HostFacts`.
 
-The commands are pieces of shell that print tab-separated lines and always end well; a role's fact joins those it
-needs. Nothing is judged here.
+The commands are pieces of shell that print tab-separated lines and always exit zero; a role's fact joins those it
+needs. Judging is left to the roles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Unit:
-    """A systemd unit as `systemctl show` tells it; a unit that does not exist has `load` not-found."""
+    """A systemd unit as `systemctl show` prints it; a unit that does not exist has `load` not-found."""
 
     load: str = "not-found"
     active: str = "inactive"
@@ -50,13 +50,13 @@ class Unit:
 
     @property
     def starts_at_boot(self) -> bool:
-        """True if something starts the unit: it is enabled, or static and therefore wanted by another unit."""
+        """True if the unit is started at boot: it is enabled, or static and therefore wanted by another unit."""
         return self.enabled in ("enabled", "enabled-runtime", "static", "alias", "generated", "indirect")
 
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The answers, by name. Packages, files and units that are missing on the host are absent."""
+    """The answers, by name. Packages, files and units that the host lacks are absent."""
 
     packages: dict[str, Installed] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class HostFacts:
             self.packages[name] = Installed(version, held=status.startswith("h"))
 
     def _unit(self, unit: dict[str, str], rest: str) -> dict[str, str]:
-        """Collects one `Key=value` line; an empty one ends the unit."""
+        """Adds one `Key=value` line; an empty line ends the unit."""
         if rest:
             key, _, value = rest.partition("=")
             return {**unit, key: value}
@@ -109,19 +109,19 @@ class HostFacts:
 
 
 def ask_packages(*patterns: str) -> str:
-    """Version and hold of every installed package whose name matches one of the dpkg patterns."""
+    """The command for version and hold of every installed package whose name matches one of the dpkg patterns."""
     form = r"package\t${Package}\t${Version}\t${db:Status-Abbrev}\n"
     return f"dpkg-query -W -f={quote(form)} {' '.join(quote(pattern) for pattern in patterns)} 2>/dev/null"
 
 
 def ask_files(*paths: str) -> str:
-    """sha256 of each path that is a readable file."""
+    """The command for the sha256 of each path that is a readable file."""
     listed = " ".join(quote(path) for path in paths)
     return f'sha256sum {listed} 2>/dev/null | while read -r h f; do printf \'file\\t%s\\t%s\\n\' "$f" "$h"; done'
 
 
 def ask_units(*names: str) -> str:
-    """State of each systemd unit."""
+    """The command for the state of each systemd unit."""
     properties = ",".join(("Id", *_UNIT_PROPERTIES))
     listed = " ".join(quote(name) for name in names)
     lines = "while IFS= read -r l; do printf 'unit\\t%s\\n' \"$l\"; done; printf 'unit\\t\\n'"
@@ -129,9 +129,9 @@ def ask_units(*names: str) -> str:
 
 
 def ask_value(name: str, shell: str) -> str:
-    """The command whose answer is the output of a piece of shell; if it prints nothing, there is no answer.
+    """The command for the output of a piece of shell; empty output counts as no answer.
 
-    It counts on the `answer` of `script`.
+    It needs the shell function `answer` of `script`.
     """
     return f'answer {name} "$({{ {shell}; }} 2>/dev/null)"'
 

@@ -1,8 +1,8 @@
-"""ENGINEHOUSE_HERE=HOST: the host of this name is this machine, and is reached without SSH.
+"""ENGINEHOUSE_HERE=HOST: the host of this name is this machine and is reached without SSH.
 
-A host that starts by itself deploys itself. `pyinfra @local deploy.py` cannot do that: a host called `@local` has
-neither the inventory's data nor the name that its plan, its digest and its balancers know. Here the host keeps its name
-and its data; its connector alone is pyinfra's local one. All other hosts stay hosts behind SSH.
+A host at its first boot deploys itself. `pyinfra @local deploy.py` cannot do that: a host called `@local` has neither
+the inventory's data nor the name in its plan, its digest and its balancers. Here the host keeps its name and its data,
+and only its connector is pyinfra's local one. All other hosts are reached over SSH.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ HERE = "ENGINEHOUSE_HERE"
 
 
 def install(environment: Mapping[str, str]) -> None:
-    """Every inventory of this process reaches the host that ENGINEHOUSE_HERE names locally, if it is set."""
+    """Makes every inventory of this process reach the host in ENGINEHOUSE_HERE locally, if the variable is set."""
     name = environment.get(HERE, "")
     if name and not hasattr(Inventory.make_hosts_and_groups, "__wrapped__"):
         Inventory.make_hosts_and_groups = reaching_locally(Inventory.make_hosts_and_groups, name)
 
 
 def reaching_locally(make: Callable[..., None], name: str) -> Callable[..., None]:
-    """`make` of an inventory, with the local connector for the host of this name."""
+    """An inventory's `make`, with the local connector for the host of this name."""
 
     @functools.wraps(make)
     def making(inventory: Any, names: Any, groups: Any) -> None:

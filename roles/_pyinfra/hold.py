@@ -1,15 +1,15 @@
-"""The lock of a host: a shell there that holds it as long as the run's own connection tells it to.
+"""The lock of a host: a shell on the host that holds it as long as the run's own connection keeps it alive.
 
-It is a flock on FILE, in memory, of a shell that reads its standard input. So it ends with the connection, however that
-ends (a killed control process, a cut line, a reboot), and after SILENT_SECONDS in which nothing came, as from a laptop
-that sleeps or a network that drops everything. It needs bash and flock, which every Debian and Ubuntu has.
+It is a flock on FILE, in memory, held by a shell that reads its standard input. So it ends with the connection, for any
+reason (a killed control process, a broken connection, a reboot), and after SILENT_SECONDS without input, as from a
+sleeping laptop or a network that drops packets. It needs bash and flock, which every Debian and Ubuntu has.
 
-The run says every RENEW_SECONDS that it is there, and the shell answers. Before a further command of a run whose last
-answer is old, it is asked; if it has ended, the lock is taken again, unless another run had it meanwhile.
+The run sends a line every RENEW_SECONDS, and the shell answers. If the last answer is old, the run asks the shell
+before its next command; if the shell has ended, the run takes the lock again, unless another run held it meanwhile.
 
-The shell of a run that ended leaves in FILE the host's uptime at that moment. The next run's shell reports it, so that
-run knows whether another one can have changed the host since the host began to answer. A shell that was killed leaves
-no such line; on a host that is not ours any more, the file is removed.
+At the end of a run its shell writes the host's uptime to FILE. The next run's shell reports it, so that the run knows
+whether another run can have changed the host since the host's answers began. A killed shell writes no such line; on a
+host without this project's settings the shell deletes the file.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_ar
 
 
 class Hold:
-    """The lock of a host as this run has it. While it has none, commands are not checked.
+    """The lock of a host as this run holds it. Commands are not checked while the run holds none.
 
-    `on_loss` gets what the host said, as `take` returns it, when this run holds the host no more and was to go on.
+    `on_loss` gets the host's reply, in the form of `take`, if this run was to continue but no longer holds the host.
     """
 
     def __init__(self, held: Host, record: str, on_loss: Callable[[str], None]) -> None:
@@ -86,7 +86,7 @@ class Hold:
         self._turn = BoundedSemaphore()
 
     def take(self, again: bool = False) -> str:
-        """The host's reply: "mine", "held HOLDER", with `again` "gone HOLDER"; else what went wrong."""
+        """The host's reply: "mine", "held HOLDER", with `again` also "gone HOLDER"; else the problem."""
         words = [QuoteString(word) for word in (HOLDING, FILE, self.record, "again" if again else "")]
         reply = f"nothing within {ANSWER_SECONDS} s"
         try:
@@ -107,7 +107,7 @@ class Hold:
         return reply
 
     def close(self) -> None:
-        """The host may be another run's."""
+        """Releases the host, so that another run may take it."""
         line, self._line = self._line, None
         if line is not None:
             line.close()
@@ -129,7 +129,7 @@ class Hold:
         return self._line is None or (self._line.is_open and now() - self._answered < FRESH_SECONDS)
 
     def _say(self, line: Line) -> bool:
-        """True if the host's shell has answered; it ends if it has not heard of us in time."""
+        """True if the host's shell has answered; the shell ends if it gets no line from this run in time."""
         asked_at, answer = now(), ""
         with contextlib.suppress(*NO_LINE):
             line.say()
@@ -147,7 +147,7 @@ class Hold:
                     self._say(line)
 
     def _guard(self) -> None:
-        """Every further command of this run to the host asks first whether it is still ours."""
+        """Makes every further command of this run check first that this run still holds the host."""
         connector = self.host.connector
         if "run_shell_command" in vars(connector):
             return
@@ -192,7 +192,7 @@ def _text(output: str | bytes) -> str:
 
 
 def opened(held: Host, command: StringCommand, as_user: Mapping[str, Any]) -> Line | None:
-    """The command begun over the connection that the host has; None if its connector keeps none open."""
+    """A command started over the host's connection; None if its connector keeps no connection open."""
     shell = make_unix_command_for_host(held.state, held, command, **as_user).get_raw_value()
     client = getattr(held.connector, "client", None)
     if client is not None:
@@ -204,5 +204,5 @@ def opened(held: Host, command: StringCommand, as_user: Mapping[str, Any]) -> Li
 
 
 def now() -> float:
-    """Seconds on a clock that goes on while this machine sleeps."""
+    """Seconds on a clock that continues while this machine sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,6 +1,6 @@
-"""The run's lock on all its hosts: no second run changes what this one is changing.
+"""The run's lock on all its hosts: no second run can change them at the same time.
 
-A dead run needs no hand (hold.py). Who comes second is refused before his first change, on all his hosts.
+A dead run's lock ends by itself (hold.py). A second run is refused before its first change, on all its hosts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Holder:
-    """The run that holds a host, as the host has it on record."""
+    """The run that holds a host, in the host's own record."""
 
     run: str = "(unknown)"
     who: str = "(unknown)"
@@ -36,7 +36,7 @@ class Holder:
 
     @classmethod
     def of(cls, text: str) -> Holder:
-        """The holder named in the text; an unknown one if the text was read while it was written."""
+        """The holder named in the text; an unknown one if the text was read during writing."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -47,10 +47,10 @@ class Holder:
 
 
 class HolderNow(FactBase[Holder | None]):
-    """The run that holds this host now, if there is one."""
+    """The run that holds this host now, if any."""
 
     def command(self) -> str:
-        """Prints the holder's entry. The lock is shared, so that two readers do not take each other for a run."""
+        """Prints the holder's entry, with a shared lock, so that two readers do not look like a run to each other."""
         return f"if [ -e {FILE} ] && ! flock -ns {FILE} true; then echo held; cat {FILE}; fi; true"
 
     @staticmethod
@@ -64,7 +64,7 @@ class HolderNow(FactBase[Holder | None]):
 def take(plan: str) -> None:
     """Takes the lock of every host of the run; if another run holds one, no host is changed, and one report names it.
 
-    `plan` is the digest that others read. A dry run takes no lock, and notes the runs that hold one.
+    `plan` is the digest that other runs read. A dry run takes no lock, and reports the runs that hold one.
     """
     _take(plan, name="Lock | Hold the host for this run")
     _confirm(name="Lock | No other run is at work")
@@ -72,7 +72,7 @@ def take(plan: str) -> None:
 
 @operation()
 def _take(plan: str) -> Generator[FunctionCommand, None, None]:
-    """No change. If another run holds the host, `_confirm` says so, once every host was asked."""
+    """Takes the host's lock; changes nothing. `_confirm` reports other holders once every host was asked."""
     if not state.is_executing:
         if holder := ask(host, HolderNow):
             host.log(f"held by {holder}; a run that begins before that one ends is refused", log_func=logger.warning)
@@ -95,7 +95,7 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
 
 @operation()
 def _confirm() -> Generator[FunctionCommand, None, None]:
-    """Stops every host if another run holds one; the report of all of them is printed once."""
+    """Stops every host if another run holds one; a single report for all of them is printed."""
     others = _others.get(host.state, {}) if state.is_executing else {}
     if not others:
         host.noop("nobody else")
@@ -112,9 +112,9 @@ def _confirm() -> Generator[FunctionCommand, None, None]:
 
 
 def let_go(held: Host) -> None:
-    """Stops holding a host whose connection is about to end on purpose. Nothing is checked until `take_back`.
+    """Releases a host whose connection is about to end on purpose. Nothing is checked until `take_back`.
 
-    A host that reboots admits nobody meanwhile, and another run that wants all its hosts waits for the others.
+    A rebooting host accepts no connection meanwhile, and another run that needs all its hosts waits for the others.
     """
     if held in _holds:
         _holds[held].close()
@@ -137,7 +137,7 @@ def parted(reply: str) -> tuple[str, str]:
 
 
 def taken(others: Mapping[str, Holder], size: int) -> Refusal:
-    """The refusal if other runs hold some of the `size` hosts: names these runs and their hosts."""
+    """The refusal if other runs hold some of the `size` hosts; it names these runs and their hosts."""
     runs: dict[Holder, list[str]] = {}
     for name, holder in sorted(others.items()):
         runs.setdefault(holder, []).append(name)
@@ -169,7 +169,7 @@ def not_taken(reply: str, state_then: str) -> Refusal:
 
 
 def lost(holder: Holder | None) -> Refusal:
-    """The refusal of a run that was silent until another took its host; `holder` is None if that one has ended."""
+    """The refusal of a run that was silent until another run took its host; `holder` is None if that run has ended."""
     return Refusal(
         "another run took this host while this run was silent",
         facts={"away": f"silent for {SILENT_SECONDS} s, or in a reboot", "came": str(holder or "it has ended since")},

@@ -54,7 +54,7 @@ REPLACED = {
 
 
 def install() -> None:
-    """Every operation that is added from now on is placed by `line_numbers`, unless UNCHANGED is set."""
+    """Places every operation that is added from now on by `line_numbers`, unless UNCHANGED is set."""
     if os.environ.get(UNCHANGED):
         return
     # pyinfra.api.operation is a function to whoever asks for the attribute.
@@ -78,7 +78,7 @@ def global_arguments() -> tuple[tuple[str, Any], ...]:
 
 
 class Now:
-    """The host and the state that pyinfra's `host` and `state` stand for now, which an operation keeps."""
+    """The host and the state that pyinfra's `host` and `state` currently stand for, which an operation keeps."""
 
     host = property(lambda _: ctx_host.get())
     state = property(lambda _: ctx_state.get())
@@ -91,8 +91,7 @@ def attribute(proxy: ContextObject, name: str) -> Any:
 
 
 def pop_global_arguments(state: State, host: Host, keywords: dict[str, Any]) -> Any:
-    """Same result as pyinfra's own. The result for an operation with nothing but a name is cached until pyinfra's
-    settings or the host data that the run itself sets change."""
+    """The same result as pyinfra's own function."""
     is_plain = _kept_names().isdisjoint(keywords) and isinstance(keywords.get("name", ""), str)
     if not is_plain or host.current_deploy_kwargs or host.get_deploy_data():
         return _popped(state, host, keywords)
@@ -110,12 +109,12 @@ def pop_global_arguments(state: State, host: Host, keywords: dict[str, Any]) -> 
 
 @cache
 def _kept_names() -> frozenset[str]:
-    """The arguments that set an operation apart from most others."""
+    """The arguments in which an operation may differ from most others."""
     return frozenset(name for name, _ in global_arguments()) - {"name"}
 
 
 def _popped(state: State, host: Host, keywords: dict[str, Any]) -> Any:
-    """Same result as pyinfra's own, which gets a flat copy of the host data that it reads."""
+    """The same result as pyinfra's own function, which here gets a flat copy of the host data that it reads."""
     layers = list(extract_callable_datas(host.data.datas))
     host_data = {
         key: copy(layer[key])
@@ -127,9 +126,9 @@ def _popped(state: State, host: Host, keywords: dict[str, Any]) -> Any:
 
 
 def line_numbers(state: State) -> list[int]:
-    """The number of the verb's file, then the line of each call from there to here, without pyinfra's own.
+    """The number of the verb's file, then the line of each call from the file to here, without pyinfra's own frames.
 
-    As `pyinfra.api.util.get_operation_order_from_stack` returns it in the command line.
+    The same as `pyinfra.api.util.get_operation_order_from_stack` returns under pyinfra's command line.
     """
     frames = list[tuple[str, int]]()
     frame: FrameType | None = sys._getframe(1)

@@ -1,14 +1,14 @@
-"""Hosts without pending changes: their steps are left out of the run, and one operation rechecks that.
+"""Leaves the steps of hosts without pending changes out of the run, and adds one operation that rechecks them.
 
-pyinfra pays 1.2 ms of CPU for an operation on a host, whatever it does, and a finished host had some 70 (3.10.0,
-2026-11-22). `settle` comes last in a verb. By then each step can say what it would do. If no step of a host would
-change anything, the host keeps what is no step (preflight, lock, gates) and the operations that `recheck` laid between
-them. If any would, the host keeps all its steps and no recheck.
+pyinfra spends 1.2 ms of CPU on each operation of a host, whatever it does, and a finished host had some 70 (3.10.0,
+2026-11-22). `settle` comes last in a verb, when each step knows its changes. If no step of a host would change
+anything, the host keeps only preflight, lock and gates, and the operations that `recheck` added between them. If any
+step would, the host keeps all its steps and no recheck.
 
-A recheck reads the facts again, once the run holds the host. Should a step want something by then, because another run
-or a person was at work meanwhile, the steps of its part of the run are done there and then, each under its own name.
-Answers of less than FRESH_SECONDS ago count, if the lock proves that no other run held the host since (together.py). A
-person who changes it within those seconds is noticed by the next run.
+A recheck reads the facts again once the run holds the host. If a step has changes by then, because another run or a
+person changed the host, the steps of this part of the run are done immediately, each under its own name. Answers
+younger than FRESH_SECONDS count, if the lock proves that no other run held the host since (together.py). Only the next
+run notices a person's change within those seconds.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from roles._pyinfra.steps import Command, has_failed, looking, steps_of, stopped
 
 @dataclass
 class Part:
-    """Steps of a host, from one recheck to the next: what pyinfra knows of each, by its hash. Empty if they stay."""
+    """Steps of a host between two rechecks: pyinfra's entry of each, by its hash. Empty if the steps stay."""
 
     steps: dict[str, Any] = field(default_factory=dict)
 
 
 def recheck() -> None:
-    """Rechecks the host's steps up to here if they were left out; steps that want something by now are done."""
+    """Rechecks the host's steps before this point if they were left out, and runs those that now have changes."""
     part = Part()
     _parts.setdefault(ctx_host.get(), {})[_recheck(part, name="Host | Look whether it still wants nothing")._hash] = (
         part
@@ -46,7 +46,7 @@ def recheck() -> None:
 
 @operation(_set_in_op=False)
 def _recheck(part: Part) -> Iterator[Command]:
-    """No change; `part` are the left-out steps to recheck."""
+    """Changes nothing by itself; `part` are the left-out steps to recheck."""
     if not (state.is_executing and part.steps):
         host.noop("its steps say so themselves")
         return
@@ -62,7 +62,7 @@ def _recheck(part: Part) -> Iterator[Command]:
 
 
 def _done(mine: Host, part: Part) -> Iterator[Command]:
-    """Every step of the part has run, in order; ends this host's run if one of them ended badly."""
+    """Runs every step of the part in order; ends this host's run if one of them fails."""
     state.ops[mine].update(part.steps)
     for key in part.steps:
         log_operation_start(state.get_op_meta(key), op_types=["nested"], prefix="")
@@ -72,12 +72,12 @@ def _done(mine: Host, part: Part) -> Iterator[Command]:
 
 
 def once_known(say: Callable[..., None], *about: Any) -> None:
-    """Makes `settle` call `say`, so that its questions join the others that the verb asks the host."""
+    """Makes `settle` call `say`, so that its facts join the others that the verb asks of the host."""
     _said_last.setdefault(ctx_host.get(), []).append(partial(say, *about))
 
 
 def settle() -> None:
-    """Leaves out the host's steps if none would change it, else its rechecks. Has to come last in a verb."""
+    """Leaves out the host's steps if none would change it, else its rechecks. Must come last in a verb."""
     mine = ctx_host.get()
     if state.is_executing or has_failed(mine):
         return

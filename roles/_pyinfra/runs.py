@@ -1,4 +1,4 @@
-"""Identity of a run: the name under which hosts remember it, who typed it, and when."""
+"""Identity of a run: the name in the hosts' histories, the person who typed it, and the time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyinfra.api import State
 
 @dataclass(frozen=True)
 class Run:
-    """A call of a verb."""
+    """A run of a verb."""
 
     id: str
     """Id of a run: unique, and sorted by the time of its start."""
@@ -25,7 +25,7 @@ class Run:
 
 
 def this_run(state: State) -> Run:
-    """The run that `state` belongs to: the same one at every call, on all its hosts."""
+    """The run of `state`: the same object at every call, on all its hosts."""
     if state not in _runs:
         began = time.gmtime()
         _runs[state] = Run(

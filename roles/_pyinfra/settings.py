@@ -1,5 +1,4 @@
-"""Merges what an inventory says under a role's name into that role's `Defaults`. The only place roles read
-`host.data`."""
+"""Merges the inventory's settings of a role into that role's `Defaults`. Only here do roles read `host.data`."""
 
 from __future__ import annotations
 
@@ -32,9 +31,9 @@ def _has_defaults(role: str) -> bool:
 
 
 def overridden(host: Host, role: str, defaults: D) -> D:
-    """`defaults` with the keys of the dictionary `host.data.<role>_settings`. Raises: a Refusal for one it cannot take.
+    """`defaults` with the keys of the dictionary `host.data.<role>_settings`. Raises: a Refusal for an invalid one.
 
-    The suffix keeps them apart from the spec's own keys (`docker = Docker(…)`, `registry = Registry(…)`).
+    The suffix distinguishes them from the spec's own keys (`docker = Docker(…)`, `registry = Registry(…)`).
     """
     overrides = host.data.get(f"{role}{SUFFIX}") or {}
     refuse_all(role_problems(f"{role}{SUFFIX}", overrides, type(defaults)))

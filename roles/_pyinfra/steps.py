@@ -1,10 +1,10 @@
-"""The operation of most roles: from a fact and the wanted state to the commands for the difference.
+"""The operation of most roles: it turns a fact and the wanted state into the commands for the difference.
 
-pyinfra asks every stock operation's facts anew, in prepare and again in execute: forty operations on a finished host
-are some two hundred round trips that find nothing. Here a role asks one fact (`CachedFact`), pure functions turn the
+pyinfra asks the facts of every stock operation again, in prepare and in execute: forty operations on a finished host
+are some two hundred round trips without a result. Here a role asks one fact (`CachedFact`), pure functions turn the
 answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (together.py),
-its steps can be left out (quiet.py), and the decisions are tested without pyinfra. What it must not lose, it keeps:
-nothing wanted is not a change, and `--dry` tells the truth.
+its steps can be left out (quiet.py), and the decisions are tested without pyinfra. Two properties of stock operations
+are kept: no command is not a change, and `--dry` is correct.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ act now, and then the step's commands do not run. It is left out on a host witho
 
 
 class Fact(Protocol[Answer]):
-    """Members of a pyinfra fact, by the type of its answer: mypy sees `FactBase[T]` as Any, and loses T.
+    """Members of a pyinfra fact, typed by its answer: for mypy, `FactBase[T]` is Any.
 
-    Without `default`: in some facts it is a class, in others a static method, and a protocol can name only one of them.
+    `default` is missing, because it is a class in some facts and a static method in others, and a protocol can declare
+    only one.
     """
 
     name: str
@@ -54,19 +55,20 @@ class Answers(Protocol[Answer]):
     """Source of a step's answers: a `CachedFact`, or an object with the same two methods."""
 
     def now(self) -> Answer:
-        """The answer, no older than the last change made through it."""
+        """The answer, no older than the last change made through this object."""
         ...
 
     def forget(self) -> None:
-        """Makes the next use ask again."""
+        """Drops the answer, so that the next use asks again."""
         ...
 
 
 def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
-    """The answer of a fact on a host; the fact's default if the host gives none in time, and that host alone fails.
+    """The answer of a fact on a host; the fact's default if the host gives none in time, and then only that host fails.
 
-    pyinfra would wait for ever: what hangs in the driver (state D) keeps its line alive, and all other hosts with it.
-    It also goes on preparing for a host that has failed; all others wait for that one, so it is asked nothing more.
+    pyinfra would wait for ever, with all other hosts: a process that hangs in the driver (state D) keeps its connection
+    alive. pyinfra also continues to prepare a host that has failed, and all others wait for it, so it gets no further
+    facts.
     """
     executing = bool(target.state.is_executing)
     return cast(T, together.of(target).answer(together.FactCall(fact, arguments), executing, partial(load, target)))
@@ -85,7 +87,7 @@ def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
 
 
 def has_failed(target: Host) -> bool:
-    """True if pyinfra has given this host up: an answer from it is then a default, and nothing to act upon."""
+    """True if pyinfra has given this host up: its answers are then defaults, and must not be acted upon."""
     return target in target.state.failed_hosts
 
 
@@ -103,7 +105,7 @@ def _unanswered(fact: type[Fact[Any]], executing: bool) -> Refusal:
 
 @dataclass
 class CachedFact(Generic[T]):
-    """The answer of a fact on this host: asked at first use in each phase, and again after a step changed something."""
+    """The answer of a fact on this host: asked at first use in each phase, and again after a step with a change."""
 
     fact: type[Fact[T]]
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -114,7 +116,7 @@ class CachedFact(Generic[T]):
         together.note(self.fact, **self.arguments)
 
     def now(self) -> T:
-        """The answer, no older than the last change made through it."""
+        """The answer, no older than the last change made through this object."""
         executing = bool(state.is_executing)
         if self._was_executing != executing:
             self._answer = ask(host, self.fact, **self.arguments)
@@ -135,9 +137,10 @@ def step(
 ) -> OperationMeta:
     """The commands that `decide` returns for the answer of `fact`; no command means no change.
 
-    `after`: steps whose effect `decide` must see. Before they ran, what it says may be premature, so `--dry` reports a
-    change if one of them would change. `only_after`: act only if one of these did change; unlike `_if`, `--dry`
-    knows. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` has no end.
+    `after`: steps whose effect `decide` must see. Before they run its result may be premature, so `--dry` reports a
+    change if one of them would change. `only_after`: act only if one of these did change; unlike with `_if`, `--dry` is
+    correct. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` would never
+    end.
     """
     return _kept(_step(fact, decide, after, only_after, name=name))
 
@@ -184,7 +187,7 @@ def check(
     *,
     name: str,
 ) -> OperationMeta:
-    """Refuses what `judge` refuses, and is not a change otherwise; `--dry` judges only if `after` changes nothing."""
+    """Refuses if `judge` refuses, and never counts as a change; `--dry` judges only if `after` changes nothing."""
     return _kept(_check(fact, judge, after, name=name))
 
 
@@ -219,9 +222,9 @@ def stopped() -> Iterator[FunctionCommand]:
 
 
 class Refuse(FunctionCommand):
-    """A command that changes nothing and fails this host alone, with the refusal as its message; `--dry` shows it too.
+    """A command that changes nothing and fails only this host, with the refusal as its message; `--dry` shows it too.
 
-    Raised instead, the refusal would stop every host, in prepare as in execute (pyinfra 3.10.0).
+    A raised refusal would stop every host, in prepare and in execute (pyinfra 3.10.0).
     """
 
     def __init__(self, problem: Refusal) -> None:
@@ -229,7 +232,7 @@ class Refuse(FunctionCommand):
         super().__init__(self._fail, (), {})
 
     def tell(self, refused: Host) -> None:
-        """Log the message, line by line, under the host's name; each line knows all of it, which many hosts may say."""
+        """Logs the message by lines under the host's name; each record has the whole, as many hosts may log it."""
         log_line = partial(logger.error, extra={"refusal": str(self.problem)})
         for line in str(self.problem).splitlines():
             refused.log_styled(line, fg="red", log_func=log_line)
@@ -253,8 +256,7 @@ def steps_of(prepared: Host) -> dict[str, OperationMeta]:
 
 @contextlib.contextmanager
 def looking(at: Host) -> Iterator[None]:
-    """While this context lasts, the host's steps only say whether they have changes: nothing is logged, and no gate
-    acts."""
+    """While this context lasts, the host's steps only report whether they have changes: no log, and no acting gate."""
     _looked_at.add(at)
     try:
         yield
@@ -272,10 +274,10 @@ _looked_at: WeakSet[Host] = WeakSet()
 
 
 def write(path: str, content: str, mode: str = "0644", then: str = "") -> StringCommand:
-    """The command after which `path` holds `content`, replaced by rename: no reader ever sees half of it.
+    """The command after which `path` holds `content`, replaced by rename, so that no reader ever sees half of it.
 
-    `then` follows if the file was replaced, also if the control process is killed in between: as a command of its
-    own it would be forgotten, because the next run finds the file as wanted.
+    `then` follows if the file was replaced, also if the control process is killed in between: as a command of its own
+    it would be forgotten, because the next run finds the file as wanted.
 
     On the disk before the rename is: a power cut would leave a new name with nothing in it. And all of it: if the
     control process is killed while it sends, `cat` ends well, with half of it or nothing.

@@ -1,11 +1,11 @@
-"""All known facts of a host in a single command; each role still reads its own typed answer.
+"""All noted facts of a host in a single command; each role still reads its own typed answer.
 
-pyinfra pays 5.7 ms of CPU for a fact, and a finished host was asked 27 (3.10.0, 2026-11-22). A fact is noted
-when a role makes its `CachedFact`, before anything is asked. The first one that is asked brings the answers of all that
-are noted. An answer stands for no longer than FRESH_SECONDS, one phase of pyinfra, and until the run changes the host.
+pyinfra spends 5.7 ms of CPU on a fact, and a finished host was asked 27 (3.10.0, 2026-11-22). A fact is noted when a
+role makes its `CachedFact`, before the first fact is asked. The first asked fact brings the answers of all noted ones.
+An answer is valid for at most FRESH_SECONDS, within one phase of pyinfra, and until the run changes the host.
 
-With the first answers comes the host's uptime before it began to look. If no other run held the host since (lock.py),
-the answers of a host that wants nothing stand in the next phase too: it is asked once, not twice.
+The first answers include the host's uptime at their beginning. If no other run held the host since (lock.py), the
+answers of a host without changes are valid in the next phase too: it is asked once, not twice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FactCall:
 
     @property
     def command(self) -> str:
-        """The shell command that asks it alone, in the shell it wants."""
+        """The shell command that asks this fact alone, in the shell that it needs."""
         fact = self.fact()
         return f"{fact.shell_executable or 'sh'} -c {quote(str(fact.command(**self.arguments)))}"
 
@@ -55,9 +55,9 @@ class FactCall:
 
 
 class Script(StringCommand):
-    """A command of bash that asks `calls` side by side and prints the answers in their order.
+    """A bash command that asks `calls` in parallel and prints the answers in their order.
 
-    All commands but the first come after the words `prefix`.
+    The words `prefix` precede every command except the first.
     """
 
     def __init__(self, calls: Sequence[FactCall], prefix: str = "") -> None:
@@ -75,7 +75,7 @@ class Script(StringCommand):
 
 @dataclass(frozen=True)
 class Batch:
-    """Facts that go together; short in pyinfra's log, which prints a fact's arguments."""
+    """Facts that are asked together; short in pyinfra's log, which prints a fact's arguments."""
 
     calls: tuple[FactCall, ...]
     prefix: str = ""
@@ -85,7 +85,7 @@ class Batch:
 
 
 class Together(FactBase[dict[int, list[str]]]):
-    """The lines that each of these facts printed, by its number; those that ended badly are left out."""
+    """The lines that each of these facts printed, by its number; failed facts are left out."""
 
     default = dict
     shell_executable = "bash"  # the lock wants it too, and every Debian and Ubuntu has it
@@ -94,7 +94,7 @@ class Together(FactBase[dict[int, list[str]]]):
         return Script(batch.calls, batch.prefix)
 
     def process(self, output: list[str]) -> dict[int, list[str]]:
-        """Split at the marks."""
+        """The lines split at the marks."""
         answers, lines = dict[int, list[str]](), list[str]()
         for line in output:
             if not answers and not lines and (begins := _BEGINS.fullmatch(line)):
@@ -126,7 +126,7 @@ class FactCache:
     _turn: BoundedSemaphore = field(default_factory=BoundedSemaphore)
 
     def note(self, fact: Any, arguments: Mapping[str, Any]) -> None:
-        """Notes a fact for the next batch; one that needs another user or other settings of pyinfra is asked alone."""
+        """Notes a fact for the next batch; a fact with another user or other settings of pyinfra is asked alone."""
         call = FactCall(fact, arguments)
         if call not in self._noted and not any(name.startswith("_") for name in arguments):
             self._noted.append(call)
@@ -139,7 +139,7 @@ class FactCache:
     def stand(self, last_ended: float | None) -> None:
         """Keeps the answers of a host without changes while this run executes, if the last run ended before them.
 
-        `last_ended` is the host's uptime at its end; None if nobody knows it.
+        `last_ended` is the host's uptime at the end of that run; None if unknown.
         """
         if last_ended is None or self._uptime is None:
             return
@@ -147,7 +147,7 @@ class FactCache:
             self._executing = True
 
     def enter(self, first: FactCall, more: Sequence[FactCall], prefix: str, load: Callable[..., Any]) -> Any:
-        """The answer to the host's first question; those to `more`, asked after the words `prefix`, are kept."""
+        """The answer to the host's first fact; the answers to `more`, asked after the words `prefix`, are cached."""
         with self._turn:
             self._begin(executing=False)
             return self._ask([first, *more], load, prefix).get(0, first.read([]))
@@ -192,7 +192,7 @@ class FactCache:
             self._ask(batch, load)
 
     def _ask(self, batch: Sequence[FactCall], load: Callable[..., Any], prefix: str = "") -> dict[int, Any]:
-        """The available answers by number; they are kept for later questions."""
+        """The available answers by number; they are cached for later facts."""
         how = {"_sudo": False} if prefix else {}  # the words say it
         is_first, self._was_asked = not self._was_asked, True
         printed: dict[int, list[str]] = load(Together, batch=Batch(tuple(batch), prefix), **how)
@@ -214,13 +214,13 @@ def of(host: Host) -> FactCache:
 
 
 def note(fact: Any, **arguments: Any) -> None:
-    """Notes a fact that the host in preparation will be asked."""
+    """Notes a fact that the host being prepared will be asked."""
     if ctx_host.isset() and not ctx_host.get().state.is_executing:
         of(ctx_host.get()).note(fact, arguments)
 
 
 def early(fact: Any) -> None:
-    """Registers a fact, without arguments, that hosts with servers are asked before their steps can be named."""
+    """Registers a fact without arguments that serving hosts are asked before their steps can be named."""
     _early.append(fact)
 
 

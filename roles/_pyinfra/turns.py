@@ -1,7 +1,7 @@
-"""Turns of the hosts of a run at files that the control machine fetches for all of them.
+"""Makes the hosts of a run take turns at files that the control machine fetches for all of them.
 
 pyinfra runs an operation on all hosts at once, so on a control machine with an empty cache every host would fetch the
-same file to the same place, and one would read what another is just replacing (seen: rsync found no file to send).
+same file to the same place, and one would read a file that another is replacing (seen: rsync found no file to send).
 """
 
 from __future__ import annotations

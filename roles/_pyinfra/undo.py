@@ -1,8 +1,8 @@
 """The dead man's switch: a host reverts a change that may lock us out, unless a new connection confirms it.
 
-The host keeps the old files first and starts a timer (files/host/undo.py); then the change is made; then this program
-logs in anew and says that it got in. The connection that made the change proves nothing: rules for new connections
-leave an open one alone. So the confirmation comes over a second one, with a TCP handshake and a login of its own.
+The host saves the old files first and starts a timer (files/host/undo.py); then the change is made; then this program
+logs in again and confirms. The connection that made the change proves nothing, because rules for new connections do not
+affect an open one. So the confirmation comes over a second connection, with its own TCP handshake and login.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:
 
 
 def put_watched(role: str, wanted: Sequence[Text], facts: Mapping[str, str], *more: Command) -> Iterator[Command]:
-    """Commands of `put`, then `more`; if present units change, the host keeps the old ones until a new SSH login."""
+    """Commands of `put`; if existing units change, the host keeps the old ones until a new SSH login."""
     commands = [*put(wanted, facts), *more]
     units = [text for text in wanted if is_unit(text.path)]
     changed = [text for text in units if text.path in facts and facts[text.path] != text.wanted_fact]
@@ -99,10 +99,10 @@ def _kept(role: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedChange:
-    """A kind of change that may shut us out: the files it changes, and the commands to run once they are put back.
+    """A kind of change that may lock us out: the files that it changes, and the commands after their restoration.
 
-    `after` stand between double quotes: what `$(…)` in them says is that of the moment when the files are kept.
-    `seconds` begin when the change is made, because a line or a host that is slow says nothing against the change.
+    `after` is put between double quotes, so `$(…)` in it is evaluated when the files are saved. `seconds` begin when
+    the change is made, because a slow connection or host is no evidence against the change.
     """
 
     name: str
@@ -116,12 +116,13 @@ class WatchedChange:
 
     @property
     def longest(self) -> int:
-        """Seconds after which the host has begun to revert an unconfirmed change, wherever the run was cut off."""
+        """Seconds after which the host has begun to revert an unconfirmed change, wherever the run was interrupted."""
         return self.made_within + self.seconds
 
     def around(self, commands: Iterable[Command], risky: str = "") -> Iterator[Command]:
-        """`commands`, then `risky`; before them the present files are saved, and after them a new login confirms the
-        change."""
+        """`commands`, then `risky`; the present files are saved first, and a new login confirms the change at the
+        end.
+        """
         made = f"{PROGRAM} watch {self.name} {self.seconds}"
         changes = list(commands)
         yield self.keep()
@@ -134,16 +135,15 @@ class WatchedChange:
         yield Confirm(self, risk)
 
     def keep(self) -> str:
-        """The command that saves the present content; a copy that an unconfirmed change saved before stays."""
+        """The command that saves the present content; an earlier copy of an unconfirmed change is kept."""
         words = [*(f'--after "{command}"' for command in self.after), *map(shlex.quote, self.paths)]
         return f"{PROGRAM} save {self.name} {' '.join(words)}"
 
 
 class Risk(PyinfraCommand):
-    """Runs a command that may cut its own connection: only the confirmation counts. A failing command is reverted at
-    once.
+    """Runs a command that may cut its own connection, so that only the confirmation counts.
 
-    One that ends badly is taken back at once: there is nothing to confirm.
+    A failing command is reverted at once, because there is nothing to confirm.
     """
 
     def __init__(self, watched: WatchedChange, command: str) -> None:
@@ -154,7 +154,7 @@ class Risk(PyinfraCommand):
         return f"risk {self.command}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """False only if it ended, and badly."""
+        """False only if the command ended with an error."""
         arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.longest}
         for _ in range(CONNECTIONS):
             done, output = over_a_new_connection(state, host, self.command, arguments)
@@ -182,14 +182,14 @@ class Confirm(PyinfraCommand):
 
     @property
     def within(self) -> int:
-        """Seconds in which the change can be confirmed; more if its command was lost and may still run."""
+        """Seconds in which the change can be confirmed; more if its command's answer was lost and it may still run."""
         return self.watched.longest if self.risk and self.risk.is_lost else self.watched.seconds
 
     def __repr__(self) -> str:
         return f"confirm {self.watched.name} over a new connection"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once it is confirmed."""
+        """True once the change is confirmed."""
         until, record = time.monotonic() + self.within, dict[str, Any]()
         while not record and time.monotonic() < until + GRACE_SECONDS:
             done = None
@@ -234,9 +234,10 @@ class Confirm(PyinfraCommand):
 def over_a_new_connection(
     state: State, host: Host, command: str, arguments: ConnectorArguments
 ) -> tuple[bool | None, list[str]]:
-    """True if a command ended well over a connection made for it, None if that is not known; and its output.
+    """True if a command succeeded over a separate new connection, None if that is unknown; and its output.
 
-    A second connector of the host's own kind and settings: pyinfra's shares no socket, and knows no ControlMaster.
+    The connection comes from a second connector of the same kind and settings; pyinfra's connectors share no socket and
+    use no ControlMaster.
     """
     fresh = type(host.connector)(state, host)
     try:
@@ -257,5 +258,5 @@ def over_a_new_connection(
 
 
 def _limited(arguments: ConnectorArguments) -> ConnectorArguments:
-    """The arguments, with a time limit if they have none: a host that hangs keeps its connection alive."""
+    """The arguments, with a time limit if they have none: a hanging host keeps its connection alive."""
     return arguments if arguments.get("_timeout") else {**arguments, "_timeout": GRACE_SECONDS}

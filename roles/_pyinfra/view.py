@@ -1,13 +1,13 @@
-"""Output of a run for a person: with many hosts a few lines for each operation and wave, and every failure whole.
+"""Output of a run for a person: with many hosts a few lines for each operation and wave, but every failure in full.
 
-pyinfra says a line for each host and operation: 117,000 for 200 hosts in 21 waves, 100,000 of them "Skipped" (3.10.0,
-2026-11-22). With up to FEW hosts all but those is shown. With more, a host's line is shown if something is wrong
-with it, and each operation that changed something has one with numbers. `-v` shows everything. Each wave has a line as
-it begins and one as it ends, with what it took and an estimate of the rest: from the waves of this run, or, before the
-first of them has ended, from the last swaps of its hosts.
+pyinfra prints a line for each host and operation: 117,000 for 200 hosts in 21 waves, 100,000 of them "Skipped" (3.10.0,
+2026-11-22). With up to FEW hosts all lines but "Skipped" are shown. With more hosts, a host's line is shown only for a
+failure, and each operation with changes has one line with numbers. `-v` shows everything. Each wave has a line at its
+beginning and one at its end, with its duration and an estimate of the rest: from the waves of this run, or, during the
+first one, from the last swaps of its hosts.
 
-A View reads what pyinfra logs, because pyinfra tells its callbacks less: neither what changed nor that the last
-operation of a run that failed has ended.
+A View reads pyinfra's log, because pyinfra's callbacks get less: neither changes nor the end of the last operation of a
+failed run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ THROUGH = ("passed", "put back", "kept", "not ready", "slower", "question failed
 
 
 def install(data: Iterable[str], verbosity: int) -> None:
-    """All that this run logs is shown through a View; with `events=FILE` in `data` the file gets all of it.
+    """Shows this run's log through a View; with `events=FILE` in `data` the file gets every event.
 
     Raises: a Refusal if the file cannot be written.
     """
@@ -66,16 +66,16 @@ def plain(text: str) -> str:
 
 
 def _nothing(**_: Any) -> None:
-    """Writer of events for a run without `--data events=FILE`."""
+    """The writer of events for a run without `--data events=FILE`: does nothing."""
 
 
 class View(logging.Filter):
-    """Chooses the records of a run that are shown, and adds its own lines; `write` gets every event."""
+    """Chooses the log records that are shown, and adds its own lines; `write` gets every event."""
 
     def __init__(
         self, write: Callable[..., None] = _nothing, shows_all: bool = False, many: bool | None = None
     ) -> None:
-        """`many`: true if a line per host is too much; read from pyinfra's state if it is None."""
+        """`many`: True if a line per host is too much; decided by pyinfra's state if it is None."""
         super().__init__()
         self._write_event, self._shows_all, self._many = write, shows_all, many
         self._began = self._operation_began = self._wave_began = self._shown = time.monotonic()
@@ -151,7 +151,7 @@ class View(logging.Filter):
         return columns[0] != "Grand total" and set(columns[TABLES[self._section]]) == {"-"}
 
     def _is_overdue(self) -> bool:
-        """True once in SILENT_SECONDS."""
+        """True at most once in SILENT_SECONDS."""
         if time.monotonic() - self._shown < SILENT_SECONDS:
             return False
         self._shown = time.monotonic()
@@ -214,7 +214,7 @@ class View(logging.Filter):
             self._say(f"[{host}] {stage}, {span(time.monotonic() - since)} after it was drained")
 
     def _begin_wave(self, number: int) -> None:
-        """Prints the wave's beginning as its first host is drained: a wave without changes prints none."""
+        """Prints the wave's beginning when its first host is drained; a wave without changes prints none."""
         if not number or number in self._begun:
             return
         self._begun.add(number)
@@ -238,7 +238,7 @@ class View(logging.Filter):
 
 
 def counted(changed: int, failed: int) -> str:
-    """Number of hosts that changed, and of those that failed, if any."""
+    """Number of changed hosts, and of failed ones, if any."""
     hosts = f"{changed or 'no'} host{'' if changed == 1 else 's'} changed"
     return hosts + (f", {failed} failed" if failed else "")
 

@@ -1,1 +1,1 @@
-"""Files, programs, units, packages and secrets on their way to hosts."""
+"""Sends files, programs, units, packages and secrets to hosts."""

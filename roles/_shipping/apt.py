@@ -1,7 +1,7 @@
-"""Third-party apt repositories and held packages, as the roles that install something need them.
+"""Third-party apt repositories and held packages, for roles that install packages.
 
-Commands go through two programs that are on the host by then: `patient-apt`, which waits for apt's locks, and
-`fetch-apt-key`, which trusts a key only by its fingerprint. Which packages are wanted is the role's business.
+Commands use two programs that are already on the host: `patient-apt`, which waits for apt's locks, and `fetch-apt-key`,
+which trusts a key only by its fingerprint. Each role names its packages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SOURCES = "/etc/apt/sources.list.d"
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """An apt source and the key that signs it. `path` follows the base URL and may hold apt's own $(ARCH)."""
+    """An apt source and its signing key. `path` follows the base URL and may contain apt's own $(ARCH)."""
 
     name: str
     url: str
@@ -51,7 +51,7 @@ class Repository:
 
     @property
     def key_path(self) -> str:
-        """The path of the key on the host; the ending tells apt if the key is armoured or binary."""
+        """The path of the key on the host; its suffix tells apt whether the key is armoured or binary."""
         return f"{KEYRINGS}/{self.name}.asc"
 
     @property
@@ -63,7 +63,7 @@ class Repository:
         return f"deb [signed-by={self.key_path}] {self.url}/{self.path}\n"
 
     def fact_commands(self) -> tuple[str, str]:
-        """For the role's fact: this repository's files, and other source files that name the same address."""
+        """For the role's fact: this repository's files, and other source files with the same address."""
         # apt compares addresses without the scheme's difference in mind; two files that sign one repository with two
         # keys make every apt command fail ("Conflicting values set for option Signed-By").
         address = quote(f"{self.url}/{self.path.split()[0].replace('$(ARCH)', '')}".removesuffix("/"))
@@ -86,7 +86,7 @@ class Repository:
 
 
 def armoured(key_file: str) -> str:
-    """The mirror's public key as ASCII armour, whichever form the file has. A file that is not there is refused."""
+    """The mirror's public key as ASCII armour, whatever the file's form. Raises: a Refusal for a missing file."""
     try:
         key = local_path(key_file).read_bytes()
     except OSError as error:
@@ -100,7 +100,7 @@ def armoured(key_file: str) -> str:
 
 
 def _set_aside(path: str, url: str) -> str:
-    """Disables the file for apt, but keeps it; of a one-line list only the lines of this repository."""
+    """Disables the file for apt, but keeps it; in a one-line list disables only the lines of this repository."""
     if path.endswith(".sources"):
         return f"mv {quote(path)} {quote(path)}.disabled"
     return f"sed -i {quote(f's|^deb.*{url}|# set aside by enginehouse: &|')} {quote(path)}"
@@ -109,7 +109,7 @@ def _set_aside(path: str, url: str) -> str:
 def install(
     wanted: Mapping[str, str], facts: Mapping[str, Installed], *, repository: str = "", recommends: bool = False
 ) -> Iterator[Command]:
-    """Commands after which each package is there, at a version its pattern matches (`""` means any)."""
+    """Commands that install each package in a version that matches its pattern (`""` means any)."""
     missing = {
         name: version
         for name, version in wanted.items()
@@ -124,10 +124,10 @@ def install(
 
 
 def install_masked(wanted: Mapping[str, str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """Commands that install packages, each with its unit, that would start and listen on every address at once.
+    """Commands that install packages whose units would start and listen on every address at once.
 
-    The units of those that are missing are masked first, and stay so. A package that was there before us keeps its
-    unit as it is: somebody uses it.
+    The units of missing packages are masked first, and stay masked. A package that the host had before keeps its unit
+    unchanged, because the host may use it.
     """
     units = [unit for name, unit in wanted.items() if name not in facts]
     if units:
@@ -140,24 +140,24 @@ def specified(packages: Mapping[str, str]) -> str:
 
 
 def hold(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """The command that holds those of `names` that are installed and not held yet; nothing if there are none."""
+    """The command that holds those of `names` that are installed and not held yet; none if there are none."""
     free = sorted(name for name in names if name in facts and not facts[name].held)
     if free:
         yield f"apt-mark hold {join(free)}"
 
 
 def release(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """The command that lifts the holds among `names`: apt moves a held package if named, not as a dependency."""
+    """The command that lifts the holds among `names`: apt changes a held package only if it is named."""
     held = sorted(name for name in names if name in facts and facts[name].held)
     if held:
         yield f"apt-mark unhold {join(held)}"
 
 
 def keep_from_upgrades(subject: str, patterns: Iterable[str]) -> tuple[str, str]:
-    """Path and content of an apt setting that keeps unattended-upgrades off packages matching the expressions.
+    """Path and content of an apt setting that keeps unattended-upgrades off packages that match the expressions.
 
-    A hold alone is not enough: it is undone by whoever installs with --allow-change-held-packages, and dependents of a
-    held package would still move. apt joins lists of several files.
+    A hold alone is not enough: an installation with --allow-change-held-packages undoes it, and dependents of a held
+    package would still be upgraded. apt joins lists of several files.
     """
     lines = "".join(f'    "{pattern}";\n' for pattern in patterns)
     return f"/etc/apt/apt.conf.d/52enginehouse-{subject}", f"Unattended-Upgrade::Package-Blacklist {{\n{lines}}};\n"

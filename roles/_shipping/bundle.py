@@ -1,8 +1,8 @@
 """A connection from a host without a network to its bundle: a port of its loopback, forwarded to here through SSH.
 
-A server of the bundle listens on a socket of this machine that its user alone can open. Beside pyinfra's connection,
-an ssh with the connector's own settings forwards the host's port to it. Both end with the run: each waits on a pipe
-that the run holds, so that a run that is killed leaves nothing behind. A line that breaks is made again.
+A server of the bundle listens on a socket of this machine that only its user can open. Beside pyinfra's connection, an
+ssh with the connector's own settings forwards the host's port to it. Both end with the run: each waits on a pipe that
+the run holds, so that a killed run leaves no process behind. A broken connection is made again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def contents_of(mine: Slice) -> Contents:
 
 
 def opened_for(host: Host, mine: Slice, packages: tuple[str, ...]) -> None:
-    """The host reaches its bundle. Raises: a Refusal for what the bundle lacks, before anything is touched."""
+    """Connects the host to its bundle. Raises: a Refusal for parts that the bundle lacks, before the first change."""
     refuse_all(lacking(mine, packages, contents_of(mine)))
     if host.name not in _lines:
         _lines[host.name] = Line(host, mine)
@@ -83,7 +83,7 @@ class Line:
         self.turn = BoundedSemaphore()
 
     def open(self) -> None:
-        """The port is there; a greenlet sees to it that it stays. Raises: a Refusal with the error of ssh."""
+        """Opens the port; a greenlet keeps it open. Raises: a Refusal with the error of ssh."""
         if self.host.connector_cls.__name__ == "LocalConnector":
             _server(self.mine.bundle, f"tcp:{PORT}")
             return
@@ -114,7 +114,7 @@ class Line:
         )
 
     def _started(self) -> str:
-        """Empty once the port is there; else the reason."""
+        """Empty once the port is open; else the reason."""
         _, socket = _server(self.mine.bundle, "")
         words, target = ssh_words(self.host)
         own = [
@@ -138,7 +138,7 @@ class Line:
         return self.process.stderr.read().strip()[-300:] or f"no answer within {READY_SECONDS} s"
 
     def _kept(self) -> None:
-        """Restarts the connection whenever it ends by itself."""
+        """Restarts the connection whenever it ends unexpectedly."""
         while True:
             process = self.process
             assert process is not None

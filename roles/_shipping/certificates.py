@@ -1,7 +1,7 @@
 """Certificates of the fleet's authority on hosts, for private keys that never leave their hosts.
 
-A host makes its private key and a request; the control machine signs it (deploy/io/authority.py). A certificate is
-replaced before a third of its time is left, by any plain run.
+A host makes its private key and a request; the control machine signs it (deploy/io/authority.py). Any run replaces a
+certificate before less than a third of its lifetime is left.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ STATE = "what serves goes on"
 
 @dataclass(frozen=True, kw_only=True)
 class Certified:
-    """Wanted certificate of a host: `path` for private key and certificate, `authority` for the trusted issuers.
+    """The wanted certificate of a host: `path` for private key and certificate, `authority` for the trusted issuers.
 
-    `then` is said to whoever has read the files before. `owner` is USER:GROUP, `mode` four octal digits, of both files.
+    `then` is the command for programs that have read the old files. `owner` (USER:GROUP) and `mode` (four octal digits)
+    are those of both files.
     """
 
     path: str
@@ -54,7 +55,7 @@ def authority_folder(host: Host) -> Path:
 
 
 def ask_certificate(path: str, authority: str) -> str:
-    """The question for the certificate in a file, who may read it, and which authority is trusted."""
+    """The command for the certificate in a file, its access rights, and the trusted authority."""
     certificate = f"sed -n '/BEGIN CERTIFICATE/,/END CERTIFICATE/p' {path}"
     return "\n".join(
         [
@@ -66,7 +67,7 @@ def ask_certificate(path: str, authority: str) -> str:
 
 
 def trusted(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
-    """The command after which the host trusts the authority; the first run that needs an authority makes it."""
+    """The command after which the host trusts the authority; the first run that needs an authority creates it."""
     authority = _authority(facts, wanted)
     if isinstance(authority, Refuse):
         yield authority
@@ -79,7 +80,7 @@ def trusted(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
 
 
 def certified(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
-    """The command after which the host has a certificate that is right and lasts."""
+    """The command after which the host has a valid certificate with enough time left."""
     authority = _authority(facts, wanted)
     if isinstance(authority, Refuse):
         yield authority
@@ -95,7 +96,7 @@ def certified(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
 
 
 def _authority(facts: HostFacts, wanted: Certified) -> Authority | Refuse | None:
-    """The authority; None while it is still to be made, in prepare; a refusal if the host's is another one."""
+    """The authority; None in prepare while it has to be created; a refusal if the host has another one."""
     pem = facts.value("certificate")
     try:
         authority = known(wanted.folder)
@@ -147,7 +148,7 @@ def requested(wanted: Certified) -> str:
 
 
 def installed(wanted: Certified, pem: str) -> str:
-    """The command that puts the certificate on its standard input behind its key, and both if they belong."""
+    """The command that puts the certificate on its standard input behind its key, and installs both if they match."""
     new = f"{wanted.path}.enginehouse-new"
     return (
         f"set -e; umask 077; cat > {new}.crt; test $(stat -c %s {new}.crt) = {len(pem.encode())};"

@@ -45,8 +45,7 @@ GATEWAY = {"dropped": NAMED_BY_CLIENTS, "affinity": AFFINITY, "bound_percent": B
 
 
 def package(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install the distribution's HAProxy; its own service stays off, because each role has its own
-    unit."""
+    """Commands that install the distribution's HAProxy without its service, because each role has its own unit."""
     yield from apt.install({"haproxy": ""}, facts.packages)
     unit = facts.unit(DISTRIBUTION)
     if "haproxy" not in facts.packages or unit.runs or unit.starts_at_boot:
@@ -54,7 +53,7 @@ def package(facts: HostFacts) -> Iterator[Command]:
 
 
 def written(facts: HostFacts, path: str, wanted: str) -> Iterator[Command]:
-    """Commands that write the file if it differs. HAProxy checks it first; a refused file replaces nothing."""
+    """Commands that write the file if it differs. HAProxy checks it first; a file with errors replaces nothing."""
     if not facts.holds(path, wanted):
         new, folder = f"{path}.checked", path.rsplit("/", 1)[0]
         yield write(new, wanted, then=f"haproxy -c -q -f {new} && mv -T {new} {path} && sync {folder}")
@@ -69,14 +68,14 @@ def pem(file: str) -> str:
 
 
 def pem_path(start: str, file: str) -> str:
-    """Path of such a file on the host, empty for none; new content gets a new path, so a file in use is kept."""
+    """Path of a PEM file on the host, empty for none; new content gets a new path, so that a file in use is kept."""
     return f"{start}-{hashlib.sha256(pem(file).encode()).hexdigest()[:16]}.pem" if file else ""
 
 
 def key(facts: HostFacts, certificate: str, secret: Secret) -> Iterator[Command]:
     """The command that sends a certificate's private key, on standard input, readable by root only.
 
-    HAProxy reads the key from beside the certificate. The answer `key` of the facts is the file's mode and owner.
+    HAProxy reads the key beside the certificate. The fact `key` is the file's mode and owner.
     """
     if facts.value("key") == KEY_SEEN:
         return

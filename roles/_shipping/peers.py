@@ -1,8 +1,8 @@
 """Peer-to-peer file sharing between the hosts of a run, for a bounded time.
 
-A host that wants files starts the hosts that give, over the connections that the run has to them, because a finished
-host has no step of its own. What it needs to know of the others, each host has noted on the board of the run. The
-program that gives and gets is files/host/peers; if it does not deliver, the direct way follows.
+A host that needs files starts the sending hosts, over the run's connections to them, because a finished host has no
+step of its own. Each host has noted its facts on the board of the run. The program that sends and receives is
+files/host/peers; if it fails, the files are fetched from their source.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_ar
 
 
 class Patience(Protocol):
-    """Settings of a role for its files; `roles.model_store.defaults` describes them."""
+    """Settings of a role for the transfer of its files; `roles.model_store.defaults` describes them."""
 
     @property
     def fetch_seconds(self) -> int: ...
@@ -129,7 +129,7 @@ class Sharing:
         return sharing if sharing and len(sharing.hosts(state)) > 1 else None
 
     def hosts(self, state: State) -> list[str]:
-        """The hosts of the run that want the files or have them; their order differs from set to set."""
+        """The hosts of the run that need or have the files; their order differs from set to set."""
         active = {peer.name for peer in state.active_hosts}
         names = {self.name, *(peer.host for peer in self.shared.peers)} & active
         return sorted(names, key=lambda name: hashlib.sha256(f"{self.files.key} {name}".encode()).digest())
@@ -161,7 +161,7 @@ class Sharing:
         return json.dumps(content, indent=2) + "\n"
 
     def started(self, state: State, host: Host, arguments: ConnectorArguments, text: str) -> bool:
-        """True once a host has its settings and the unit is starting; a running unit starts again and resumes."""
+        """True once a host has its settings and the unit is starting; a running unit restarts and resumes."""
         path, unit = f"{RUNTIME}/share/{self.files.name}.json", shlex.quote(self.files.unit)
         begin = f"{{ systemctl reset-failed {unit} 2>/dev/null || true; }} && systemctl restart --no-block {unit}"
         return bool(write(path, text, then=begin).execute(state, host, arguments))
@@ -178,7 +178,7 @@ class Giving:
         self.all = [*self.givers, *(name for name in hosts if name not in having)]
 
     def begun(self) -> dict[str, Any] | None:
-        """Their offer, once the first of them has read its files; None if no host can."""
+        """Their offer, once the first of them has read its files; None if no host can share."""
         pool = Pool(AT_ONCE)
         going = [name for name, ok in zip(self.givers, pool.imap(self._start, self.givers), strict=True) if ok]
         until = time.monotonic() + self.sharing.settings.offer_seconds
@@ -201,7 +201,7 @@ class Giving:
             return False
 
     def _look(self, name: str) -> tuple[dict[str, Any] | None, bool]:
-        """The host's offer, and if it is worth more waiting."""
+        """The host's offer, and True if it is worth waiting longer."""
         giver, target = self.state.inventory.get_host(name), self.sharing.files.path
         parent, _, revision = target.rpartition("/")
         question = f"echo offer=$(cat {shlex.quote(f'{parent}/.{revision}.offer.json')} 2>/dev/null)"
@@ -214,7 +214,7 @@ class Giving:
 
 
 def _read(offer: str) -> dict[str, Any] | None:
-    """The parsed offer; None without one, or if a power cut tore it: its host writes it anew."""
+    """The parsed offer; None without one, or if a power cut truncated it: its host writes it again."""
     try:
         return dict(json.loads(offer))
     except ValueError:
@@ -222,7 +222,7 @@ def _read(offer: str) -> dict[str, Any] | None:
 
 
 class Ask(PyinfraCommand):
-    """The files are on their way from other hosts, if one of them gives."""
+    """Starts the transfer of the files from other hosts, if one of them shares."""
 
     def __init__(self, sharing: Sharing) -> None:
         super().__init__()
@@ -254,7 +254,7 @@ class Await(PyinfraCommand):
         return f"await {self.sharing.files.name} from other hosts"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True unless no other way would help either."""
+        """True unless every other way would fail too."""
         began, reported_at, last = time.monotonic(), "", ""
         manifest = shlex.quote(f"{self.sharing.files.path}/manifest.sha256")
         question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"
@@ -288,5 +288,5 @@ def host_arguments(host: Host) -> ConnectorArguments:
 
 
 def bytes_per_second(limit: str) -> int:
-    """Bytes of a limit as rsync takes it ("80m"); 0 if there is none."""
+    """Bytes of a limit in rsync's notation ("80m"); 0 if there is none."""
     return int(float(limit.rstrip("kKmMgG")) * UNITS_OF_BYTES[limit.lstrip("0123456789.").lower()]) if limit else 0

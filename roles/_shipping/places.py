@@ -1,4 +1,4 @@
-"""Paths on a host that roles, host programs, units and smoke tests agree on."""
+"""Paths on a host that roles, host programs, units and smoke tests share."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The Python programs of a host, files/host, published whole: a directory of its own, and a link that is replaced.
+"""The Python programs of a host, files/host, published whole in a separate directory behind a link that is replaced.
 
     /usr/local/lib/enginehouse/host -> versions/DIGEST/host
 
-Every unit and command names the link (`places.command`). So a unit that starts finds one whole version at any
-moment, a power cut included, and a program that runs keeps the version it began with. The version before stays until
-the next publication, for whoever was just starting; one that something runs stays longer.
+Every unit and command uses the link (`places.command`). So a starting unit always finds one whole version, even after a
+power cut, and a running program keeps its version. The previous version is kept until the next publication, for
+programs that are just starting; a version in use is kept longer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNCOUNTED = "-name __pycache__ -prune -o"
 
 
 class Version(FactBase[str]):
-    """The digest of the installed programs, their modes and owners included; empty on a host without them."""
+    """The digest of the installed programs, including modes and owners; empty on a host without them."""
 
     default = str
 
@@ -47,7 +47,7 @@ class Version(FactBase[str]):
 
 
 def digest_command(folder: str) -> str:
-    """The shell that prints on a host the digest of a folder's files, as `digest` returns it."""
+    """The shell that prints the digest of a folder on a host, as `digest` returns it."""
     return (
         f"cd {folder}/ 2>/dev/null && {{ find . {UNCOUNTED} -type f -print | LC_ALL=C sort | xargs sha256sum;"
         f" find . {UNCOUNTED} \\( ! -user root -o ! -type d ! -perm 644 -o -type d ! -perm 755 \\) -print; }}"
@@ -75,25 +75,26 @@ def shipped_version() -> str:
 
 
 def digest(files: dict[str, bytes]) -> str:
-    """The digest that `Version` reads on a host with exactly these files, owned by root, in the modes as sent."""
+    """The digest that `Version` reads on a host with exactly these files, owned by root, in the modes of the tar."""
     names = sorted((f"./{name}" for name in files), key=os.fsencode)
     sums = [f"{hashlib.sha256(files[name[2:]]).hexdigest()}  {name}\n" for name in names]
     return hashlib.sha256("".join(sums).encode()).hexdigest()
 
 
 def publication() -> StringCommand:
-    """The command that publishes the programs, handed over as a tar on standard input."""
+    """The command that publishes the programs from a tar on standard input."""
     files = sources()
     sent = tarred({f"host/{path}": content for path, content in files.items()})
     return StringCommand(publishing(digest(files)), _stdin=base64.encodebytes(sent).decode())
 
 
 def publishing(version: str) -> str:
-    """The shell command that publishes a version out of the tar on its standard input.
+    """The shell command that publishes a version from the tar on its standard input.
 
-    Every file is on the disk before the link names it. What is in force is never touched: if it was changed by hand,
-    the same version gets a second name. Versions that nothing runs go before the link changes, so that a run that is
-    killed anywhere leaves what the next one, which may find nothing to do, would have left. One run at a time.
+    Every file is synced to disk before the link points to it. The current version is never modified: if it was changed
+    by hand, the same version gets a second name. Unused versions are removed before the link changes, so that a killed
+    run leaves the same state as a complete one, since the next run may find nothing to do. Only one run publishes at a
+    time.
     """
     return (
         f"set -e; umask 022; mkdir -p {VERSIONS}; cd {PROGRAMS}; exec 9<versions; flock 9;"

@@ -1,4 +1,4 @@
-"""The proxy's files on a host, written by the role proxy; base takes them away, and docker reads what dockerd has."""
+"""The proxy's files on a host: the role proxy writes them, base removes them, and docker reads dockerd's file."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FILES = (WANTED, ENVIRONMENT, DOCKER_ENVIRONMENT, APT, *DROP_INS, DOCKER_DROP_IN
 
 
 def left_files(facts: HostFacts) -> Iterator[str]:
-    """The command by which a host forgets the proxy that its inventory no longer has.
+    """The command that removes the proxy of a host whose inventory no longer has one.
 
-    The file for dockerd stays and says nothing: it is newer than the daemon, which is restarted without the proxy.
+    The file for dockerd is kept but emptied: it is then newer than the daemon, which is restarted without the proxy.
     """
     if WANTED in facts.files:
         gone = " ".join(map(quote, (APT, ENVIRONMENT, *DROP_INS, WANTED)))

@@ -1,10 +1,10 @@
-"""Known defects of an image that the release repairs with newer Python packages, without the host asking the internet.
+"""Known defects of an image that the release repairs with newer Python packages, without internet access of the host.
 
 `openai`: TensorRT-LLM 1.2.x imports `PartReasoningText`; the images 26.03 to 26.07 carry openai 1.107.3, which lacks
-it, so the LLM does not load (triton-inference-server/server PR #8896). openai 1.109.1 has it and asks for exactly the
+it, so the LLM does not load (triton-inference-server/server PR #8896). openai 1.109.1 has it and requires exactly the
 same other packages, so one pure-Python wheel repairs the image: fetched by the control machine's pip, pinned by hash,
 unpacked into `python/` of the release, which comes first on the Python path (files/llm/llmapi.py, launch.j2).
-Why not EXECUTION_ENV_PATH: it brings a whole interpreter, and with it a second torch.
+EXECUTION_ENV_PATH is no alternative: it brings a whole interpreter, and with it a second torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CACHE = Path("~/.cache/enginehouse/wheels")
 
 @dataclass(frozen=True)
 class Wheel:
-    """A pure-Python wheel; `digest` is its sha256, checked by pip and again when it is unpacked."""
+    """A pure-Python wheel; `digest` is its sha256, checked by pip and again when the wheel is unpacked."""
 
     name: str
     version: str
@@ -43,7 +43,7 @@ REPAIRS: dict[str, tuple[Wheel, ...]] = {
 
 
 def wheels(repairs: Iterable[str]) -> tuple[Wheel, ...]:
-    """The wheels that repair these defects. A defect without a remedy here is ours to fix."""
+    """The wheels that repair these defects. A defect without a wheel here is a defect of this project."""
     return tuple(wheel for repair in sorted(repairs) for wheel in REPAIRS[repair])
 
 
@@ -62,7 +62,7 @@ def unpacked(wheel: Wheel, cache: Path = CACHE) -> dict[str, bytes]:
 
 
 def _fetch(wheel: Wheel, folder: Path) -> None:
-    """pip fetches it, from wherever this machine's pip is configured to look."""
+    """Fetches the wheel with pip, from the index that this machine's pip is configured for."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = folder / f"{wheel.name}.txt"
     wanted.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.digest}\n")

@@ -1,7 +1,7 @@
-"""rsync between the control machine and one host: resumes, tells its progress, tries again where the line broke.
+"""rsync between the control machine and one host: it resumes, reports progress, and retries after a broken connection.
 
 pyinfra's `files.rsync` always reports a change, leaves its arguments unquoted, prints nothing until the end and starts
-over where a line breaks (pyinfra 3.10.0). It is the same rsync here, with the connector's ssh settings.
+over after a broken connection (pyinfra 3.10.0). This module runs the same rsync, with the connector's ssh settings.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Patience(Protocol):
 
     @property
     def rsync_seconds(self) -> int:
-        """Seconds one attempt may take."""
+        """Seconds that one attempt may take."""
 
     @property
     def rsync_attempts(self) -> int:
-        """Attempts, the first one counted."""
+        """Number of attempts, including the first."""
 
 
 def transfer(host: Host, argv: list[str], what: str, patience: Patience, names: Iterable[str] = ()) -> bool:
-    """True once rsync ended well; `names` are what `--files-from=-` reads."""
+    """True once rsync succeeded; `names` are the lines for `--files-from=-`."""
     listed = "".join(f"{name}\n" for name in names)
     for attempt in range(1, patience.rsync_attempts + 1):
         code, stderr = _once(host, argv, listed, what, patience.rsync_seconds)

@@ -1,7 +1,7 @@
-"""Sends the secrets an inventory names: on standard input only, read when they are sent, shown as their source.
+"""Sends the secrets of an inventory: on standard input only, read when they are sent, shown as their source.
 
-`SecretText` is handed to pyinfra as `_stdin`, which neither `-vv` nor `--debug` prints, and its own text names the
-source and not the value. Where a secret is found is `deploy.io.secrets`' business.
+`SecretText` is passed to pyinfra as `_stdin`, which neither `-vv` nor `--debug` prints, and its own text is the source
+and not the value. `deploy.io.secrets` reads secrets from their sources.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["SecretText", "described", "missing", "read"]
 
 
 class SecretText:
-    """A secret as pyinfra's `_stdin`: read when it is sent, shown as its source. `is_whole`: all a command prints."""
+    """A secret as pyinfra's `_stdin`: read when it is sent, shown as its source. `is_whole`: a command's whole text."""
 
     def __init__(self, secret: Secret, is_whole: bool = False) -> None:
         self.secret, self.is_whole = secret, is_whole
@@ -28,12 +28,12 @@ class SecretText:
         return iter(self.readlines())
 
     def readlines(self) -> list[str]:
-        """The lines to send, one unless the secret has more. pyinfra asks for lines; a retry asks again."""
+        """The lines to send, usually one. pyinfra calls this method, and again for a retry."""
         return read(self.secret, is_whole=self.is_whole).splitlines(keepends=True)
 
 
 def missing(secret: Secret | None) -> Refusal | None:
-    """The reason why the secret is missing, before anything is sent; None if it is there, or none is needed."""
+    """The reason why the secret is missing, before it is sent; None if it exists, or none is needed."""
     try:
         if secret:
             read(secret)

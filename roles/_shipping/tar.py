@@ -1,4 +1,4 @@
-"""Files as one compressed tar, for hosts that get a directory on standard input: the same files, the same bytes."""
+"""Files as a compressed tar, for hosts that get a directory on standard input; the same files give the same bytes."""
 
 from __future__ import annotations
 

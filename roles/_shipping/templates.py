@@ -1,6 +1,6 @@
-"""The templates of the roles, each read and compiled once in a run: a fleet of 200 hosts fills each 200 times.
+"""The templates of the roles, each read and compiled once in a run, because a fleet of 200 hosts fills each 200 times.
 
-A missing variable is a mistake of ours; the same variables give the same bytes.
+A missing variable is a defect of this project; the same variables give the same bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from roles._shipping.texts import HERE
 
 @cache
 def template(role: str, file: str) -> Template:
-    """The file of templates/`role`; it may import what templates/haproxy holds for several roles."""
+    """The file of templates/`role`; it may import the shared parts in templates/haproxy."""
     return _of(role).get_template(file)
 
 

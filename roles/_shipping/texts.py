@@ -1,6 +1,6 @@
-"""Small text files a role wants on the host (programs, units, settings): wanted minus found gives commands.
+"""Small text files that a role needs on the host (programs, units, settings), and the commands for the missing ones.
 
-One fact asks about all of them at once, so a finished host costs one round trip, however many files there are.
+One fact asks about all of them at once, so a finished host costs one round trip, whatever the number of files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNREAD = "daemon-reload"
 
 @dataclass(frozen=True)
 class Text:
-    """Wanted content of a path. `mode` is four octal digits, the owner always root."""
+    """The wanted content of a path. `mode` is four octal digits; the owner is always root."""
 
     path: str
     content: str
@@ -42,10 +42,10 @@ class Text:
 
 
 class InstalledTexts(FactBase[dict[str, str]]):
-    """Content of each path, as `sha256 mode owner`; a path that is not a regular file is absent from the answer.
+    """Each path's content, as `sha256 mode owner`; a path that is not a regular file is absent from the answer.
 
-    Of units also whether systemd has read them: a run that was killed before its `daemon-reload` leaves them right on
-    disk and unread.
+    For units the fact also shows whether systemd has read them: a run that is killed before its `daemon-reload` leaves
+    new units on disk that systemd has not read.
     """
 
     def command(self, paths: tuple[str, ...]) -> str:
@@ -71,13 +71,13 @@ def is_unit(path: str) -> bool:
 
 
 def loaded_as(path: str) -> str:
-    """The unit a file is of, as systemd has it loaded; of a template, every instance."""
+    """The unit of a file, as systemd has it loaded; for a template, every instance."""
     name = path.removeprefix(f"{UNITS}/").split("/")[0].removesuffix(".d")
     return name.replace("@.", "@*.")
 
 
 def shipped(source: str, path: str, mode: str = "0644") -> Text:
-    """The repository's file `source` ("files/units/triton@.service") as the text wanted at `path`."""
+    """The repository's file `source` ("files/units/triton@.service") as the wanted text at `path`."""
     return Text(path, _content(source), mode)
 
 
@@ -87,7 +87,7 @@ def _content(source: str) -> str:
 
 
 def put(wanted: Iterable[Text], facts: Mapping[str, str]) -> Iterator[StringCommand]:
-    """Commands that write what differs, and one `daemon-reload` after them if a unit was among it, or is unread."""
+    """Commands that write the differing files, with one `daemon-reload` at the end if a unit differs or is unread."""
     changed = [text for text in wanted if facts.get(text.path) != text.wanted_fact]
     yield from (write(text.path, text.content, text.mode) for text in changed)
     if any(is_unit(text.path) for text in changed) or UNREAD in facts:

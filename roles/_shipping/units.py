@@ -1,7 +1,7 @@
-"""Long work as systemd units: started early and not waited for, followed late. Killing pyinfra changes nothing.
+"""Long work as systemd units: started early, awaited late. Killing pyinfra does not affect it.
 
-The programs behind the units say how far they are through systemd's own status line (`STATUS=` of sd_notify), so
-progress is seen here, in `systemctl status`, and by a second run, which attaches instead of starting again.
+The programs of the units report their progress in systemd's own status line (`STATUS=` of sd_notify), so that it is
+visible here, in `systemctl status`, and to a second run, which attaches instead of starting again.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ class UnitState:
 
 
 def ask(unit: str) -> str:
-    """The shell command whose output `UnitState.of` reads; it always exits zero."""
+    """The shell command with the output for `UnitState.of`; it always exits zero."""
     return f"systemctl show -p {PROPERTIES} {shlex.quote(unit)} 2>/dev/null || true"
 
 
 def start(unit: str) -> str:
-    """The shell command that starts a unit without waiting, and forgets that it once failed."""
+    """The shell command that starts a unit without waiting, and clears an earlier failure."""
     quoted = shlex.quote(unit)
     return f"{{ systemctl reset-failed {quoted} 2>/dev/null || true; }} && systemctl start --no-block {quoted}"
 
 
 class Follow(PyinfraCommand):
-    """Waits for a oneshot unit to end, logging its progress; fails with its last words, or after `seconds`."""
+    """Waits for a oneshot unit to end, logging its progress; fails with its last messages, or after `seconds`."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Follow(PyinfraCommand):
         return f"follow {self.unit}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once the unit has ended well."""
+        """True once the unit has succeeded."""
         state_of_unit = self._ended(host, connector_arguments)
         if state_of_unit is None:
             return self._too_long(host)
@@ -142,7 +142,7 @@ class Follow(PyinfraCommand):
 def run(host: Host, command: str, arguments: ConnectorArguments) -> list[str]:
     """Standard output of a command that never fails, with the operation's own sudo settings.
 
-    Empty if it does not end: a host whose systemd hangs keeps its line alive, and whoever follows it has a time.
+    Empty if it does not end, because a host whose systemd hangs keeps its connection alive; the caller limits its time.
     """
     try:
         _, output = host.run_shell_command(StringCommand(command), **{**arguments, "_timeout": ASKED_SECONDS})

@@ -1,8 +1,9 @@
 """HAProxy in front of pools, on a separate host: package, certificate, configuration, and a process that follows it.
 
-Hosts join and leave while it runs; a reload is for everything else, and never between the first drain and the last
-admit: connections that are held or kept across a reload can be lost. So it acts twice in a run. Before the first wave
-it checks no model that only some hosts have; `settle`, after the last wave, checks all that the plan names.
+Hosts join and leave while HAProxy runs; other changes need a reload, which never happens between the first drain and
+the last admit, because connections held across a reload can be lost. So the role acts twice in a run. Before the first
+wave HAProxy checks no model that only some hosts have; after the last wave, `settle` makes it check all models of the
+plan.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from roles.balancer.facts import BalancerHost, checked
 
 
 def apply(mine: BalancerSlice) -> None:
-    """HAProxy runs with the hosts of the plan, and checks the models that all of them have all the time."""
+    """Runs HAProxy with the hosts of the plan, with checks of the models that all of them have throughout the run."""
     fact, texts = _look(mine), operations.texts(mine)
     package = step(fact, haproxy.package, name="Balancer | Install HAProxy")
     placed = step(
@@ -51,7 +52,7 @@ def send_keys(mine: BalancerSlice) -> None:
 
 
 def settle(mine: BalancerSlice) -> None:
-    """HAProxy checks every model of the plan: every wave has passed its gate."""
+    """Makes HAProxy check every model of the plan, after every wave has passed its gate."""
 
     def decide(facts: HostFacts) -> Iterator[Command]:
         if until_all_have_them(mine, checked(facts)) != everything(mine):  # else `apply` has written it
@@ -63,7 +64,7 @@ def settle(mine: BalancerSlice) -> None:
 
 
 def relax(mine: BalancerSlice) -> None:
-    """Makes HAProxy check only if servers are ready, not their models: a previous release may have had others."""
+    """Makes HAProxy check only servers, not their models: a previous release may have had other models."""
     fact, nothing = _look(mine), {route.pool: () for route in mine.routes}
     written = step(fact, lambda facts: _written(mine, facts, nothing), name="Balancer | Check no single model")
     step(fact, operations.in_force, after=[written], name="Balancer | Bring HAProxy to it")

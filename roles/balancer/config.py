@@ -1,7 +1,7 @@
 """A balancer's slice as HAProxy's configuration. Pure: the same slice, checks and certificate give the same bytes.
 
-Each line of a server has health and agent checks of its own. The gRPC line could `track` the HTTP line, but a server
-that is tracked cannot leave while HAProxy runs, and one that joins then cannot track.
+Each line of a server has its own health and agent checks. The gRPC line could `track` the HTTP line, but a tracked
+server cannot leave while HAProxy runs, and one that joins at run time cannot track.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ Checked = Mapping[str, tuple[str, ...]]
 def config(
     mine: BalancerSlice, checked: Checked, certificate: str = "", clients: str = "", places: Places = PLACES
 ) -> str:
-    """The whole file. `certificate` is the path of the PEM file on the balancer, empty for ports in plain text;
-    `clients` that of the authorities whose certificates clients have to show, empty if nobody is asked for one."""
+    """The whole file.
+
+    `certificate` is the path of the PEM file on the balancer, empty for ports in plain text; `clients` that of the
+    authorities whose certificates clients have to show, empty if no client certificate is required.
+    """
     is_v6 = ipaddress.ip_address(mine.address).version == 6
     values = {
         "version": mine.haproxy,
@@ -65,9 +68,9 @@ def everything(mine: BalancerSlice) -> Checked:
 
 
 def until_all_have_them(mine: BalancerSlice, now: Checked) -> Checked:
-    """Models to check while hosts are brought over: those that are checked `now` and stay; for a new pool, all.
+    """Models to check while hosts are updated: those that are checked `now` and stay; for a new pool, all.
 
-    A model that only some of the hosts have yet, or no longer have, would take the others out.
+    A check of a model that only some of the hosts have would take the others out.
     """
     return {
         pool: tuple(model for model in models if pool not in now or model in now[pool])
@@ -135,7 +138,7 @@ def _lines(route: RouteSlice, grpc: bool) -> Iterator[str]:
 
 
 def _digest(text: str) -> str:
-    """16 hex digits over what only a reload brings into force: the file but for hosts' server lines, and the action."""
+    """16 hex digits over everything that needs a reload: the file without hosts' server lines, and the Lua action."""
     kept = [row for row in text.splitlines() if OF_A_HOST not in row]
     # How lines are checked is the same in every line, so a change of it is a change of the file.
     return hashlib.sha256("\n".join([*kept, CHECKS, GATEWAY_CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]

@@ -37,7 +37,7 @@ class BalancerHost(FactBase[HostFacts]):
 
 
 def checked(facts: HostFacts) -> dict[str, tuple[str, ...]]:
-    """The models of each pool that the configuration of the host checks; a pool it does not have is absent."""
+    """The models of each pool that the host's current configuration checks; a pool that it lacks is absent."""
     models_by_pool: dict[str, list[str]] = {}
     for row in facts.value("checked").splitlines():
         backend, page = row.split()

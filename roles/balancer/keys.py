@@ -1,11 +1,11 @@
 """API keys as HAProxy looks them up: for each pool a map from a key's SHA-256 to its rights there.
 
 A line is `HASH UNTIL:REQUESTS:CONCURRENT:MAY`. UNTIL is seconds of the epoch; 0 is never, and no limit. MAY is `yes`,
-or `no` for keys that are real and not for these ports: HAProxy reads no body, so it knows neither which model of the
-pool a gRPC request is for, nor how many tokens it takes. Such keys have the gateway. A key with limits or an end has
-no streams either (haproxy.cfg.j2), and what a key has under way ends with its line (files/host/balancer.py).
+or `no` for valid keys that these ports do not serve: HAProxy reads no body, so it knows neither the model of a gRPC
+request nor its number of tokens. Such keys can use the gateway. A key with limits or an expiry cannot stream either
+(haproxy.cfg.j2), and a key's open requests end when its line is removed (files/host/balancer.py).
 
-No key reaches a host, only hashes: 200 random bits cannot be found from one.
+Only hashes reach a host, never keys: the 200 random bits of a key cannot be derived from its hash.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def map_texts(mine: BalancerSlice) -> CachedFact[dict[str, str]]:
 
 
 def written(mine: BalancerSlice, facts: Mapping[str, str]) -> Iterator[Command]:
-    """Commands after which each map has the keys of this machine; if it keeps none, an absent map is made, empty."""
+    """Commands after which each map has the keys of this machine; without keys here, missing maps are made empty."""
     try:
         keys = file_in(KEYS_HERE.read_text("utf-8"), str(KEYS_HERE)) if KEYS_HERE.exists() else None
     except Refusal as problem:
@@ -58,7 +58,7 @@ def written(mine: BalancerSlice, facts: Mapping[str, str]) -> Iterator[Command]:
 
 
 def sent(facts: HostFacts) -> Iterator[Command]:
-    """The command after which a HAProxy that runs has the keys of its files, without a reload."""
+    """The command after which a running HAProxy has the keys of its files, without a reload."""
     # The second and the fourth word are those of a program that this run has not replaced yet.
     of_keys = ("changed keys", "other keys", "requests whose key", "under way", "reload")
     if any(line.startswith(of_keys) for line in facts.value("differs").splitlines()):

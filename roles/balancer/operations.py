@@ -15,12 +15,12 @@ from roles.balancer.defaults import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
 
 
 def certificate_path(mine: BalancerSlice) -> str:
-    """Path of the certificate on the balancer; a new certificate has a new name, so that nothing is replaced in use."""
+    """Path of the certificate on the balancer; a new certificate has a new name, so that a file in use is kept."""
     return haproxy.pem_path(f"{PLACES.settings}/tls", mine.certificate)
 
 
 def clients_path(mine: BalancerSlice) -> str:
-    """Path of the authorities of clients' certificates on the balancer; empty if no client needs a certificate."""
+    """Path of the authorities of clients' certificates on the balancer; empty if clients need no certificate."""
     return haproxy.pem_path(f"{PLACES.settings}/clients", mine.clients)
 
 
@@ -42,7 +42,7 @@ def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
 
 
 def in_force(facts: HostFacts) -> Iterator[Command]:
-    """Commands after which HAProxy runs as the file says, now and after a boot."""
+    """Commands after which HAProxy runs with the current file, now and after a boot."""
     unit = facts.unit(UNIT_NAME)
     if not unit.starts_at_boot:
         yield f"systemctl enable {UNIT_NAME}"

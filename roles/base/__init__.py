@@ -1,7 +1,7 @@
 """Base of all later roles: a synchronised clock, a few tools, our directories, a bounded journal, the data disk.
 
-Nothing is tuned for its own sake: limits of the service belong to its container, and no kernel setting is changed. Of
-the tools, python3 runs the helper programs, curl asks health endpoints, rsync receives weights.
+No kernel setting is changed, and limits of a service are set on its container. Of the tools, python3 runs the host
+programs, curl requests health endpoints, rsync receives weights.
 """
 
 from __future__ import annotations

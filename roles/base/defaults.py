@@ -1,4 +1,4 @@
-"""The directories every role needs, the base role's files, and its settings (`base_settings`)."""
+"""The directories that every role needs, the base role's files, and its settings (`base_settings`)."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ PACKAGES = (*TOOLS, "systemd-timesyncd", "chrony", "e2fsprogs", "xfsprogs")
 
 
 class BaseHost(FactBase[HostFacts]):
-    """Tools, clock, directories and, if one is declared, everything lsblk, blkid and wipefs see on the data disk."""
+    """Tools, clock, directories and, if a data disk is declared, the output of lsblk, blkid and wipefs about it."""
 
     default = HostFacts
 
     def command(self, programs: tuple[str, ...], device: str = "", mount: str = "") -> str:
-        """`programs` are paths whose content is compared; an empty `device` asks about no disk."""
+        """`programs` are paths whose content is compared; an empty `device` means no disk."""
         return script(
             ask_packages(*PACKAGES),
             ask_files(JOURNAL, NEEDRESTART, SOURCES, SYSTEM_LIST, SYSTEM_KEY, proxy_files.WANTED, *programs),

@@ -56,7 +56,7 @@ def missing_programs(facts: HostFacts) -> Iterator[Command]:
 
 
 def sources(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands after which apt reads the mirror of the distribution, and of other sources our own alone."""
+    """Commands after which apt reads the distribution's mirror, and of all other sources only this project's."""
     mirror = mine.mirrors.system
     assert mirror
     wanted = {SYSTEM_KEY: armoured(mirror.key_file), SYSTEM_LIST: system_list(mine), SOURCES: settings_of_apt(mine)}
@@ -81,7 +81,7 @@ def system_list(mine: Slice) -> str:
 
 
 def settings_of_apt(mine: Slice) -> str:
-    """apt's settings for the mirror. A bundle has the lists of its day, in one form each, without translations."""
+    """apt's settings for the mirror. A bundle has one form of each list of its day, without translations."""
     settings = {"Dir::Etc::SourceList": SYSTEM_LIST, "Dir::Etc::SourceParts": PARTS}
     if mine.bundle:
         settings |= {"Acquire::http::Proxy::127.0.0.1": "DIRECT", "Acquire::Check-Valid-Until": "false"}
@@ -96,7 +96,7 @@ def own_sources(facts: HostFacts, mirrors: Mirrors | None) -> Iterator[Command]:
 
 
 def packages(facts: HostFacts, chosen: Defaults, disk: DataDisk | None) -> Iterator[Command]:
-    """Commands that install the tools, and what formats the declared disk."""
+    """Commands that install the tools, including those that format the declared disk."""
     wanted = dict.fromkeys(chosen.packages, "")
     if disk:
         wanted |= {"xfsprogs" if disk.file_system == "xfs" else "e2fsprogs": ""}
@@ -104,7 +104,7 @@ def packages(facts: HostFacts, chosen: Defaults, disk: DataDisk | None) -> Itera
 
 
 def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: Defaults) -> Iterator[Command]:
-    """Commands that install the tools, from the sources that the inventory wants, by its proxy or without one."""
+    """Commands that install the tools, from the inventory's sources, through its proxy or without one."""
     if mine.proxy is None:
         yield from left_files(facts)
     yield from own_sources(facts, mine.mirrors if isinstance(mine, Slice) else None)
@@ -112,9 +112,9 @@ def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: 
 
 
 def clock(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install and enable a time service if none is; any of the usual ones will do.
+    """Commands that install and enable a time service if there is none; any of the usual ones will do.
 
-    Not whether it is synchronised: in some virtual machines the hypervisor keeps the clock and the service never runs.
+    Synchronisation is not checked: in some virtual machines the hypervisor keeps the clock and the service never runs.
     Preflight compares the clock itself.
     """
     kept = [name for name in TIME_SERVICES if facts.unit(name).exists]
@@ -162,7 +162,7 @@ def _is_adopted(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> bool
 
 
 def _ours(line: str) -> bool:
-    """True if adopt-disk, of this version or an earlier one, wrote this line of /etc/fstab and nobody changed it."""
+    """True if adopt-disk, in this version or an earlier one, wrote this line of /etc/fstab and it is unchanged."""
     return bool(re.fullmatch(rf"UUID=[^ ]+ [^ ]+ (ext4|xfs) defaults,noatime,({_BEFORE},)?{_END}", line))
 
 
@@ -173,7 +173,7 @@ def _names(line: str, row: dict[str, str], wanted: DataDisk) -> bool:
 
 
 def _problem(rows: list[dict[str, str]], facts: HostFacts, wanted: DataDisk) -> Refusal | None:
-    """The reason why this disk may not be formatted, or None. It takes a whole blank disk, or one that it formatted."""
+    """The reason why this disk may not be formatted, or None for a whole blank disk and for one that we formatted."""
     evidence = {"found": "; ".join(facts.value("disk").splitlines()) or "nothing", "wanted": "a blank disk"}
     if not rows:
         return _refusal(wanted, "is not on this host", evidence, "`lsblk` lists what is there")
@@ -191,7 +191,7 @@ def _problem(rows: list[dict[str, str]], facts: HostFacts, wanted: DataDisk) -> 
 
 
 def _shadow(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> Refusal | None:
-    """Mounting over files would hide them: weights and releases would be fetched a second time, unseen."""
+    """The refusal to mount over files: hidden weights and releases would be fetched a second time."""
     lines = facts.value("fstab").splitlines()
     foreign_line = next((line for line in lines if not _ours(line) and not _names(line, row, wanted)), "")
     source = next(iter(facts.value("mounted").split()), "")

@@ -1,8 +1,8 @@
 """Removes files that no server of the host needs: weights, engines, images, failed builds, stale caches.
 
-Comes last in a deploy, where every wave has passed its gate; the host's own program looks once more whether everything
-serves. What the current and the previous release use always stays, so that rollback.py has what it needs; so does what
-came within six hours, which another run may have brought for a swap that is still to come.
+It comes last in a deploy, after every wave has passed its gate; the host's own program checks once more that everything
+serves. Files of the current and the previous release are always kept, because rollback.py needs them; so are files of
+the last six hours, which another run may have brought for a later swap.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from roles._pyinfra.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """Numbers of each kind that stay beside those that the plan names and the last two served releases use."""
+    """Number of spare items of each kind, beside those of the plan and of the last two served releases."""
 
     keep_weights: Annotated[int, Range(0, 1000)] = 1
     """Revisions of each model; up to hundreds of GB each."""

@@ -10,7 +10,7 @@ from roles._shipping.places import PROGRAMS, command
 
 
 class SpareFiles(FactBase[list[str]]):
-    """Lines of the host's own program, one per file; none on a host without the program."""
+    """Lines of the host's own program, one per file; empty on a host without the program."""
 
     default = list
 

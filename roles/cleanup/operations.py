@@ -14,7 +14,7 @@ from roles.cleanup.defaults import Defaults
 
 
 def kept(mine: Slice, chosen: Defaults) -> str:
-    """JSON of everything the plan names, and of how many others stay."""
+    """JSON of everything in the plan, and of the numbers of spare items."""
     images = (mine.image, *(server.image for server in mine.servers), *mine.runtime_images)
     return json.dumps(
         {

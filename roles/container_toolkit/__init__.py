@@ -1,7 +1,7 @@
 """NVIDIA Container Toolkit: four packages of one version, a CDI specification of the loaded driver, and the proof.
 
-GPUs are attached by CDI alone (`--device nvidia.com/gpu=…`), so no runtime is registered with Docker. Comes after
-driver and Docker: the specification describes the one, the proof needs the other.
+GPUs are attached by CDI alone (`--device nvidia.com/gpu=…`), so no runtime is registered with Docker. The role comes
+after driver and Docker: the specification describes the driver, and the proof needs Docker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from roles.container_toolkit.facts import ToolkitHost
 
 
 def apply(mine: Slice, below: list[OperationMeta] | None = None) -> list[OperationMeta]:
-    """Containers see every GPU, proven for these versions. `below`: steps of driver and Docker. Returns the steps."""
+    """Makes every GPU visible to containers, proven for these versions. `below`: steps of driver and Docker."""
     repository = operations.repository(mine, settings(host))
     fact = CachedFact(ToolkitHost, {"repository": repository})
     under = list(below or ())

@@ -27,7 +27,7 @@ UPGRADES, UPGRADES_CONTENT = keep_from_upgrades("container-toolkit", ("^nvidia-c
 
 @dataclass(frozen=True)
 class Defaults:
-    """Repository and key. The version is the plan's (floor 1.19.1, CVE-2026-24260)."""
+    """Repository and key. The version is in the plan (floor 1.19.1, CVE-2026-24260)."""
 
     repository: Annotated[str, URL] = "https://nvidia.github.io/libnvidia-container/stable/deb"
     """NVIDIA's own; `Mirrors(toolkit=…)` names another place."""

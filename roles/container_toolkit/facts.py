@@ -10,12 +10,12 @@ from roles.container_toolkit import defaults
 
 
 class ToolkitHost(FactBase[HostFacts]):
-    """Packages, repository, the CDI specification, and the versions a proof would be about."""
+    """Packages, repository, the CDI specification, and the versions that a proof is for."""
 
     default = HostFacts
 
     def command(self, repository: Repository) -> str:
-        """The script with all questions; `nvidia-ctk` may be missing."""
+        """The script with all commands; `nvidia-ctk` may be missing."""
         old = " ".join(f"{SOURCES}/{name}.list" for name in defaults.OLD_LISTS)
         return script(
             ask_packages(*defaults.PACKAGES),

@@ -17,7 +17,7 @@ FILES = Path(__file__).parents[2] / "files" / "shell"
 
 
 def repository(mine: Slice, chosen: Defaults) -> apt.Repository:
-    """NVIDIA's repository of the toolkit, or the mirror of it. One for all distributions."""
+    """NVIDIA's repository of the toolkit, or its mirror; the same for all distributions."""
     return apt.Repository(
         name="enginehouse-container-toolkit",
         url=chosen.repository,
@@ -28,7 +28,7 @@ def repository(mine: Slice, chosen: Defaults) -> apt.Repository:
 
 
 def know(facts: HostFacts, repository: apt.Repository) -> Iterator[Command]:
-    """Commands that make the repository known and set lists of earlier instructions aside."""
+    """Commands that add the repository and disable lists from earlier instructions."""
     conflicts = facts.value(f"conflicts-{repository.name}").splitlines()
     for path in facts.value("old-lists").splitlines():
         if path not in conflicts:
@@ -59,13 +59,13 @@ def program(facts: HostFacts) -> Iterator[Command]:
 
 
 def instances(mine: Slice) -> tuple[str, ...]:
-    """CDI names of all MIG instances; none if the GPUs are whole."""
+    """CDI names of all MIG instances; empty if the GPUs are whole."""
     gpus, cut = range(mine.machine.gpus), range(len(mine.mig))
     return tuple(f"nvidia.com/gpu={gpu}:{number}" for gpu in gpus for number in cut)
 
 
 def is_current(facts: HostFacts, mine: Slice) -> bool:
-    """True if the CDI specification offers all GPUs, these MIG instances, and was made for the loaded driver."""
+    """True if the CDI specification has all GPUs and these MIG instances, and was made for the loaded driver."""
     if sorted(facts.value("instances").split()) != sorted(instances(mine)):
         return False
     return bool(facts.value("cdi")) and facts.value("described") == f"libcuda.so.{facts.value('driver')}"
@@ -84,7 +84,7 @@ def refresh(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def versions(facts: HostFacts, mine: Slice) -> str:
-    """The versions a proof is about: when one of them changes, the proof has to be repeated."""
+    """The versions that a proof is for; if one changes, the proof has to be repeated."""
     rows = {
         "kernel": facts.value("kernel"),
         "driver": facts.value("driver"),

@@ -1,4 +1,4 @@
-"""Judges the toolkit role's work by the facts that it has read anyway."""
+"""Judges the result of the toolkit role by facts that are read anyway."""
 
 from __future__ import annotations
 

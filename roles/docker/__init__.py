@@ -1,8 +1,8 @@
-"""The Docker daemon: able to inject GPUs by CDI, its logs bounded, its data on the big disk, its settings merged.
+"""The Docker daemon with CDI for GPUs, bounded logs, its data on the big disk, and merged settings.
 
-Everything is in place before the daemon first starts, so a fresh host never restarts it. A host that already runs one
-gets a restart only when the merged settings differ; whether that may happen now is decided by who calls this. That no
-other Docker is in its place, preflight has judged (roles/preflight/docker.py).
+Everything is in place before the daemon's first start, so a fresh host never restarts it. A host with a running daemon
+gets a restart only if the merged settings differ; the caller decides whether that may happen now. Preflight has refused
+a host with another Docker (roles/preflight/docker.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roles.docker.facts import DockerHost
 
 
 def apply(mine: Slice) -> list[OperationMeta]:
-    """The daemon runs with the merged settings, starts at boot and stays at its version. Returns the steps."""
+    """Runs the daemon with the merged settings, at boot too, and holds its version. Returns the steps."""
     chosen = settings(host)
     wanted = operations.WantedDocker.of(mine, chosen)
     fact = CachedFact(DockerHost, {"repository": wanted.repository})

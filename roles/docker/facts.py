@@ -27,7 +27,7 @@ class DockerHost(FactBase[HostFacts]):
     default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
-        """`repository` is None if the distribution's package is wanted."""
+        """`repository` is None for the distribution's package."""
         return script(
             ask_packages(*PACKAGES),
             ask_files(defaults.UPGRADES, defaults.NEEDRESTART),
@@ -55,10 +55,10 @@ class DockerHost(FactBase[HostFacts]):
 
 
 def _started_before(unit: str, path: str) -> str:
-    """Shell that prints "stale" when the unit's process began before the file was last written (microseconds).
+    """Shell that prints "stale" if the unit's process began before the file was last written (microseconds).
 
-    Its process, not the unit: settings are read at the beginning, and on a slow host a daemon is "active" seconds
-    later. A server's own restart may have begun it, between the look at the file and its writing.
+    The process counts, not the unit: settings are read at its beginning, and on a slow host a daemon is "active" only
+    seconds later. A server's own restart may have begun it between the check of the file and its writing.
     """
     shown = f"systemctl show --timestamp=us --property=MainPID,ExecMainStartTimestamp {unit}"
     began = """$(echo "$shown" | sed -n 's/^ExecMainStartTimestamp=//p')"""

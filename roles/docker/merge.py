@@ -11,10 +11,10 @@ from roles.docker.defaults import Defaults
 
 
 def own_keys(current: Mapping[str, Any], chosen: Defaults, data_root: str, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys this project sets, given what is there; `extra` is the inventory's and wins.
+    """The keys that this project sets, for the present file; `extra` are the inventory's keys and win.
 
-    A log driver that somebody chose is left to them, except that json-file, Docker's unbounded default, gets bounds.
-    Open files are no key of ours: Docker 29 lowered them for every container, and ours asks for what it needs itself.
+    A log driver that the host already chose is kept, except that json-file, Docker's unbounded default, gets bounds.
+    The limit of open files is not set: Docker 29 lowered it for every container, and our containers set their own.
     """
     keys: dict[str, Any] = {"features": {"cdi": True}}
     bounds = {"max-size": f"{chosen.log_max_mib}m", "max-file": str(chosen.log_files)}
@@ -47,9 +47,10 @@ def as_file(settings: Mapping[str, Any]) -> str:
 
 
 def with_root(config: str, root: str) -> str:
-    """containerd's configuration with its top-level `root` set; the text itself if that is so already.
+    """containerd's configuration with its top-level `root` set; unchanged if it is set already.
 
-    Line by line, because a TOML writer would drop the comments. A key before the first table is a top-level one.
+    It is edited line by line, because a TOML writer would drop the comments. A key before the first table is a
+    top-level key.
     """
     line = f'root = "{root}"'
     table = re.search(r"(?m)^[ \t]*\[", config)

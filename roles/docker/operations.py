@@ -28,7 +28,7 @@ UNTOUCHED = "no package was installed by the docker role; its settings were not 
 
 @dataclass(frozen=True, kw_only=True)
 class WantedDocker:
-    """The slice's choices in the words of this role; `repository` is None for the distribution's own package."""
+    """The slice's choices for this role; `repository` is None for the distribution's own package."""
 
     repository: apt.Repository | None
     packages: dict[str, str]
@@ -40,8 +40,7 @@ class WantedDocker:
 
     @classmethod
     def of(cls, mine: Slice, chosen: Defaults) -> WantedDocker:
-        """The wanted Docker of a host's slice. A declared data disk holds its data, unless the inventory names
-        another place."""
+        """The wanted Docker of a host's slice. A declared data disk holds its data unless the inventory has a path."""
         disk = mine.data_disk()
         from_docker = mine.docker.source == "docker"
         stops = (mine.drain_seconds + server.stop_seconds + STOP_MARGIN_SECONDS for server in mine.servers)
@@ -82,7 +81,7 @@ def packages(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
-    """The command that writes the merged daemon.json: nothing if it says all that, a refusal if unreadable."""
+    """The command that writes the merged daemon.json: none without a difference, a refusal for an unreadable file."""
     text = b64decode(facts.value("daemon")).decode()
     try:
         current = json.loads(text) if text.strip() else {}
@@ -99,7 +98,7 @@ def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def watched(wanted: WantedDocker) -> undo.WatchedChange:
-    """Docker's settings as a change that may lock us out: a bridge on our network, or firewall rules it drops."""
+    """Docker's settings as a change that may lock us out: a bridge on our network, or firewall rules that it drops."""
     return undo.WatchedChange(
         name="docker",
         what="Docker's new settings",
@@ -124,7 +123,8 @@ def _unreadable(error: Exception) -> Refusal:
 def image_store(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
     """The command that moves containerd's root beside the data root.
 
-    Docker 29 keeps images in containerd on fresh hosts, older ones under the data root: 15 GB each, so both are moved.
+    Docker 29 keeps images in containerd on fresh hosts, older versions under the data root. An image has 15 GB, so both
+    are moved.
     """
     config = b64decode(facts.value("containerd")).decode()
     new = merge.with_root(config, f"{wanted.data_root.rstrip('/').rsplit('/', 1)[0]}/containerd")
@@ -153,7 +153,7 @@ def run(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def _brought(verb: str) -> str:
-    """Starts or restarts the daemon, even after systemd stopped trying; shows its log on failure."""
+    """The shell that starts or restarts the daemon, even after systemd gave up; it shows the log on failure."""
     forgiven = "systemctl reset-failed docker.service docker.socket 2>/dev/null"
     shown = "{ journalctl -u docker.service -n 15 -o cat >&2; false; }"
     return f"{{ {forgiven}; systemctl {verb} docker.service || {shown}; }}"

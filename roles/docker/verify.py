@@ -1,4 +1,4 @@
-"""Judges the docker role's work by the facts that it has read anyway."""
+"""Judges the result of the docker role by facts that are read anyway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roles.docker.facts import ENGINES
 
 
 def docker_version(facts: HostFacts) -> str:
-    """26.1.5 of `5:26.1.5-1~debian.12` or of `Docker version 26.1.5, build …`; empty when there is no Docker."""
+    """26.1.5 from `5:26.1.5-1~debian.12` or `Docker version 26.1.5, build …`; empty without Docker."""
     packaged = next((facts.packages[name].version for name in ENGINES if name in facts.packages), "")
     match = re.search(r"(?:^|:|version )(\d+(?:\.\d+)+)", packaged or facts.value("docker"))
     return match[1] if match else ""

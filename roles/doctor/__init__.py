@@ -1,7 +1,7 @@
-"""Findings about a host with commands that mend them: each host is asked one command, and nothing on it is changed.
+"""Findings about a host with commands that repair them: each host runs one command, and no host is changed.
 
-There is no operation: the questions are asked while pyinfra prepares, so `--dry` says as much. The last host that has
-answered tells the findings of all of them (deploy/doctor judges), and a listener gets those of each
+There is no operation: the facts are asked while pyinfra prepares, so `--dry` gives the same result. When the last host
+has answered, the findings of all hosts are printed (deploy/doctor judges), and a listener gets those of each host
 (roles/_pyinfra/events.py).
 """
 
@@ -67,7 +67,7 @@ def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, s
 
 
 def report_of(state: State, by_host: Mapping[str, tuple[Finding, ...] | None]) -> Report:
-    """The report on all hosts of the run, including unreachable ones."""
+    """The report on all hosts of the run, unreachable ones included."""
     wanted = [run_host.name for run_host in state.inventory if _is_wanted(state, run_host)]
     away = {name: NO_ANSWER if name in by_host else NO_CONNECTION for name in wanted if by_host.get(name) is None}
     return Report({name: findings for name in wanted if (findings := by_host.get(name)) is not None}, away)
@@ -81,7 +81,7 @@ def _report_once_all(state: State, by_host: Mapping[str, tuple[Finding, ...] | N
 
 
 def _archived(state: State) -> str:
-    """Path and size of the archive that `--data report=FILE` asks for; printed before it is written."""
+    """Path and size of the archive of `--data report=FILE`; printed before it is written."""
     if not (path := host.data.get("report")):
         return ""
     archive = archive_of(_read.get(state, {}), time.time())

@@ -21,7 +21,7 @@ def confirm_new(path: str | None) -> None:
 
 
 def write(path: str, packed: bytes) -> None:
-    """The file holds these bytes. Raises: a Refusal if they cannot be written."""
+    """Writes the bytes to the file. Raises: a Refusal if that fails."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(packed)

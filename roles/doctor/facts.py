@@ -9,7 +9,7 @@ from roles.doctor.questions import About, script
 
 
 class DoctorFacts(FactBase[Readings]):
-    """GPUs, driver, kernel log, units, disks, clock, and what this project put there; each question has its time."""
+    """GPUs, driver, kernel log, units, disks, clock, and this project's own files; each check has its time limit."""
 
     default = Readings
 

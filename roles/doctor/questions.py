@@ -1,8 +1,8 @@
-"""The doctor's questions as pieces of shell, and the one script that asks them all. They read; none of them writes.
+"""The doctor's checks as pieces of shell, and the one script that runs them all. They only read.
 
-Bash, coreutils, grep, sed and systemd's own tools only: a bare host has nothing more. Each question is a process of its
-own with a time limit, and all run side by side. What hangs in the driver cannot even be killed, so the script does not
-wait for it: it reads each answer from a pipe for as long as the question has, and ends.
+They use only bash, coreutils, grep, sed and systemd's own tools, because a bare host has nothing else. Each check is a
+separate process with a time limit, and all run in parallel. A process that hangs in the driver cannot even be killed,
+so the script does not wait for it: it reads each answer from a pipe within the check's time limit, and ends.
 """
 
 from __future__ import annotations
@@ -147,9 +147,9 @@ def script(about: About) -> str:
 
 
 def asking(pieces: Mapping[str, str], seconds: int = SECONDS) -> str:
-    """The command that asks these pieces of shell side by side, each for `seconds`, and always succeeds.
+    """The command that runs these pieces of shell in parallel, each for `seconds`, and always succeeds.
 
-    No `timeout` and no shell is started for each: a quarter of what the doctor costs a host.
+    It starts no `timeout` and no shell for each piece, which would be a quarter of the doctor's cost on a host.
     """
     values = {"@SECONDS@": seconds, "@BYTES@": MOST_BYTES, "@SHORT@": SHORT}
     collect = _COLLECT.strip()
@@ -160,7 +160,7 @@ def asking(pieces: Mapping[str, str], seconds: int = SECONDS) -> str:
 
 
 def questions(mine: Slice | BalancerSlice | MonitorSlice) -> dict[str, str]:
-    """Each question's shell, by its name; a balancer is asked for no GPU and no server."""
+    """Each check's shell, by its name; a balancer is not asked about GPUs or servers."""
     pieces = _of_machine() | {"certificates": _certificates(mine)}
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
         return pieces
@@ -168,7 +168,7 @@ def questions(mine: Slice | BalancerSlice | MonitorSlice) -> dict[str, str]:
 
 
 def _certificates(mine: Slice | BalancerSlice | MonitorSlice) -> str:
-    """The end of each certificate in use; a gateway without other hosts leaves its old one behind."""
+    """The expiry of each certificate in use; a gateway without other hosts ignores its old one."""
     gateway = mine.gateway if isinstance(mine, Slice) else None
     used = [f"{SETTINGS}/mutual/host.pem", f"{SETTINGS}/mutual/authority.pem"]
     if gateway and gateway.others:

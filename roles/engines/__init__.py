@@ -1,8 +1,8 @@
 """Brings every compiled engine to its hosts: built once in the fleet, judged, signed, and copied to the others.
 
-Building takes an hour of a GPU, so it happens on one host per fingerprint, in a unit that outlives this run
-(files/host/build). The control machine judges its answers, signs it, and carries it to the hosts that want the
-same. Each step acts on all engines of all hosts before the next begins; a finished fleet is one question per host.
+A build takes an hour of a GPU, so it happens on one host per fingerprint, in a unit that outlives this run
+(files/host/build). The control machine judges the engine's answers, signs it, and copies it to the hosts that need it.
+Each step acts on all engines of all hosts before the next begins; a finished fleet needs one fact per host.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Decide = Callable[[Present], Iterator[PyinfraCommand]]
 
 
 def apply(mine: Slice, slices: Iterable[Slice]) -> None:
-    """Brings every engine of the host to it, signed and whole. `slices` are those of all hosts of the run."""
+    """Brings every engine of the host to it, signed and complete. `slices` are those of all hosts of the run."""
     if mine.engines:
         work = _Work(mine, tuple(slices))
         work.made()
@@ -46,7 +46,7 @@ def apply(mine: Slice, slices: Iterable[Slice]) -> None:
 
 
 def build(mine: Slice, slices: Iterable[Slice]) -> None:
-    """Builds, signs and records this host's engines and keeps them off it; fetches nothing to serve."""
+    """Builds, signs and records this host's engines for other hosts; fetches nothing to serve."""
     if mine.engines:
         work = _Work(mine, tuple(slices), keeps_all=True)
         work.made()
@@ -54,7 +54,7 @@ def build(mine: Slice, slices: Iterable[Slice]) -> None:
 
 
 class _Work:
-    """The steps of one host, in the order in which pyinfra gets them."""
+    """The steps of one host, in pyinfra's order."""
 
     def __init__(self, mine: Slice, slices: tuple[Slice, ...], keeps_all: bool = False) -> None:
         assert mine.engine_trust, "an engine nobody signs passed the checks"
@@ -137,7 +137,7 @@ class _Work:
             yield Record(engine, self.settings.ledger)
 
     def _is_ready(self, engine: EngineSlice, kind: str = "unsigned") -> bool:
-        """True if the engine is there; while the run is prepared, earlier steps count as done."""
+        """True if the engine exists; while the run is prepared, earlier steps count as done."""
         return not run_state.is_executing or self.asking.now().kind(engine.path) == kind
 
     def _is_wanted_elsewhere(self, engine: EngineSlice, intent: Intent) -> bool:

@@ -1,4 +1,4 @@
-"""Commands by which a host builds one engine in its unit, or attaches to a running build, and follows it."""
+"""Commands by which a host builds an engine in its unit, or attaches to a running build, and follows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from roles.engines.repairing import SendRepairs, python_path
 
 
 def build(engine: EngineSlice, mine: Slice, facts: Present, settings: Defaults) -> Iterator[PyinfraCommand]:
-    """The engine is published on the host, unsigned; a build of the same fingerprint that goes already is awaited."""
+    """Publishes the engine on the host, unsigned; a running build of the same fingerprint is awaited."""
     unit = build_unit(engine.model)
     if not facts.builds_now(engine.model, engine.fingerprint):
         yield from _make_room(engine, mine, facts.builds.get(engine.model, BuildState()), settings)
@@ -39,7 +39,7 @@ def build(engine: EngineSlice, mine: Slice, facts: Present, settings: Defaults) 
 
 
 def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: Defaults) -> Iterator[PyinfraCommand]:
-    """Waits for a unit that builds another planned engine, and ends one that builds anything else."""
+    """Waits for a unit that builds another planned engine, and stops one that builds anything else."""
     if not going.unit.is_going:
         return
     unit = build_unit(engine.model)
@@ -63,7 +63,7 @@ def _start(engine: EngineSlice, mine: Slice, settings: Defaults) -> Iterator[Pyi
 
 
 def settings_text(engine: EngineSlice, mine: Slice) -> str:
-    """JSON that the build program reads; nothing in it is secret."""
+    """JSON that the build program reads; it contains no secret."""
     content = {
         "model": engine.model,
         "role": engine.role,
@@ -103,7 +103,7 @@ def _replay(engine: EngineSlice, replay: ReplaySlice) -> dict[str, object]:
 
 
 def replay_files(engine: EngineSlice) -> dict[str, str]:
-    """The prompts and tasks by their paths on the host; the stored answers stay here, if they are compared."""
+    """The prompts and tasks by their paths on the host; stored answers for the comparison stay on this machine."""
     if engine.replay is None:
         return {}
     sources = {"prompts": engine.replay.prompts, "tasks": engine.replay.tasks}
@@ -147,13 +147,13 @@ class SendCalibration(PyinfraCommand):
 
 
 class Why:
-    """Tells why a build ended: what its program left in why.json, and the end of its log."""
+    """Logs why a build ended: the content of its program's why.json, and the end of its log."""
 
     def __init__(self, engine: EngineSlice) -> None:
         self.engine = engine
 
     def __call__(self, host: Host, arguments: ConnectorArguments) -> None:
-        """Logs it under the host's name."""
+        """Logs the reason under the host's name."""
         left = read(host, f"{self.engine.path}.failed/why.json", arguments)
         for line in explained(self.engine, json.loads(left) if left else {}).splitlines():
             host.log_styled(line, fg="red", log_func=logger.error)

@@ -1,4 +1,4 @@
-"""Commands that bring an engine from the host that has it to the control machine, and from there to other hosts."""
+"""Commands that copy an engine from its host to the control machine, and from there to other hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from roles.engines.keep import Kept
 
 
 class Carry(PyinfraCommand):
-    """A command about one engine, its cached copy and a host; a refusal on the way is told under the host's name."""
+    """A command about one engine, its cached copy and a host; a refusal meanwhile is logged under the host's name."""
 
     verb = ""
 
@@ -44,7 +44,7 @@ class Carry(PyinfraCommand):
 
 
 class Collect(Carry):
-    """The engine of this host is in the cache, checked to its last byte, and in the store if one is declared."""
+    """Copies the engine of this host into the cache, checked to its last byte, and into a declared store."""
 
     verb = "collect"
 
@@ -62,7 +62,7 @@ class Collect(Carry):
 
 
 class Fetch(Carry):
-    """The host has the cached engine: it arrives aside, is checked there to its last byte, and is renamed."""
+    """Copies the cached engine to the host: to another directory first, checked there to its last byte, and renamed."""
 
     verb = "fetch"
 

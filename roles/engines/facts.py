@@ -24,7 +24,7 @@ def build_unit(model: str) -> str:
 
 @dataclass(frozen=True)
 class EngineState:
-    """An engine's directory. `problem` is what the host's own check says of it, empty if it would load it."""
+    """An engine's directory. `problem` is the result of the host's own check, empty if it would load the engine."""
 
     is_there: bool = False
     is_sealed: bool = False
@@ -35,9 +35,9 @@ class EngineState:
 
     @property
     def kind(self) -> Kind:
-        """The kind of engine. Broken is what must not be signed: another hand's signature, or files unlike the record.
+        """The kind of engine. A broken one must not be signed: it has a foreign signature, or files unlike its record.
 
-        What cannot be checked is taken for what it seems to be: nothing is thrown away for it.
+        An engine that cannot be checked counts as what it seems to be, so that none is deleted for that reason.
         """
         if not self.is_there:
             return "absent"
@@ -48,7 +48,7 @@ class EngineState:
 
 @dataclass(frozen=True)
 class BuildState:
-    """A model's build unit, and the fingerprint it was last told to build."""
+    """A model's build unit, and the fingerprint of its latest build."""
 
     unit: UnitState = field(default_factory=UnitState)
     fingerprint: str = ""
@@ -56,7 +56,7 @@ class BuildState:
 
 @dataclass(frozen=True)
 class Present:
-    """Everything one host says about engines: by path, and by model."""
+    """All facts about the engines of one host: by path, and by model."""
 
     engines: Mapping[str, EngineState] = field(default_factory=dict)
     builds: Mapping[str, BuildState] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Facts about engines of all hosts of a run, asked once a phase and again of a host that changed something.
 
-An engine one host has is not built by another, so a step on one host needs the answers of the others. pyinfra prepares
-hosts side by side: who comes first asks everybody, the rest wait for it and read.
+An engine that one host has is not built by another, so a step on one host needs the answers of the others. pyinfra
+prepares hosts in parallel: the first one asks all hosts, the others wait for it and read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Board:
         self._lock = BoundedSemaphore()
 
     def now(self) -> Mapping[str, Present]:
-        """The answer of every host that has engines planned and has not failed, by its name."""
+        """The answer of every host with planned engines that has not failed, by its name."""
         here = {peer.name for peer in state.active_hosts}
         wanted = [planned for planned in self.slices if planned.engines and planned.host in here]
         with self._lock:
@@ -51,12 +51,12 @@ class Board:
         return {planned.host: self._answers[planned.host] for planned in wanted}
 
     def forget(self, name: str) -> None:
-        """Makes the next use ask this host and the stores again."""
+        """Drops the answers of this host and the stores, so that the next use asks again."""
         self._was_executing.pop(name, None)
         self._kept.clear()
 
     def intent(self, engine: EngineSlice, kept: Kept) -> Intent:
-        """The intent for one engine, as things are now."""
+        """The current intent for one engine."""
         facts = self.now()
         order = order_of(engine.fingerprint, self.slices)
         has_it = any(name in facts and facts[name].kind(engine.path) == "signed" for name in order)
@@ -75,7 +75,7 @@ class Board:
 
 
 class Asking:
-    """The board as one host's `CachedFact`."""
+    """The board in the form of one host's `CachedFact`."""
 
     def __init__(self, board: Board) -> None:
         self.board, self.name = board, host.name

@@ -1,8 +1,8 @@
-"""The host that builds, signs and hands on an engine: pure, from all hosts' facts about it.
+"""The host that builds, signs and passes on an engine. Pure, from all hosts' facts about it.
 
-Per fingerprint there is one source. A host that has the engine, signed and whole, is one; else the copy kept on the
-control machine or in the store; else a host that has it unsigned, or is building it; else the first in the order of
-the plan, which puts farm hosts first. Everybody else fetches.
+Each fingerprint has one source: a host that has the engine, signed and complete; else the copy on the control machine
+or in the store; else a host that has it unsigned, or is building it; else the first in the order of the plan, which
+puts farm hosts first. All other hosts fetch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from roles.engines.facts import Kind, Present
 
 @dataclass(frozen=True)
 class Intent:
-    """Planned action for an engine. `source` is empty if the kept copy is the source."""
+    """Planned action for an engine. `source` is empty if the stored copy is the source."""
 
     source: str
     kinds: Mapping[str, Kind]
@@ -36,7 +36,7 @@ class Intent:
 
 
 def intend(engine: EngineSlice, order: Iterable[str], facts: Mapping[str, Present], is_kept: bool) -> Intent:
-    """The intent for one engine; `order` are the hosts that can build it, `facts` what the hosts still with us said."""
+    """The intent for one engine; `order` has the hosts that can build it, `facts` the answers of the remaining ones."""
     hosts = [name for name in order if name in facts]
     kinds = {name: facts[name].kind(engine.path) for name in hosts}
     signed = [name for name in hosts if kinds[name] == "signed"]
@@ -48,13 +48,13 @@ def intend(engine: EngineSlice, order: Iterable[str], facts: Mapping[str, Presen
 
 
 def order_of(fingerprint: str, slices: Iterable[Slice]) -> tuple[str, ...]:
-    """The hosts that have an engine planned, those that only build first, then by name."""
+    """The hosts with a planned engine, those that only build first, then by name."""
     having = [planned for planned in slices if any(engine.fingerprint == fingerprint for engine in planned.engines)]
     return tuple(planned.host for planned in sorted(having, key=lambda planned: (not planned.farm, planned.host)))
 
 
 def builders(slices: Iterable[Slice]) -> frozenset[str]:
-    """The hosts that build if nobody has anything yet: one for each fingerprint."""
+    """The hosts that build if no engine exists yet: one for each fingerprint."""
     slices = tuple(slices)
     fingerprints = {engine.fingerprint for planned in slices for engine in planned.engines}
     return frozenset(order_of(fingerprint, slices)[0] for fingerprint in fingerprints)

@@ -1,7 +1,7 @@
-"""Stores of signed engines off the hosts: the control machine's cache, and the store an inventory declares.
+"""Stores of signed engines outside the hosts: the control machine's cache, and the inventory's store.
 
-A directory of either is named `EngineSlice.name`. The signature is written last, so one that lacks it is not there.
-Whatever comes from elsewhere is read to its last byte against its signature before a host gets it.
+A directory of either is named `EngineSlice.name`. The signature is written last, so a directory without one does not
+count. Every copy from elsewhere is verified by its signature to its last byte before a host gets it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Kept:
     def is_cached(self, engine: EngineSlice) -> bool:
         """True if the control machine has the engine, signed with a key of this inventory.
 
-        The cache is one for all inventories of a user; what another one's key signed is not there, and makes room.
+        All inventories of a user share the cache; an engine signed with another inventory's key does not count, and is
+        replaced.
         """
         return is_believed(self.cached(engine), self.trust)
 
@@ -58,8 +59,7 @@ class Kept:
         return done.returncode == 0 and bool(done.stdout.strip())
 
     def brought(self, engine: EngineSlice) -> Path:
-        """The engine's directory in the cache, fetched from the store if necessary, and checked. Refuses a copy that
-        differs from its signature."""
+        """The engine's verified directory in the cache, fetched from the store if necessary. Refuses a wrong copy."""
         target = self.cached(engine)
         with turn(target):
             if not self.is_cached(engine):
@@ -69,15 +69,15 @@ class Kept:
         return target
 
     def staging(self, engine: EngineSlice) -> Path:
-        """The directory where a copy arrives; an interrupted copy stays there and is continued."""
+        """The directory in which a copy arrives; an interrupted copy stays there and is resumed."""
         place = self.cached(engine).with_name(f".{engine.name}.partial")
         place.mkdir(parents=True, exist_ok=True)
         return place
 
     def publish(self, engine: EngineSlice) -> None:
-        """Moves the copy that arrived into the cache.
+        """Moves the received copy into the cache.
 
-        Raises: a Refusal if the copy is not as its signature says; the copy is then deleted.
+        Raises: a Refusal if the copy does not match its signature; the copy is then deleted.
         """
         staging = self.staging(engine)
         shutil.rmtree(staging / ".rsync-partial", ignore_errors=True)
@@ -99,7 +99,7 @@ class Kept:
         shutil.rmtree(self.cached(engine), ignore_errors=True)
 
     def put_away(self, engine: EngineSlice) -> None:
-        """Copies the cache's engine into the store."""
+        """Copies the cached engine into the store."""
         if self.store is None or self.is_stored(engine):
             return
         source = self.cached(engine)

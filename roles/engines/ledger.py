@@ -23,7 +23,7 @@ def signature_of(record: Path) -> Path:
 
 
 def enter(engine: EngineSlice, ledger: str, text: bytes, sealed: bytes) -> Path:
-    """The record is in the ledger, replacing one of an earlier build of the same fingerprint."""
+    """Writes the engine's record to the ledger, replacing one of an earlier build of the same fingerprint."""
     record = record_of(engine, ledger)
     record.parent.mkdir(parents=True, exist_ok=True)
     for path, content in ((signature_of(record), sealed), (record, text)):

@@ -13,7 +13,7 @@ from roles.engines.remote import read
 
 
 class Record(PyinfraCommand):
-    """engine.json and its signature are in the ledger."""
+    """Copies engine.json and its signature to the ledger."""
 
     def __init__(self, engine: EngineSlice, place: str) -> None:
         super().__init__()

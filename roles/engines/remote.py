@@ -23,7 +23,7 @@ def read(host: Host, path: str, arguments: ConnectorArguments) -> bytes | None:
 
 
 def replace(host: Host, path: str, content: bytes, arguments: ConnectorArguments) -> bool:
-    """True once the file holds `content`, all of it, by rename; see `steps.write`."""
+    """True once the file holds the whole `content`, by rename; see `steps.write`."""
     new, file = shlex.quote(f"{path}.enginehouse-new"), shlex.quote(path)
     is_whole = f"test $(stat -c %s {new}) = {len(content)}"
     command = f"base64 -d > {new} && {is_whole} && chmod 0644 {new} && sync {new} && mv -T {new} {file}"

@@ -1,6 +1,6 @@
-"""Puts the packages that repair the image on a host that builds: its container reads them before the image's own.
+"""Puts the packages that repair the image on a building host; its container reads them before the image's own.
 
-A server brings them in its release; a build has none, and without them `import tensorrt_llm` fails in some images.
+A server has them in its release; a build has no release, and without them `import tensorrt_llm` fails in some images.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def python_path(image: ImageSlice) -> str:
 
 
 class SendRepairs(PyinfraCommand):
-    """The packages are there, whole: unpacked aside and renamed."""
+    """Sends the packages, complete: unpacked under another name and renamed."""
 
     def __init__(self, image: ImageSlice) -> None:
         super().__init__()
@@ -57,6 +57,6 @@ class SendRepairs(PyinfraCommand):
         return bool(done)
 
     def _files(self) -> dict[str, bytes]:
-        """The wheel's files without the `python/` that a release puts in front."""
+        """The wheel's files without the prefix `python/` of a release."""
         files = {path: content for wheel in wheels(self.image.repairs) for path, content in unpacked(wheel).items()}
         return {path.removeprefix("python/"): content for path, content in files.items()}

@@ -1,4 +1,4 @@
-"""The command that judges a built engine on the control machine and signs it there: nothing unsigned is ever loaded."""
+"""The command that judges a built engine on the control machine and signs it there; no unsigned one is loaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from roles.engines.trust import STATE, sign
 
 
 class Sign(PyinfraCommand):
-    """The engine on this host is judged by its answers, and signed; it carries the signature from then on."""
+    """Judges the engine on this host by its answers, and signs it."""
 
     def __init__(self, engine: EngineSlice, trust: EngineTrust) -> None:
         super().__init__()
@@ -59,13 +59,13 @@ class Sign(PyinfraCommand):
         self._require_accepted(host, arguments)
 
     def _with_reason(self, host: Host, arguments: ConnectorArguments, record: dict[str, Any]) -> bytes:
-        """The record with the reason for not judging the engine; it is signed, and written on the host too."""
+        """The record with the reason for not judging the engine; it is signed, and written to the host too."""
         text = json.dumps(record | {"unjudged": self.engine.unjudged}, indent=2, sort_keys=True) + "\n"
         replace(host, f"{self.engine.path}/engine.json", text.encode(), arguments)
         return text.encode()
 
     def _require_accepted(self, host: Host, arguments: ConnectorArguments) -> None:
-        """The host's own check has the last word; a signature it does not accept is taken away again."""
+        """Removes a signature that the host's own check does not accept, and fails."""
         path = shlex.quote(self.engine.path)
         verify = f"{command('engine')} verify {path} --quick 2>&1 || {{ rm -f {path}/engine.json.sig; exit 1; }}"
         done, output = host.run_shell_command(StringCommand(verify), **arguments)
@@ -73,7 +73,7 @@ class Sign(PyinfraCommand):
             raise self._refusal("is not accepted by its host", {"found": (list(output.stdout_lines) or ["nothing"])[0]})
 
     def _require_planned(self, record: dict[str, Any]) -> None:
-        """Refuses a record of other fields under this fingerprint: another hand made it, or a mistake of ours."""
+        """Refuses a record with other fields under this fingerprint: a forgery, or a defect of this project."""
         if record.get("fingerprint") != self.engine.fingerprint or record.get("fields") != _plain(self.engine.fields):
             raise self._refusal("says in its engine.json that it is another one", {"path": self.engine.path})
 
@@ -85,7 +85,7 @@ class Sign(PyinfraCommand):
         return replay.judge(self._wanted(host, arguments, limits), replay.answers(content.decode()), tasks, limits)
 
     def _wanted(self, host: Host, arguments: ConnectorArguments, limits: ReplaySlice) -> list[Answer]:
-        """The stored answers, or what the checkpoint itself answered on the host."""
+        """The stored answers, or the checkpoint's own answers from the host."""
         if limits.answers:
             return replay.answers(local_path(limits.answers).read_text())
         reference = read(host, f"{self.engine.path}/reference.jsonl", arguments)
@@ -104,9 +104,9 @@ class Sign(PyinfraCommand):
 
 
 def undeclared(engine: EngineSlice) -> Refusal:
-    """The refusal of an engine that would be built and signed although nobody says whether it is judged.
+    """The refusal of an engine that would be built and signed without a replay or a reason against one.
 
-    The plan lets it pass because the same engine was signed before; that one, or its signature, is gone.
+    The plan accepts it because the same engine was signed before; that engine, or its signature, is gone.
     """
     return Refusal(
         f"engine {engine.model} ({engine.fingerprint}): what was signed before is gone, "

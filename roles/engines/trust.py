@@ -1,6 +1,7 @@
 """Signs engines on the control machine with ssh-keygen, and lists the keys whose signatures a host accepts.
 
-The private key is read by ssh-keygen alone, here; a key in an agent is named by its public half. Hosts get public keys.
+Only ssh-keygen reads the private key, on this machine; a key in an agent is named by its public half. Hosts get public
+keys.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def sign(text: bytes, trust: EngineTrust) -> bytes:
 
 
 def unusable(trust: EngineTrust | None) -> Refusal | None:
-    """The reason why the key cannot sign; None if it can. Checked before a build begins, which takes an hour."""
+    """The reason why the key cannot sign; None if it can. Checked before a build, which takes an hour."""
     if trust is None:
         return Refusal("no key signs the engines of this inventory", attempt="engine_trust=EngineTrust(key=…)")
     try:
@@ -48,14 +49,14 @@ def unusable(trust: EngineTrust | None) -> Refusal | None:
 
 
 def signers(trust: EngineTrust) -> str:
-    """Signers that a host trusts, as ssh-keygen reads it: one line for each public key."""
+    """Signers that a host trusts, in ssh-keygen's format: one line for each public key."""
     keys = [public_key(trust), *trust.signers]
     words = [key.split() for key in keys if key.strip()]
     return "".join(f'{PRINCIPAL} namespaces="{NAMESPACE}" {" ".join(parts[:2])}\n' for parts in words)
 
 
 def public_key(trust: EngineTrust) -> str:
-    """The public half of the key: the file itself, the one beside it, or what ssh-keygen derives."""
+    """The public half of the key: the file itself, the .pub file beside it, or the one that ssh-keygen derives."""
     key = local_path(trust.key)
     public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
     if public.is_file():
@@ -67,7 +68,7 @@ def public_key(trust: EngineTrust) -> str:
 
 
 def is_believed(directory: Path, trust: EngineTrust) -> bool:
-    """True if the engine's record is signed with a key of this inventory; nothing else of it is read."""
+    """True if the engine's record is signed with a key of this inventory; its other files are not read."""
     record, signature = directory / "engine.json", directory / "engine.json.sig"
     if not (record.is_file() and signature.is_file()):
         return False
@@ -91,7 +92,7 @@ def problem_of(directory: Path, trust: EngineTrust) -> str:
 
 
 def _quietly(argv: list[str], text: IO[bytes] | None = None) -> subprocess.CompletedProcess:
-    """Runs it without a terminal, so that a passphrase is an error instead of an invisible question."""
+    """Runs the command without a terminal, so that a passphrase is an error instead of an invisible question."""
     environment = os.environ | {"SSH_ASKPASS_REQUIRE": "never"}
     return subprocess.run(
         argv,

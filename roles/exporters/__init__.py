@@ -1,8 +1,8 @@
-"""Metrics of a host for monitors: node-exporter, dcgm-exporter where its image is given, and the one port they come to.
+"""Metrics of a host for monitors: node-exporter, dcgm-exporter if its image is declared, and one port for all pages.
 
-Every exporter, Triton and the gateway listen where they did; our own program passes their pages on, to the monitors'
-addresses alone (files/host/metrics.py), behind the firewall. Nothing here interrupts a server. A host that no monitor
-reads any more loses it.
+Every exporter, Triton and the gateway keep their addresses; our own program forwards their pages, to the monitors'
+addresses alone (files/host/metrics.py), behind the firewall. No step interrupts a server. The role is removed from a
+host that no monitor reads any more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Counters that dcgm-exporter reads of a card: DCGM's names, kinds and descriptions (dcgm-exporter's own list,
-NVIDIA/dcgm-exporter at d5e5f51 of 2026-05-12, etc/default-counters.csv; read 2026-11-23).
+"""Counters that dcgm-exporter reads from a card: DCGM's names, kinds and descriptions.
 
-Those that rules, dashboards and `enginehouse top` read, and the errors of memory and links beside them. Of Xids the
-count within a window: `DCGM_FI_DEV_XID_ERRORS` is the number of the last one and never falls.
+Source: dcgm-exporter's own list, NVIDIA/dcgm-exporter at d5e5f51 of 2026-05-12, etc/default-counters.csv; read
+2026-11-23. The table has the counters that rules, dashboards and `enginehouse top` read, and errors of memory and
+links. Xids are counted within a window: `DCGM_FI_DEV_XID_ERRORS` is the number of the last one and never falls.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from roles.exporters.defaults import ALL, COUNTERS, PACKAGE, PAGES, started, uni
 
 
 def ask_stale(*names: str) -> str:
-    """Names of units that do not run with the files on the disk; each records the files of its start."""
+    """Names of units that do not run with the current files; each unit records the files of its start."""
     return ask_value("stale", "; ".join(f"sha256sum --status -c {started(name)} || echo {name}" for name in names))
 
 
 class ExportersHost(FactBase[HostFacts]):
-    """The package, our units, and which of them do not run with the files on the disk."""
+    """The package, our units, and those that do not run with the current files."""
 
     default = HostFacts
 
@@ -27,7 +27,7 @@ class ExportersHost(FactBase[HostFacts]):
 
 
 class ExportersLeft(FactBase[list[str]]):
-    """Files of the role that the host still has."""
+    """Files of the role that are still on the host."""
 
     default = list
 

@@ -18,9 +18,9 @@ from roles.exporters.defaults import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE
 
 
 def texts(exporters: ExportersSlice) -> list[Text]:
-    """Units and settings. `programs` only makes the settings differ when the host's programs do.
+    """Units and settings. `programs` is the digest of the host's programs, so that new programs change the settings.
 
-    `programs` is read by nobody: with it the settings are other ones when the programs of the host are.
+    No program reads `programs`; it only makes the units restart.
     """
     content = {
         "address": exporters.address,
@@ -54,7 +54,7 @@ def units_of(exporters: ExportersSlice) -> tuple[str, ...]:
 
 
 def in_force(facts: HostFacts, wanted: Iterable[str]) -> Iterator[Command]:
-    """Commands that enable each unit and start it with the files on the disk; a failing one shows why."""
+    """Commands that enable each unit and start it with the current files; a failing one shows its log."""
     for name in wanted:
         unit = facts.unit(name)
         if not unit.starts_at_boot:

@@ -1,9 +1,8 @@
 """Ports of a host that answer from outside: a separate nftables table, if the inventory declares a firewall.
 
-Docker rewrites the address of a published port before the `input` chain sees it, so what is filtered there is not
-filtered at all; these rules stand before that, for IPv4 and IPv6 alike. New rules are watched: unless a new SSH
-connection confirms them, the host puts the old ones back by itself. Without a declaration nothing is touched; what an
-earlier one put there is taken away.
+Docker rewrites the address of a published port before the `input` chain sees it, so filters there have no effect; these
+rules come before that, for IPv4 and IPv6. New rules are watched: unless a new SSH connection confirms them, the host
+restores the old ones by itself. Without a declaration other tables stay unchanged, and this project's table is removed.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ SSH_PORTS = (
 
 
 class FirewallHost(FactBase[HostFacts]):
-    """The package, our files, whether our table is in force as it was loaded and confirmed, and where SSH answers."""
+    """The package, our files, True if our table is in force as it was loaded and confirmed, and the ports of SSH."""
 
     default = HostFacts
 

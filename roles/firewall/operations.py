@@ -16,12 +16,12 @@ from roles.firewall.rules import Guarded, firewall_of, rules
 
 
 def packages(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install nft; its own service stays as it is, because ours does not need it."""
+    """Commands that install nft; its own service stays unchanged, because ours does not need it."""
     yield from apt.install({"nftables": ""}, facts.packages)
 
 
 def programs(facts: HostFacts) -> Iterator[Command]:
-    """Commands that place the program and the unit, neither of which changes what answers."""
+    """Commands that place the program and the unit, neither of which changes the open ports."""
     program = shipped("files/shell/firewall.sh", defaults.PROGRAM, "0755")
     service = shipped(f"files/units/{defaults.UNIT_NAME}", defaults.UNIT)
     if not facts.holds(program.path, program.content):
@@ -31,7 +31,7 @@ def programs(facts: HostFacts) -> Iterator[Command]:
 
 
 def in_force(facts: HostFacts, mine: Guarded) -> Iterator[Command]:
-    """Commands after which exactly the declared rules are in force, now and after a boot, and we still get in."""
+    """Commands after which exactly the declared rules are in force, now and after a boot, and SSH still works."""
     firewall = firewall_of(mine)
     assert firewall
     ports = [int(line) for line in facts.value("ssh-ports").split() if line.isdigit()]

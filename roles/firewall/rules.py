@@ -21,14 +21,14 @@ BRIDGE = "enginehouse0"
 
 
 class Networks(NamedTuple):
-    """Networks of one group, each family without overlaps, which nftables refuses in a set."""
+    """Networks of one group, without overlaps in either family, because nftables refuses overlaps in a set."""
 
     v4: list[str]
     v6: list[str]
 
     @classmethod
     def of(cls, written: Iterable[str]) -> Networks:
-        """Sorted and merged."""
+        """The networks, sorted and merged."""
         networks = [ipaddress.ip_network(address) for address in written]
         v4 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv4Network))
         v6 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv6Network))
@@ -39,14 +39,14 @@ Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
 
 
 def firewall_of(mine: Guarded) -> Firewall | None:
-    """The declared firewall; one without rules for servers if only ports for other hosts are to be closed."""
+    """The declared firewall; one without rules for servers if only ports for other hosts have to be closed."""
     if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _gateways(mine) or _sharing(mine)):
         return mine.firewall
     return Firewall()
 
 
 def _gateways(mine: Guarded) -> tuple[str, ...]:
-    """The hosts whose gateways send to this one."""
+    """The hosts whose gateways send to this host."""
     mutual = mine.mutual if isinstance(mine, Slice) else None
     return tuple(gateway.address for gateway in mutual.gateways) if mutual else ()
 
@@ -60,7 +60,7 @@ def _https(mine: Guarded) -> Https | None:
 
 
 def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
-    """The whole file; `ssh_ports` are where this host's sshd answers."""
+    """The whole file; `ssh_ports` are the ports of this host's sshd."""
     firewall = firewall_of(mine)
     assert firewall, "there is nothing to guard"
     groups = _groups(firewall, mine)
@@ -77,7 +77,7 @@ def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
 
 
 def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
-    """Networks that may connect, by the chain's name; a group that is open to all has none."""
+    """Networks that may connect, by the chain's name; a group that is open to all is absent."""
     named = {"monitors": mine.exporters.monitors if mine.exporters else ()}
     named |= {"readers": mine.readers if isinstance(mine, MonitorSlice) else ()}
     https = _https(mine)
@@ -90,7 +90,7 @@ def _groups(firewall: Firewall, mine: Guarded) -> dict[str, Networks]:
 
 
 def _published_by(mine: Guarded) -> list[tuple[str, str]]:
-    """(match of a connection to one of our ports, its group); a group without networks stays open."""
+    """(match for a connection to one of our ports, its group); a group without networks stays open."""
     rows = _of_exporters(mine.exporters) if mine.exporters else []
     if isinstance(mine, MonitorSlice):
         return [*rows, *_of_monitor(mine)]
@@ -108,7 +108,7 @@ def _of_monitor(mine: MonitorSlice) -> list[tuple[str, str]]:
 
 
 def _to(address: str) -> str:
-    """The beginning of a rule for this address alone; empty if every address of the host is meant."""
+    """The beginning of a rule for this address alone; empty for every address of the host."""
     there = ipaddress.ip_address(address)
     return "" if there.is_unspecified else f"{'ip' if there.version == 4 else 'ip6'} daddr {there} "
 
@@ -128,14 +128,14 @@ def _of_host(mine: Slice) -> list[tuple[str, str]]:
 
 
 def _gateway(gateway: GatewaySlice) -> list[tuple[str, str]]:
-    """The processes of a gateway that listens for a balancer."""
+    """(match, group) for the processes of a gateway that listens for a balancer."""
     if ipaddress.ip_address(gateway.address).is_loopback:
         return []
     return [(f"{_to(gateway.address)}tcp dport {{ {', '.join(str(port) for port in gateway.ports)} }}", "servers")]
 
 
 def _of_balancer(mine: BalancerSlice) -> list[tuple[str, str]]:
-    """The same of a balancer: at any of its addresses, because one may be shared with another balancer."""
+    """(match, group) for a balancer's ports, at any of its addresses, as one may be shared with another balancer."""
     gateways = [route.gateway.port for route in mine.routes if route.gateway]
     own = [port for route in mine.routes for port in (route.http_port, route.grpc_port)]
     ports = ", ".join(str(port) for port in [*own, *gateways])
@@ -143,7 +143,7 @@ def _of_balancer(mine: BalancerSlice) -> list[tuple[str, str]]:
 
 
 def _answers(traffic: TrafficSlice) -> list[tuple[str, str]]:
-    """Whoever may send requests may ask whether to."""
+    """(match, group) for the readiness ports: open to every host that may send requests."""
     address = ipaddress.ip_address(traffic.address)
     if address.is_loopback:
         return []
@@ -160,7 +160,7 @@ def _published(server: ServerSlice) -> list[tuple[str, str]]:
 
 
 def _ranks(mine: Guarded) -> Networks | None:
-    """The other hosts of the group, with which alone the ranks of this one exchange; None without a group."""
+    """The other hosts of the group, the only ones that the ranks of this host talk to; None without a group."""
     if not isinstance(mine, Slice):
         return None
     groups = [server.beside[1].group for server in mine.servers if server.beside]
@@ -169,14 +169,14 @@ def _ranks(mine: Guarded) -> Networks | None:
 
 
 def _openings_of_ranks(mine: Guarded) -> list[tuple[str, str]]:
-    """Every port for the hosts of the group: ranks choose theirs as they start."""
+    """Openings of every port for the hosts of the group, because ranks choose their ports as they start."""
     ranks = _ranks(mine)
     families = (("ip", ranks.v4), ("ip6", ranks.v6)) if ranks else ()
     return [(f"{family} saddr {{ {', '.join(networks)} }}", "accept") for family, networks in families if networks]
 
 
 def _openings_of_https(mine: Guarded) -> list[tuple[str, str]]:
-    """Ports open to all: HTTPS without named networks, and the authority's challenge, where certbot answers."""
+    """Ports open to all: HTTPS without named networks, and port 80 for the authority's challenge."""
     https = _https(mine)
     if https is None:
         return []

@@ -1,8 +1,8 @@
 """The gateway of a host: a user, an environment of locked wheels, programs, settings, and a process for each port.
 
-It acts after the last wave: the models it offers are those that serve then. Nothing of it interrupts a server. A change
-of models, limits or keys is read by processes that run; a new version restarts them one after the other, each after its
-requests had their time. A host whose inventory takes the gateway out loses it, keys included.
+The role acts after the last wave, so that the gateway offers the models that serve then. No step interrupts a server.
+Running processes read a change of models, limits or keys; a new version restarts them one after the other, each after
+its open requests had time to end. If the inventory drops the gateway, the host loses it, including its keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def apply(mine: Slice) -> None:
 
 
 def back(mine: Slice, returned: list[OperationMeta]) -> None:
-    """After a rollback the gateway offers what it offered with the releases that serve again."""
+    """After a rollback, restores the gateway's settings of the releases that serve again."""
     if mine.gateway:
         step(
             CachedFact(GatewayLeft), operations.restored, only_after=returned, name="Gateway | Offer what serves again"

@@ -1,5 +1,4 @@
-"""Commands for the difference between the gateway's facts and the wanted state. Pure but for the keys' file; `step`
-runs them."""
+"""Commands for the difference between the gateway's facts and the wanted state; pure except for the keys' file."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def package(facts: HostFacts) -> Iterator[Command]:
 
 
 def environment(facts: HostFacts, gateway: GatewaySlice, chosen: Defaults) -> Iterator[Command]:
-    """Commands after which the environment of the lock is there. Its name is its content, so it never changes."""
+    """Commands after which the lock's environment exists. It is named by its content, so it never changes."""
     if facts.value("environment"):
         return
     path = environment_path(gateway)
@@ -74,7 +73,7 @@ def published(facts: HostFacts) -> Iterator[Command]:
 
 
 def user(facts: HostFacts) -> Iterator[Command]:
-    """Commands that make the user, without a login, and a folder that only root and this user can read."""
+    """Commands that create the user, without a login, and a folder that only root and this user can read."""
     if not facts.value("user"):
         yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
     if facts.value("folder") != FOLDER_SEEN:
@@ -83,9 +82,9 @@ def user(facts: HostFacts) -> Iterator[Command]:
 
 
 def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
-    """The command that writes a file of no keys if the host has none and nobody here keeps any.
+    """The command that writes a file without keys if the host has none and this machine keeps none.
 
-    Keys of this machine whose budgets the gateway could not keep are refused.
+    Raises: a Refusal for keys of this machine whose budgets the gateway could not enforce.
     """
     if gateway.keys and KEYS_HERE.exists():
         try:
@@ -101,9 +100,9 @@ def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
 
 
 def salt(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
-    """The command after which the host has a secret that only root and the gateway read, made there and shown nowhere.
+    """The command after which the host has a salt that only root and the gateway can read, made there and never shown.
 
-    Whoever removes the file has another one made by the next run, and every tenant's cached prefixes begin anew.
+    If the file is removed, the next run makes another one, and no tenant's cached prefixes can be reused.
     """
     if any(model.salts for model in gateway.models) and facts.value("salt") != SALT_SEEN:
         yield (
@@ -114,7 +113,7 @@ def salt(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
 
 
 def texts(mine: Slice, gateway: GatewaySlice) -> list[Text]:
-    """Unit and settings; and the keys, if they are kept on this machine."""
+    """Unit and settings; and the keys, if this machine keeps them."""
     wanted = [unit(gateway), Text(WANTED, rendered(mine, gateway), "0640")]
     if gateway.keys and KEYS_HERE.exists():
         wanted.append(Text(KEYS, KEYS_HERE.read_text("utf-8").rstrip("\n") + "\n", "0640"))
@@ -122,7 +121,7 @@ def texts(mine: Slice, gateway: GatewaySlice) -> list[Text]:
 
 
 def certified(mine: Slice, folder: Path) -> Certified:
-    """The certificate that servers of other hosts know this gateway by; running processes read it with the settings."""
+    """The gateway's certificate for servers of other hosts; running processes read it with the settings."""
     assert mine.mutual, "a gateway that sends to other hosts has an address for them"
     return Certified(
         path=CERTIFICATE,
@@ -144,7 +143,7 @@ def in_force(differs: list[str]) -> Iterator[Command]:
 
 
 def restored(is_there: bool) -> Iterator[Command]:
-    """The command that gives the gateway the settings of the releases that serve now, where the host kept them."""
+    """The command that gives the gateway the settings of the releases that serve now, if the host kept them."""
     if is_there:
         yield f"{command('gateway')} restore"
 

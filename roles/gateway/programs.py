@@ -34,7 +34,7 @@ def version() -> str:
 
 
 def version_path() -> str:
-    """The directory of this version; the package lies in it under its own name."""
+    """The directory of this version, with the package in it under its own name."""
     return f"{VERSIONS}/{version()[:MARK_DIGITS]}"
 
 
@@ -43,7 +43,7 @@ def environment_path(gateway: GatewaySlice) -> str:
 
 
 def publication() -> StringCommand:
-    """The command that publishes the files out of a tar on its standard input, on the disk before they have a name."""
+    """The command that publishes the files from a tar on its standard input, synced to disk before they are named."""
     path = version_path()
     sent = tarred({f"gateway/{name}": content for name, content in sources().items()})
     return StringCommand(
@@ -56,7 +56,7 @@ def publication() -> StringCommand:
 
 
 def unit(gateway: GatewaySlice) -> Text:
-    """The unit of each process. Its mark is another one whenever a running process has to begin anew."""
+    """The unit of each process. Its mark changes whenever a running process has to restart."""
     values = {
         "settings": WANTED,
         "version": version_path(),

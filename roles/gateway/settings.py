@@ -68,7 +68,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
 
 
 def listen(gateway: GatewaySlice) -> dict[str, Any]:
-    """Addresses at which the processes listen, which a process reads only when it starts."""
+    """Addresses at which the processes listen; a process reads them only at its start."""
     return {
         "address": gateway.address,
         "ports": list(gateway.ports),
@@ -97,7 +97,7 @@ def _entries(mine: Slice, server: ServerSlice) -> Iterator[tuple[str, dict[str, 
 
 
 def grpc(server: ServerSlice) -> str:
-    """The address at which the host itself reaches a server of its own."""
+    """The address at which the host itself reaches its own server."""
     address = ipaddress.ip_address(server.address)
     if address.is_unspecified:
         address = ipaddress.ip_address(LOOPBACK if address.version == 4 else "::1")
@@ -105,20 +105,20 @@ def grpc(server: ServerSlice) -> str:
 
 
 def _ready(traffic: TrafficSlice | None, server: ServerSlice) -> dict[str, str]:
-    """The page of the host's traffic service that says of this server whether it may be asked."""
+    """The page of the host's traffic service that shows whether this server takes requests."""
     if traffic is None:
         return {}
     return {"ready_url": f"http://{_in_url(traffic.address)}:{traffic.ready_port}/ready/{server.name}"}
 
 
 def _remote_server(server: GatewayOtherSlice) -> dict[str, str]:
-    """A server of another host, and the page there that says whether it may be asked: both behind one port."""
+    """A server of another host, and its readiness page there: both behind one port."""
     where = f"{_in_url(server.address)}:{server.port}"
     return {"grpc": where, "ready_url": f"https://{where}/ready/{server.server}", "mutual": server.server}
 
 
 def _prices(gateway: GatewaySlice) -> dict[str, Any]:
-    """Prices of the models that the gateway offers: a price may be of a model that another host serves."""
+    """Prices of the models that the gateway offers; other prices may be for models of other hosts."""
     names = {model.name for model in gateway.models}
     return {name: _price(price) for name, price in gateway.prices if name in names}
 

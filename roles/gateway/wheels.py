@@ -1,7 +1,8 @@
 """The gateway's Python packages: chosen for a host's Python, fetched to the control machine by pip, sent by rsync.
 
-The host may reach no package index, so the control machine fetches, once for each Python version. Every wheel is held
-to locks/requirements-gateway.lock twice: by pip here, and by pip on the host, which gets the same hashes.
+The host may have no access to a package index, so the control machine fetches, once for each Python version. Every
+wheel is verified by locks/requirements-gateway.lock twice: by pip here, and by pip on the host, which gets the same
+hashes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x
 def requirements(python: str, lock: Path = LOCK) -> str:
     """The lines of the lock for this Python ("3.12") on Linux, hashes included and conditions left out.
 
-    pip would judge the conditions by the Python it runs on, which is not the host's.
+    pip would evaluate the conditions for its own Python, which is not the host's.
     """
     about = {
         "python_version": python,
@@ -72,7 +73,7 @@ def _blocks(lock: str) -> list[str]:
 
 
 def digest(python: str) -> str:
-    """16 hex digits that name an environment: the packages of this Python, and the Python."""
+    """16 hex digits that name an environment: the Python version and its packages."""
     return hashlib.sha256(f"{python}\n{requirements(python)}".encode()).hexdigest()[:16]
 
 
@@ -135,7 +136,7 @@ def pip_words(python: str, listed: Path, target: Path) -> list[str]:
 
 
 def download_words(python: str) -> list[str]:
-    """The words with which pip downloads wheels for a Python; no source is ever built here."""
+    """The words with which pip downloads wheels for a Python; it never builds from source here."""
     short = python.replace(".", "")
     abis = [word for abi in (f"cp{short}", "abi3", "none") for word in ("--abi", abi)]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]

@@ -1,7 +1,7 @@
 """Supervision of a host between deploys: a watchdog for each server, the GPUs' state as metric and as gate, repairs.
 
-Programs and timers only; they interrupt nothing. The gate hangs on the swap's unit, so it also stands before
-rollback.py and before whoever starts that unit by hand.
+The role installs only programs and timers, which interrupt no server. The gate is part of the swap's unit, so it also
+applies to rollback.py and to a unit started by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from roles.health.operations import GPU_TIMER, REPAIR_UNIT, no_repairs, run_repa
 
 
 def apply(mine: Slice) -> None:
-    """Every server has its watchdog, the GPUs their timer, and each swap its gate."""
+    """Installs a watchdog for every server, a timer for the GPUs, and a gate for each swap."""
     chosen = settings(host)
     wanted = texts(mine, chosen)
 

@@ -13,7 +13,7 @@ from roles._pyinfra.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """The period at which a server is asked, and the consequences of its silence."""
+    """The interval between a watchdog's probes, and the consequences of a server's silence."""
 
     watch_seconds: Annotated[int, Range(1, 3600)] = 60
     """Seconds between two checks."""

@@ -13,7 +13,7 @@ from roles._shipping.places import SERVERS, UNITS
 
 @dataclass(frozen=True)
 class Going:
-    """Timers that start at boot, the running ones, and the ones whose server still has a release to serve."""
+    """Timers that start at boot, running timers, and timers whose server still has a release to serve."""
 
     enabled: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class Timers(FactBase[Going]):
 
 
 class RepairService(FactBase[HostFacts]):
-    """State of the service that repairs GPUs: if it runs, and if it starts at boot."""
+    """State of the service that repairs GPUs: True if it runs, and if it starts at boot."""
 
     default = HostFacts
 
@@ -56,7 +56,7 @@ class RepairService(FactBase[HostFacts]):
 
 
 class RepairLeft(FactBase[bool]):
-    """True where the host has the service that repairs GPUs although the inventory allows no repair."""
+    """True if the host has the service that repairs GPUs although the inventory allows no repair."""
 
     default = bool
 

@@ -31,7 +31,7 @@ def watch_timer(server: str) -> str:
 
 
 def texts(mine: Slice, chosen: Defaults) -> list[Text]:
-    """Units, timers with the wanted times, the gate, and what the two programs need to know."""
+    """Units, timers with the wanted intervals, the gate, and the settings of the two programs."""
     units = ("enginehouse-watch@.service", "enginehouse-gpu-state.service")
     return [
         *(shipped(f"files/units/{name}", f"{UNITS}/{name}") for name in units),
@@ -48,9 +48,9 @@ def texts(mine: Slice, chosen: Defaults) -> list[Text]:
 
 
 def repair_texts(mine: Slice, chosen: Defaults) -> list[Text]:
-    """Unit and settings of the program that repairs GPUs; none where the inventory allows no repair.
+    """Unit and settings of the program that repairs GPUs; none if the inventory allows no repair.
 
-    `programs` only makes the text differ when the programs do, so that the service restarts with them.
+    `programs` makes the text change with the programs, so that the service restarts with them.
     """
     if mine.repair is None:
         return []
@@ -67,14 +67,14 @@ def repair_texts(mine: Slice, chosen: Defaults) -> list[Text]:
 
 
 def run_repairs(facts: HostFacts) -> Iterator[str]:
-    """The command after which the program that repairs GPUs runs now and after every boot."""
+    """The command after which the program that repairs GPUs runs, now and after every boot."""
     service = facts.unit(REPAIR_UNIT)
     if not service.runs or not service.starts_at_boot:
         yield f"systemctl enable --now {REPAIR_UNIT}"
 
 
 def no_repairs(is_left: bool) -> Iterator[str]:
-    """The command after which no GPU is repaired by the host itself."""
+    """The command after which the host no longer repairs its GPUs."""
     if is_left:
         path = f"{UNITS}/{REPAIR_UNIT}"
         left = f"{ROOT}/repair {ROOT}/metrics/repair.prom {REPAIR} {path}"
@@ -103,9 +103,10 @@ def _json(content: object) -> str:
 
 
 def timers(mine: Slice, states: Going) -> Iterator[StringCommand]:
-    """Commands after which the planned servers are watched, and the GPUs read.
+    """Commands after which the planned servers are watched, and the GPUs' state is read.
 
-    One that is no longer planned stays watched while it has a release: it may serve on (role triton, which ends both).
+    A server that is no longer planned is watched while it has a release, because it may still serve; the role triton
+    ends both.
     """
     wanted = [*(watch_timer(server.name) for server in mine.servers), GPU_TIMER]
     missing = [name for name in wanted if name not in states.enabled or name not in states.running]

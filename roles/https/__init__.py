@@ -1,8 +1,9 @@
 """HTTPS before a host's gateway: HAProxy on one port, with a certificate of the operator's or of an ACME authority.
 
-The gateway stays on loopback and asks for keys; HAProxy speaks TLS and bounds each address. certbot orders the
-certificate in a unit of its own, whose timer renews it without a run. Nothing here interrupts a server or the gateway;
-a new certificate is read by a reload, and open streams go on. A host that is to have no HTTPS any more loses all of it.
+The gateway stays on loopback and checks keys; HAProxy speaks TLS and limits each client address. certbot orders the
+certificate in a separate unit, whose timer renews it without a run. No step interrupts a server or the gateway; a
+reload reads a new certificate, and open streams continue. If the inventory drops HTTPS, the role is removed from the
+host.
 """
 
 from __future__ import annotations

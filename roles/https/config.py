@@ -19,7 +19,7 @@ NAME = "gateway"
 
 @dataclass(frozen=True)
 class Places:
-    """The certificate that HAProxy shows, and the user it switches to; empty: the role's own, and the current user."""
+    """The certificate that HAProxy shows, and its user; empty: the role's own certificate, and the current user."""
 
     certificate: str = ""
     user: str = "haproxy"

@@ -22,12 +22,12 @@ from roles.https.defaults import (
 
 
 class HttpsHost(FactBase[HostFacts]):
-    """Packages, units, configuration, certificates, and whether HAProxy has read the files of now."""
+    """Packages, units, configuration, certificates, and True if HAProxy has read the current files."""
 
     default = HostFacts
 
     def command(self, certificate: str) -> str:
-        """`certificate` is the path of the operator's own on the host, or empty."""
+        """`certificate` is the path of the operator's own certificate on the host, or empty."""
         key = f"{certificate}.key"
         return script(
             ask_packages("haproxy", "certbot"),

@@ -1,5 +1,4 @@
-"""Commands for the difference between the role's facts and the wanted state. Pure but for PEM files of this machine;
-`step` runs them."""
+"""Commands for the difference between the role's facts and the wanted state; pure except for PEM files."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ FAILED = (
 
 
 def certificate_path(https: Https) -> str:
-    """Path of the operator's own certificate on the host; empty if an authority gives one."""
+    """Path of the operator's own certificate on the host; empty if an authority issues it."""
     return haproxy.pem_path(f"{FOLDER}/tls", https.certificate)
 
 
@@ -46,8 +45,7 @@ def shown_certificate(https: Https) -> str:
 
 
 def order(acme: Acme) -> str:
-    """The order as a configuration of certbot. Each directory has its own certificate, so that a trial one never
-    stays."""
+    """The order as a configuration of certbot. Each ACME directory has its own certificate, so no trial one is kept."""
     account = f"email = {acme.email}" if acme.email else "register-unsafely-without-email = true"
     name = f"gateway-{hashlib.sha256(acme.directory.encode()).hexdigest()[:8]}"
     return (
@@ -61,12 +59,12 @@ def order(acme: Acme) -> str:
 
 
 def issuer(acme: Acme) -> str:
-    """The issuer of the directory's own certificate; a comment for one that the operating system trusts."""
+    """The issuer of the directory's own certificate; a comment for an issuer that the operating system trusts."""
     return haproxy.pem(acme.authority) if acme.authority else TRUSTED
 
 
 def texts(https: Https) -> list[Text]:
-    """Units; the operator's certificate, or the order with the program that has it answered."""
+    """Units; the operator's certificate, or the order with the program that answers the challenge."""
     wanted = [shipped(f"files/units/{UNIT_NAME}", UNIT)]
     if https.certificate:
         wanted.append(Text(certificate_path(https), haproxy.pem(https.certificate)))
@@ -83,7 +81,7 @@ def key(facts: HostFacts, https: Https) -> Iterator[Command]:
 
 
 def tool(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install the distribution's certbot. Its timer stays off unless it was installed before."""
+    """Commands that install the distribution's certbot. Its timer stays off unless certbot was installed before."""
     yield from apt.install({"certbot": ""}, facts.packages)
     if "certbot" not in facts.packages:
         yield f"systemctl disable --now {DISTRIBUTION_TIMER}"
@@ -116,7 +114,7 @@ def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
 
 
 def in_force(facts: HostFacts) -> Iterator[Command]:
-    """Commands after which HAProxy runs with the files of now, and after a boot; an earlier certificate is gone."""
+    """Commands after which HAProxy runs with the current files, now and after a boot, without earlier certificates."""
     service, spare = facts.unit(UNIT_NAME), facts.value("spare").splitlines()
     if spare:
         yield f"rm -f {join([*spare, *(f'{path}.key' for path in spare)])}"

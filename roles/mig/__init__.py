@@ -1,9 +1,9 @@
-"""Cuts GPUs into the planned MIG instances, now and after every boot; or leaves them whole, if the plan names none.
+"""Cuts GPUs into the planned MIG instances, now and after every boot; leaves them whole without planned instances.
 
-Comes after the driver, which a reload would leave uncut, and before Docker and the toolkit, whose CDI specification
-names the instances. Cutting interrupts whoever uses the GPU, so `foundation` calls this where nothing serves, or after
-the drain. Whatever else has a GPU open that must be cut is named, and left alone. With `Driver(manage=False)` the
-GPUs belong to somebody else: how they are cut is only verified, and no unit is installed that cuts them at boot.
+The role comes after the driver, whose reload removes all instances, and before Docker and the toolkit, whose CDI
+specification names the instances. Cutting interrupts programs on the GPU, so `foundation` calls this role only if the
+host does not serve, or after the drain. Any other program that uses a GPU is named in a refusal, and not stopped. With
+`Driver(manage=False)` the instances are only verified, and no unit is installed that makes them at boot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from roles.mig.facts import CutHost
 
 
 def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMeta]:
-    """Every GPU is cut as planned, or verified to be. `below`: steps of the driver. Returns the steps."""
+    """Cuts every GPU as planned, or verifies it. `below`: steps of the driver. Returns the steps."""
     fact, chosen = CachedFact(CutHost), settings(host)
     if not mine.driver.manage:
         name = "MIG | Verify, as the driver is not managed"

@@ -24,7 +24,7 @@ class CutHost(FactBase[HostFacts]):
     default = HostFacts
 
     def command(self) -> str:
-        """The script with all questions; there may be no driver yet."""
+        """The script with all commands; the host may have no driver yet."""
         return script(
             ask_files(defaults.UNIT, defaults.CUT),
             *cards.fact_commands(),

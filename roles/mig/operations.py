@@ -21,7 +21,7 @@ PENDING = 75
 
 
 def settings(mine: Slice) -> str:
-    """JSON that the program reads: for each instance of a GPU its profile, and where on the card it lies."""
+    """JSON that the program reads: for each instance of a GPU its profile and its place on the card."""
     rows = [{"profile": profile.name, "id": profile.profile_id, "start": start} for profile, start in placements(mine)]
     return json.dumps({"gpus": mine.machine.gpus, "instances": rows}, indent=2) + "\n"
 
@@ -37,7 +37,7 @@ def files(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands that cut the GPUs and describe them anew; nothing if they are cut, a refusal if they are used."""
+    """Commands that cut the GPUs and make a new CDI specification; none if they are cut, a refusal if in use."""
     if is_cut(facts, mine):
         return
     if any(gpu.current == NEVER for gpu in gpus(facts)):
@@ -49,7 +49,7 @@ def cut(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def make_whole(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands that turn MIG off and forget the cut; nothing if it is off, a refusal if instances are used."""
+    """Commands that turn MIG off and remove the boot unit; none if it is off, a refusal if instances are in use."""
     if not is_cut(facts, mine):
         if facts.value("users"):
             yield Refuse(verify.in_use(facts, mine))
@@ -63,7 +63,7 @@ def make_whole(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def reboot(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Command]:
-    """Commands that reboot if the mode waits for that; afterwards the unit of the boot has ended."""
+    """Commands that reboot if the mode needs it; afterwards the boot unit has ended."""
     wanted = ON if mine.mig else OFF
     if any(gpu.pending == wanted != gpu.current for gpu in gpus(facts)):
         yield from boots.reboot(facts.value("boot"), chosen.reboot_seconds)

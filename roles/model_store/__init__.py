@@ -1,11 +1,11 @@
-"""Puts every model's files on the host, pinned, checked and published by rename: /var/lib/enginehouse/weights.
+"""Puts every model's files on the host, pinned, verified and published by rename: /var/lib/enginehouse/weights.
 
-Three ways, one result (a directory with manifest.sha256): a hub repository fetched by the host in its own unit; the
-same fetched by the control machine, or a directory of the control machine, sent with rsync and checked on the host.
-`begin` starts the units; `finish` sends what the control machine has to send and waits for the units.
+There are three ways to the same result (a directory with manifest.sha256): a hub repository fetched by the host in its
+own unit; a hub repository fetched by the control machine, or a directory of the control machine, sent with rsync and
+verified on the host. `begin` starts the units; `finish` sends the control machine's files and waits for the units.
 
-Hosts that share (`Sharing`) take one of these ways once among them: on the first host that wants a model nobody has.
-The others get it from those that have it, and take the direct way if those do not deliver.
+Hosts that share (`Sharing`) fetch a model once among them: the first host that needs a model that no host has. The
+others get it from peers, and fetch it directly if the peers fail.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def begin(mine: Slice) -> None:
 
 
 def finish(mine: Slice) -> None:
-    """Publishes all weights, complete and checked."""
+    """Publishes all weights, complete and verified."""
     settings = overridden(host, "model_store", Defaults())
     published = CachedFact(Published, _arguments(mine))
     for weights in host.loop(mine.weights):
@@ -97,7 +97,7 @@ def _note_now(mine: Slice, published: CachedFact[Store]) -> None:
 
 
 def _is_direct(mine: Slice, weights: WeightsSlice, settings: Defaults) -> bool:
-    """True if this host takes the direct way before any other host is asked."""
+    """True if this host fetches directly, without asking peers first."""
     shared = peers.Sharing.of(mine, peers.Files.of(weights), settings, host.state)
     return shared is None or shared.is_first(host.state)
 
@@ -122,7 +122,7 @@ def _followed(weights: WeightsSlice, settings: Defaults) -> Iterator[PyinfraComm
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:
-    """Gets from other hosts the weights that this host lacks."""
+    """Gets the weights that this host lacks from peers."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         lacking = [weights for weights in mine.weights if not store.get(weights.model, StoreState()).manifest]
@@ -138,7 +138,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
 
 
 def _left_over(mine: Slice, settings: Defaults) -> Decide:
-    """Fetches models that are still missing the direct way; while pyinfra prepares, by the output of earlier steps."""
+    """Fetches models that are still missing directly; decides only at execution."""
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights if run_state.is_executing else ():

@@ -12,8 +12,8 @@ from deploy.inventory.knobs import ATTEMPTS, SECONDS, Range, Text
 class Defaults:
     """Seconds that a run waits for a fetch, and the settings of rsync.
 
-    No `--whole-file` and no `-z`: the first deletes what `--partial-dir` kept for resuming, the second costs a core on
-    data that does not shrink.
+    rsync runs without `--whole-file`, which deletes the partial files of `--partial-dir`, and without `-z`, which costs
+    a core on incompressible data.
     """
 
     fetch_seconds: Annotated[int, SECONDS] = 12 * 3600

@@ -1,9 +1,9 @@
-"""Fetches one hub repository into a directory; run as a process of its own by `operations`.
+"""Fetches one hub repository into a directory; run as a separate process by `operations`.
 
-    python download.py      the request as JSON on standard input, the token among it; one line of JSON as the answer
+    python download.py      the request as JSON on standard input, token included; prints one line of JSON
 
-pyinfra makes every socket of its own process cooperative (gevent), and huggingface_hub downloads in threads: together
-they broke answers in the middle, once in five runs. A process of its own has neither, and the token is in no argument.
+pyinfra makes every socket of its process cooperative (gevent), and huggingface_hub downloads in threads: together they
+truncated answers, once in five runs. A separate process avoids that, and the token is in no argument.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ABANDONED_SECONDS = 600
 
 
 def main() -> int:
-    """Zero if there is an answer: `{}` when all files are present, else the message and its HTTP status."""
+    """Zero if there is an answer: `{}` if all files are present, else the message and its HTTP status."""
     request: dict[str, Any] = json.load(sys.stdin)
     if request["ca_file"]:
         os.environ["SSL_CERT_FILE"] = request["ca_file"]
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def forget_killed(target: Path) -> None:
-    """Removes partial files of a killed download: huggingface_hub begins anew, under another name."""
+    """Removes partial files of a killed download: huggingface_hub starts again under another name."""
     for path in target.glob(".cache/huggingface/download/**/*.incomplete"):
         if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
             path.unlink(missing_ok=True)

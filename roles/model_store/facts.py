@@ -15,7 +15,7 @@ from roles._shipping.units import UnitState, ask
 
 @dataclass(frozen=True)
 class StoreState:
-    """Weights of a model: sha256 of its published manifest (empty: not published), and its fetching unit."""
+    """Weights of a model: sha256 of its published manifest (empty: not published), and the unit that fetches them."""
 
     manifest: str = ""
     unit: UnitState = field(default_factory=UnitState)

@@ -1,8 +1,8 @@
-"""The sha256 of every file of a directory on the control machine: what the host must end up with.
+"""The sha256 of every file of a directory on the control machine: the wanted files on the host.
 
-Hashing 40 GB takes minutes, so sums are remembered by path, size and modification time under ~/.cache/enginehouse.
-What cannot be read there is not remembered, and what cannot be written there is summed again by the next run. A thread
-reads the files: pyinfra's own does the talking on every connection, and would be silent for as long.
+Hashing 40 GB takes minutes, so sums are cached by path, size and modification time under ~/.cache/enginehouse. If the
+cache cannot be read or written, the next run hashes again. A separate thread reads the files, because pyinfra's own
+thread serves every connection and would block them meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _turn = BoundedSemaphore()
 
 
 def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
-    """Files that the patterns name, sorted. Refuses a pickle among them, and a choice without safetensors."""
+    """Files that match the patterns, sorted. Refuses a pickle among them, and a choice without safetensors."""
     paths = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
     names = [name for name in paths if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     pickles = [name for name in names if name.lower().endswith(PICKLES)]
@@ -51,7 +51,7 @@ def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
 
 
 def sent(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns without the pickles that a host would rewrite as it fetches: the control machine sends none."""
+    """The patterns without pickles, which only a fetching host can rewrite: the control machine sends none."""
     return tuple(pattern for pattern in patterns if not pattern.endswith("pytorch_model.bin"))
 
 
@@ -69,7 +69,7 @@ def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:
 
 
 def _remembered(memory: Path) -> dict[str, str]:
-    """The sums of earlier runs; none if a full disk or a power cut left half of the file."""
+    """The sums of earlier runs; none if a full disk or a power cut truncated the file."""
     try:
         known = json.loads(memory.read_text())
     except (OSError, ValueError):
@@ -79,7 +79,7 @@ def _remembered(memory: Path) -> dict[str, str]:
 
 
 def _remember(memory: Path, known: dict[str, str]) -> None:
-    """Writes by rename, so that another run never reads half of it. A full disk costs only the next run minutes."""
+    """Writes by rename, so that another run never reads half of it. On a full disk only the next run takes longer."""
     with contextlib.suppress(OSError):
         memory.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=memory.parent, prefix=f".{memory.name}.")
@@ -93,10 +93,10 @@ def _remember(memory: Path, known: dict[str, str]) -> None:
 
 
 def spoiled(directory: Path, names: list[str], memory: Path = MEMORY) -> list[str]:
-    """The files of `names` that have other bytes than the hub's checksum says.
+    """The files of `names` whose bytes do not match the hub's checksum.
 
-    huggingface_hub looks at sizes only; it notes the checksum beside what it downloads. That is the sha256 of a large
-    file and git's sha1 of a small one; a mirror may give the plain sha1. Of any other note nobody can tell.
+    huggingface_hub checks sizes only; it stores the checksum beside its downloads: the sha256 of a large file and git's
+    sha1 of a small one; a mirror may give the plain sha1. Files with any other checksum are not judged.
     """
     sums = [line.split("  ", 1)[0] for line in manifest(directory, names, memory).splitlines()]
     return [name for name, sha256 in zip(names, sums, strict=True) if not _is_held(directory, name, sha256)]
@@ -124,7 +124,7 @@ def _sha1s(path: Path) -> tuple[str, str]:
 
 
 def _beside(work: Callable[[Path], T], paths: Iterable[Path]) -> list[T]:
-    """Result of `work` for each path, computed in a thread so that connections go on."""
+    """Results of `work` for each path, computed in a thread so that connections stay alive."""
     return list(gevent.get_hub().threadpool.spawn(lambda: [work(path) for path in paths]).get())
 
 

@@ -1,4 +1,4 @@
-"""Starting a fetch on the host, and sending a directory of the control machine."""
+"""Starts a fetch on the host, and sends a directory of the control machine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fetch_unit(weights: WeightsSlice) -> str:
 
 
 def texts(mine: Slice) -> list[Text]:
-    """The unit, and one settings file per model that the host fetches; a private hub's certificate beside them."""
+    """The unit, and one settings file for each model that the host fetches; a private hub's CA beside them."""
     fetched = {weights.model for weights in mine.weights if weights.fetch_on == "host"}
     ca = _ca(mine)
     return [
@@ -77,8 +77,7 @@ def accounts(mine: Slice, facts: HostFacts) -> Iterator[str | PyinfraCommand]:
 
 
 def start_fetch(weights: WeightsSlice, hub: Hub) -> PyinfraCommand:
-    """Sends the token into memory on standard input (an empty file without a token) and starts the unit, in one
-    command."""
+    """A command that sends the token into memory on standard input (empty without a token) and starts the unit."""
     directory = quote(f"{RUNTIME}/weights/{weights.model}")
     if problem := secrets.missing(hub.token):
         return Refuse(problem)
@@ -98,7 +97,7 @@ class Send:
         self.staging = f"{WEIGHTS}/{weights.model}/.{weights.revision}.partial"
 
     def commands(self, facts: StoreState) -> Iterator[PyinfraCommand]:
-        """No commands if the published manifest is the right one; a refusal if another is published."""
+        """None if the published manifest is right; a refusal if another one is published."""
         if self.weights.repository and facts.manifest:
             return  # a pinned commit was published and checked: it cannot have changed
         if self.weights.repository and not state.is_executing:
@@ -159,7 +158,7 @@ class Send:
         return dict(json.loads(ran.stdout.splitlines()[-1])) or self._held(target)
 
     def _held(self, target: Path) -> dict[str, Any]:
-        """Empty if every file is what the hub's checksum says; others are gone, and fetched anew."""
+        """Empty if every file matches the hub's checksum; wrong files are removed and fetched again."""
         others = spoiled(target, chosen(target, sent(self.weights.files)))
         for name in others:
             (target / name).unlink()
@@ -189,7 +188,7 @@ class Send:
 
 
 def _is_final(status: int) -> bool:
-    """True if the hub's refusal is final; a broken connection or a busy hub may pass."""
+    """True if the hub's refusal is final; after a broken connection or from a busy hub a retry may succeed."""
     return 400 <= status < 500 and status not in (408, 429)
 
 

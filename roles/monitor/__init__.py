@@ -1,8 +1,8 @@
-"""Prometheus, Alertmanager and blackbox-exporter of the distribution, on a host without servers.
+"""Prometheus, Alertmanager and blackbox-exporter from the distribution, on a host without servers.
 
-Targets are the plan's, rules those of `deploy.monitoring`. promtool or amtool reads a file before it replaces the one
-in force. Programs that run read it again: they are restarted only for a unit that changed. Each unit records what it
-was started with and what it has read, so a run that is killed anywhere is finished by the next.
+Targets come from the plan, rules from `deploy.monitoring`. promtool or amtool checks a file before it replaces the
+current one. Running programs reload it; they restart only if their unit changed. Each unit records the files of its
+start and of its last reload, so that the next run finishes a killed one.
 """
 
 from __future__ import annotations

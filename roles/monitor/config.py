@@ -41,7 +41,7 @@ def rules(mine: MonitorSlice) -> str:
 
 
 def alerts() -> str:
-    """Routes of alerts; the receivers `page` and `ticket` follow it in the file."""
+    """Routes of alerts; the file appends the receivers `page` and `ticket`."""
     return _yaml(
         {
             "route": {
@@ -65,7 +65,7 @@ def alerts() -> str:
 
 
 def probes() -> str:
-    """The one way in which blackbox-exporter asks."""
+    """The only module of blackbox-exporter's probes."""
     http = {
         "method": "GET",
         "preferred_ip_protocol": "ip4",

@@ -24,5 +24,5 @@ def unit_path(name: str) -> str:
 
 
 def runtime(name: str) -> str:
-    """The folder under /run in which a unit writes the sums of what it was `started` with and has `loaded`."""
+    """The folder under /run in which a unit writes checksums of the files that it `started` with and has `loaded`."""
     return f"/run/{name.removesuffix('.service')}"

@@ -15,7 +15,7 @@ def ask_sums(name: str) -> str:
 
 
 class MonitorPrograms(FactBase[HostFacts]):
-    """Packages, units, the files that are checked before they replace others, and what of all that is in force."""
+    """Packages, units, the files that are checked before they replace others, and the parts that are in force."""
 
     default = HostFacts
 

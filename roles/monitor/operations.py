@@ -1,5 +1,4 @@
-"""Commands for the difference between the monitor's facts and the wanted state. Pure but for the receivers; `step`
-runs them."""
+"""Commands for the difference between the monitor's facts and the wanted state; pure except for the receivers."""
 
 from __future__ import annotations
 
@@ -73,7 +72,7 @@ def package(facts: HostFacts) -> Iterator[Command]:
 
 
 def rules(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
-    """Commands after which rules and configuration are as wanted; promtool reads each before it replaces the old."""
+    """Commands after which rules and configuration are as wanted; promtool checks each before it replaces the old."""
     yield from _checked(facts, RULES, config.rules(mine), "promtool check rules")
     # It names the rules in force, so it is read after them.
     yield from _checked(facts, CONFIG, config.prometheus(mine), "promtool check config")
@@ -82,7 +81,7 @@ def rules(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
 def alerts(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
     """Commands after which Alertmanager's file is as wanted, readable by root and Alertmanager only.
 
-    The receivers hold passwords and addresses of hooks: they are sent on standard input, and nothing shows them.
+    The receivers contain passwords and URLs of hooks, so they are sent on standard input and never shown.
     """
     secret, head = mine.receivers, config.alerts()
     if secret is None:
@@ -104,7 +103,7 @@ def alerts(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
 
 
 def in_force(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
-    """Commands after which each program runs as its unit says and has read its files; a reload if that is enough."""
+    """Commands after which each program runs by its current unit and has read its files, if possible by a reload."""
     for name in ALL:
         unit = facts.unit(name)
         if not unit.starts_at_boot:

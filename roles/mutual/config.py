@@ -41,7 +41,7 @@ def config(mine: Slice, mutual: MutualSlice, places: Places = PLACES) -> str:
 
 
 def _own(address: str) -> str:
-    """The address at which the host itself reaches a server of its own."""
+    """The address at which the host itself reaches its own server."""
     there = ipaddress.ip_address(address)
     if there.is_unspecified:
         return LOOPBACK if there.version == 4 else "[::1]"

@@ -12,7 +12,7 @@ from roles.mutual.defaults import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT,
 
 
 class MutualHost(FactBase[HostFacts]):
-    """HAProxy's package and units, our configuration and certificate, and whether HAProxy has read the files of now."""
+    """HAProxy's package and units, our configuration and certificate, and if HAProxy has read the current files."""
 
     default = HostFacts
 
@@ -30,7 +30,7 @@ class MutualHost(FactBase[HostFacts]):
 
 
 class MutualLeft(FactBase[bool]):
-    """True if the host has the role's unit although no gateway of another host comes."""
+    """True if the host has the role's unit although no gateway of another host uses it."""
 
     default = bool
 

@@ -20,7 +20,7 @@ def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
 
 
 def in_force(facts: HostFacts) -> Iterator[Command]:
-    """Commands after which HAProxy runs with the files of now, and after a boot."""
+    """Commands after which HAProxy runs with the current files, now and after a boot."""
     service = facts.unit(UNIT_NAME)
     if not service.starts_at_boot:
         yield f"systemctl enable {UNIT_NAME}"

@@ -1,8 +1,8 @@
-"""NVIDIA's driver: installed from one origin, its three versions made one, held there, and persistent.
+"""NVIDIA's driver: installed from one origin, its three versions made equal, held at its version, and persistent.
 
-The packages are installed in the same run that must load them, so what happens next is decided at execution, from
-facts: load, reload, or one confirmed reboot. A healthy driver that an image brought along, of the wanted branch or a
-newer one, is kept; with `manage=False` the driver is only verified.
+The packages are installed in the same run that must load them, so the next action is decided at execution, from facts:
+load, reload, or one confirmed reboot. A healthy driver of the cloud image is kept if it has the wanted branch or a
+newer one; with `manage=False` the driver is only verified.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roles.nvidia_driver.facts import DriverHost
 
 
 def apply(mine: Slice) -> list[OperationMeta]:
-    """The declared driver is loaded, proven to see every GPU, and held. Returns the steps."""
+    """Loads the declared driver, proves that it sees every GPU, and holds its version. Returns the steps."""
     chosen = settings(host)
     wanted = operations.WantedDriver.of(mine, chosen)
     fact = CachedFact(DriverHost, {"repository": wanted.repository})

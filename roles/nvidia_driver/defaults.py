@@ -23,7 +23,7 @@ UPGRADES, UPGRADES_CONTENT = keep_from_upgrades(
 
 @dataclass(frozen=True)
 class Defaults:
-    """NVIDIA's repository and how long a reboot may take."""
+    """NVIDIA's repository, and seconds that a reboot may take."""
 
     repository: Annotated[str, URL] = "https://developer.download.nvidia.com/compute/cuda/repos"
     """NVIDIA's own; `Mirrors(nvidia=…)` names another place."""

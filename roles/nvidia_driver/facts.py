@@ -19,12 +19,12 @@ _SWITCHES = (
 
 
 class DriverHost(FactBase[HostFacts]):
-    """The driver's three versions, who installed it, what holds it back, and the boot it was asked in."""
+    """The driver's three versions, its publisher, obstacles, and the boot id at the time of asking."""
 
     default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
-        """`repository` is None if Canonical's packages are wanted."""
+        """`repository` is None for Canonical's packages."""
         return script(
             ask_packages(*packages.PATTERNS),
             ask_files(defaults.RELOAD, defaults.NOUVEAU, defaults.PERSISTENCE, defaults.UPGRADES),

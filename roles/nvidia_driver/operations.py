@@ -25,7 +25,7 @@ NO_NOUVEAU = "blacklist nouveau\noptions nouveau modeset=0\n"
 
 @dataclass(frozen=True, kw_only=True)
 class WantedDriver:
-    """The slice with the repository its origin needs; None for Canonical's packages, which the OS already knows."""
+    """The slice with the repository of its origin; None for Canonical's packages, which the OS already has."""
 
     mine: Slice
     repository: apt.Repository | None
@@ -48,9 +48,9 @@ def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
 
 
 def is_kept(facts: HostFacts, mine: Slice) -> bool:
-    """True if the installed driver will do: whole, at least the floor, and the declared branch or a newer one.
+    """True if the installed driver can stay: complete, at least the floor, and of the declared branch or a newer one.
 
-    A newer branch is kept because nobody asked for a downgrade; an exact `version` asks.
+    A newer branch is kept because the inventory asks for no downgrade; an exact `version` does ask for one.
     """
     driver = HostDriver.of(facts)
     whole = driver.on_disk != "" and driver.on_disk == driver.user_space
@@ -62,7 +62,7 @@ def is_kept(facts: HostFacts, mine: Slice) -> bool:
 
 
 def without_nouveau(facts: HostFacts) -> Iterator[Command]:
-    """Commands that keep nouveau from the next boot on; only if it runs, cloud kernels often have none."""
+    """Commands that disable nouveau from the next boot on; only if it runs, because cloud kernels often have none."""
     if facts.value("nouveau") and not facts.holds(defaults.NOUVEAU, NO_NOUVEAU):
         yield write(defaults.NOUVEAU, NO_NOUVEAU)
         # nouveau is loaded from the initramfs, which carries its own copy of the blacklist.
@@ -75,7 +75,7 @@ def repository(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
 
 
 def pinning(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
-    """Commands that pin the branch, before the packages that it applies to."""
+    """Commands that pin the branch, before the packages that the pin applies to."""
     if is_kept(facts, wanted.mine) or not wanted.repository:
         return
     for package in names.pinning(wanted.mine):
@@ -86,7 +86,7 @@ def pinning(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
 
 
 def _is_published(package: str, wanted: WantedDriver) -> str:
-    """A command that fails, saying so, if the repository does not carry the branch; tables of it lag behind."""
+    """A command that fails with a message if the repository does not have the branch; tables of it lag behind."""
     branch = wanted.mine.driver.version or wanted.mine.driver.branch
     place = wanted.repository.url if wanted.repository else ""
     message = f"driver {branch} is not in {place}; apt-cache search nvidia-driver-pinning lists what is"
@@ -94,7 +94,7 @@ def _is_published(package: str, wanted: WantedDriver) -> str:
 
 
 def packages(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
-    """Commands that install the compute-only set with open modules, unless the installed driver is kept."""
+    """Commands that install the compute-only packages with open modules, unless the installed driver is kept."""
     if is_kept(facts, wanted.mine):
         return
     names_wanted = names.wanted(wanted.mine, facts.value("kernel"))
@@ -127,7 +127,7 @@ def hold(facts: HostFacts) -> Iterator[Command]:
 
 
 def persistence(facts: HostFacts) -> Iterator[Command]:
-    """Commands that place the drop-in with persistence on and the program that reloads modules."""
+    """Commands that install the drop-in for persistence and the program that reloads modules."""
     program = (FILES / "shell" / "reload-modules").read_text()
     if not facts.holds(defaults.RELOAD, program):
         yield write(defaults.RELOAD, program, mode="0755")
@@ -139,7 +139,7 @@ def persistence(facts: HostFacts) -> Iterator[Command]:
 
 
 def persistenced(facts: HostFacts) -> Iterator[Command]:
-    """Commands after which the persistence daemon runs now and after every boot, if the packages brought it."""
+    """Commands after which the persistence daemon runs now and after every boot, if the packages include it."""
     unit = facts.unit("nvidia-persistenced.service")
     if unit.exists and not unit.starts_at_boot:
         yield "systemctl enable nvidia-persistenced.service"
@@ -148,7 +148,7 @@ def persistenced(facts: HostFacts) -> Iterator[Command]:
 
 
 def fabric(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands after which the fabric manager of exactly this driver runs; nothing without NVSwitches in sight."""
+    """Commands after which the fabric manager of exactly this driver runs; none without visible NVSwitches."""
     driver = HostDriver.of(facts)
     if not (facts.value("switches") and driver.loaded):
         return

@@ -1,7 +1,7 @@
-"""Names of the driver's packages: which to install, which are there, and who published them. Pure.
+"""Names of the driver's packages: wanted ones, installed ones, and their publishers. Pure.
 
-Source: gpu-host facts, 1.1, 1.4, 1.5 (2026-11). Canonical suffixes the branch and `-server`; NVIDIA's Debian packages
-have no suffix, its Ubuntu packages lost theirs with branch 590.
+Source: gpu-host facts, 1.1, 1.4, 1.5 (2026-11). Canonical's names end with the branch and `-server`; NVIDIA's Debian
+packages have no suffix, and its Ubuntu packages none from branch 590 on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def origins(packages: Mapping[str, Installed]) -> set[str]:
 
 
 def of_driver(names: Iterable[str]) -> list[str]:
-    """The driver's packages among the installed ones; the container toolkit's are not the driver's."""
+    """The driver's packages among the installed ones; the container toolkit's packages are excluded."""
     expression = (
         r"(lib)?nvidia-.*|libcuda1|cuda-drivers.*|firmware-nvidia.*|linux-(modules|objects|signatures)-nvidia-.*"
     )
@@ -53,19 +53,19 @@ def of_driver(names: Iterable[str]) -> list[str]:
 
 
 def of_kernel(names: Iterable[str]) -> list[str]:
-    """Kernel metapackages: upgraded on their own, they boot a kernel for which no module was published or built."""
+    """Kernel metapackages: upgraded alone, they boot a kernel without a published or built module."""
     return sorted(name for name in names if re.fullmatch(_KERNEL, name))
 
 
 def pinning(mine: Slice) -> dict[str, str]:
-    """Packages to install before NVIDIA's driver, or apt takes the newest branch; none for Canonical's."""
+    """Packages to install before NVIDIA's driver, because apt would take the newest branch; none for Canonical's."""
     if mine.driver.source != "nvidia":
         return {}
     return {f"nvidia-driver-pinning-{mine.driver.version or mine.driver.branch}": ""}
 
 
 def wanted(mine: Slice, kernel: str) -> dict[str, str]:
-    """The compute-only set with open modules: name and version pattern, empty for any. `kernel` is `uname -r`."""
+    """The compute-only packages with open modules: name and version pattern, empty for any. `kernel` is `uname -r`."""
     branch, version = mine.driver.branch, mine.driver.version
     if mine.driver.source == "canonical":
         names = [
@@ -87,6 +87,6 @@ def wanted(mine: Slice, kernel: str) -> dict[str, str]:
 
 
 def fabric_manager(mine: Slice, driver_version: str) -> dict[str, str]:
-    """The fabric manager of exactly the driver's version: it refuses to run on any other."""
+    """The fabric manager of exactly the driver's version: it refuses to run with any other."""
     name = f"nvidia-fabricmanager-{mine.driver.branch}" if mine.driver.source == "canonical" else "nvidia-fabricmanager"
     return {name: f"{driver_version}-*"}

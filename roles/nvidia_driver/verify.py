@@ -1,4 +1,4 @@
-"""Obstacles to the driver, and the check at the end; judged from facts that are read anyway."""
+"""Obstacles to the driver, and the final check; judged from facts that are read anyway."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTALLED = "packages of the driver role are in place; nothing serves on this ho
 
 
 def obstacles(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Refusals for what this role does not work around: a runfile, another origin, unsigned under Secure Boot."""
+    """Refusals for obstacles that this role does not remove: a runfile, another origin, unsigned under Secure Boot."""
     if facts.value("runfile"):
         yield Refuse(_runfile(facts, mine))
     if is_kept(facts, mine):

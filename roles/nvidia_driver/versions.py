@@ -1,10 +1,10 @@
-"""The driver's three versions, and what has to happen until they are one. Pure.
+"""The driver's three versions, and the actions that make them equal. Pure.
 
     on disk      the module the running kernel would load     (modinfo)
     loaded       the module it has loaded                     (/sys/module/nvidia/version)
     user space   the libraries containers are given           (libcuda.so.1)
 
-Two that differ are the "Driver/library version mismatch" of NVML, and fail every GPU container at its start.
+Different versions are the "Driver/library version mismatch" of NVML, and every GPU container fails at its start.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HostDriver:
 
     @property
     def state(self) -> State:
-        """The one thing to do next."""
+        """The next action."""
         if not (self.on_disk or self.loaded or self.user_space or self.other_kernel):
             return State.ABSENT
         if not self.on_disk:

@@ -1,7 +1,7 @@
-"""Checks that every host is the machine of the plan: once, before the first change, all findings at once.
+"""Checks that every host is the machine of the plan: once, before the first change, with all findings at once.
 
-A host with findings fails here, alone, and the gate after it stops the others: raising instead would end the run for
-every host with the first one's findings. Only a host on which nothing can run as root stops the run at once.
+A host with findings fails alone, and the next gate stops the others: an exception would end the run for every host with
+the first one's findings. Only a host without root access stops the run at once.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
 def _entered(about: About | None) -> dict[str, str]:
     """The login user's name. The same command also asks the facts that follow, as root; those answers are cached.
 
-    If sudo wants a password, only the name is answered, and no person is prompted. If the inventory becomes root in
-    another way, the name is asked alone.
+    If sudo needs a password, only the name is answered, without a prompt. If the inventory becomes root in another way,
+    the command asks only the name.
     """
     if has_failed(host) or any(host.data.get(name) for name in OTHERWISE):
         return ask(host, Login, _sudo=False)
@@ -79,7 +79,7 @@ def _report(problems: Sequence[Refusal]) -> Generator[FunctionCommand, None, Non
 
 
 def _refuse_login(mine: Slice | BalancerSlice | MonitorSlice, login: dict[str, str], asks_sudo: bool) -> None:
-    """Raises if nothing could run as root: later facts would stop and ask for a password."""
+    """Raises: a Refusal if no command could run as root, because later facts would stop at a password prompt."""
     user = login.get("user", "")
     if login.get("uid") == "0" or (asks_sudo and login.get("sudo")):
         return

@@ -1,6 +1,6 @@
-"""Checks that the host of a balancer or monitor is the one of the plan, before the first change, all at once.
+"""Checks that the host of a balancer or monitor is the one of the plan, before the first change, with all findings.
 
-A foreign HAProxy configuration, or another program on our ports, is found here and not in the middle of a run.
+A foreign HAProxy configuration, or another program on our ports, is reported here and not in the middle of a run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LISTENING = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
 
 
 class BalancerMachine(FactBase[HostFacts]):
-    """System, clock, addresses, listening programs, and if HAProxy runs with a foreign configuration."""
+    """System, clock, addresses, listening programs, and HAProxy's state and configuration."""
 
     default = HostFacts
     shell_executable = "bash"

@@ -1,7 +1,7 @@
-"""A Docker that others installed, found before the first change: the role's own packages would replace it. Pure.
+"""A Docker from another source, reported before the first change: the role's own packages would replace it. Pure.
 
-Found later, it would be found after the driver was installed and the host rebooted. A host that has the wanted package
-already is not asked: nothing is replaced there.
+Without this check it would be noticed only after the driver was installed and the host rebooted. A host that has the
+wanted package already is not asked, because nothing is replaced there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def fact_commands() -> list[str]:
 
 
 def foreign_docker(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """A finding for each Docker, or what calls itself one, that the wanted package would replace or run beside."""
+    """A finding for each Docker, or substitute for it, that the wanted package would replace or run beside."""
     wanted = WANTED[mine.docker.source]
     if wanted in facts.packages:
         return
@@ -93,13 +93,13 @@ WORD = re.compile(r"--?([A-Za-z][A-Za-z0-9-]*)")
 
 
 def keys_of(words: str) -> dict[str, str]:
-    """Keys of daemon.json that the command line sets already: the flag, by its key."""
+    """Keys of daemon.json that the command line already sets: the flag, by its key."""
     flags = {match[0]: match[1] for word in words.split()[1:] if (match := WORD.match(word))}
     return {FLAGS.get(name, name): flag for flag, name in flags.items()}
 
 
 def settings_file(words: str) -> str:
-    """The file that dockerd's command line names instead of Docker's own daemon.json; empty if it names none."""
+    """The settings file in dockerd's command line instead of Docker's own daemon.json; empty for none."""
     match = re.search(r"\s--?config-file[=\s]+(\S+)", words)
     return match[1] if match and match[1] != DAEMON else ""
 
@@ -159,7 +159,7 @@ def _finding(mine: Slice, what: str, evidence: str, attempt: str) -> Refusal:
 
 
 def _instead(package: str, facts: HostFacts, mine: Slice) -> str:
-    """Commands that keep that Docker, if this project can use it, or remove it."""
+    """Commands that keep the existing Docker, if this project can use it, or remove it."""
     removal = _remove(f"apt-get purge {TOGETHER.get(package, package)}")
     if package == "docker-ce":
         return f'docker = Docker(source="docker") keeps it; or {removal}'

@@ -1,7 +1,7 @@
 """Facts of a host for preflight: the login user, and everything about the machine, in one command each.
 
-Bash, coreutils and procfs only: nothing is installed yet. What needs a program that may be missing is asked, not relied
-on.
+It uses only bash, coreutils and procfs, because no package is installed yet. Checks that need another program allow for
+its absence.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class About:
 
 
 class Login(FactBase[dict[str, str]]):
-    """User, uid and whether sudo works without a password. Ask it with `_sudo=False`."""
+    """User, uid, and True if sudo works without a password. To be asked with `_sudo=False`."""
 
     default = dict
 
@@ -68,7 +68,7 @@ class MachineHost(FactBase[HostFacts]):
     shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
 
     def command(self, about: About) -> str:
-        """The script with all commands; the addresses are tried side by side."""
+        """The script with all commands; the addresses are tried in parallel."""
         mine = about.mine
         return script(
             ask_value("os", '. /etc/os-release && echo "$ID-$VERSION_ID"'),
@@ -98,7 +98,7 @@ class MachineHost(FactBase[HostFacts]):
 
 
 def _ask_room(mine: Slice) -> list[str]:
-    """Free space where data goes, what of it is there already, and the declared blank disk."""
+    """Commands for free space of the data directories, data that is already there, and the declared blank disk."""
     disk = mine.data_disk()
     docker = mine.docker.data_root or "/var/lib/docker"
     weights = [f"[ -d {quote(weights_path(planned))} ]" for planned in mine.weights]
@@ -123,7 +123,7 @@ def _ask_room(mine: Slice) -> list[str]:
 
 
 def _more_images(mine: Slice) -> list[tuple[int, str]]:
-    """(number, question to Docker) of each image of LLMs beside Triton."""
+    """(number, question to Docker) for each image of LLMs beside Triton."""
     images = enumerate(mine.runtime_images)
     return [(number, f"docker image inspect {quote(image.pull_reference)}") for number, image in images]
 
@@ -170,7 +170,7 @@ def _ask_service(mine: Slice) -> list[str]:
 
 
 def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
-    """Tries each address in the background, except those of parts that the host has already."""
+    """Commands that try each address in the background, except those of parts that the host already has."""
     tries = []
     for what, url, have in _sources(mine):
         place = _place(url)
@@ -190,9 +190,9 @@ to ports of TLS alone."""
 
 
 def _connection(proxy: ProxySlice | None, place: str, is_plain: bool = False) -> str:
-    """Shell that succeeds if a connection to HOST:PORT comes about, through the proxy unless the host needs none.
+    """Shell that succeeds if HOST:PORT can be connected to, through the proxy unless the host needs none.
 
-    A proxy that asks for a login (407) lets through whom it knows: the login is sent by programs, and never here.
+    A proxy that asks for a login (407) counts as a success: programs send the login, but this check never does.
     """
     where = join(place.rsplit(":", 1))  # arguments: the shell that is started would expand what stands in its text
     if proxy is None or reached_directly(place.rsplit(":", 1)[0], (*proxy.direct, *proxy.fleet)):
@@ -202,14 +202,14 @@ def _connection(proxy: ProxySlice | None, place: str, is_plain: bool = False) ->
 
 
 def addresses(mine: Slice) -> list[tuple[str, str, str]]:
-    """Each thing that is fetched: purpose, host:port, and shell that succeeds if the host has it already."""
+    """Each download: purpose, host:port, and shell that succeeds if the host has it already."""
     return [(what, _place(url), have) for what, url, have in _sources(mine)]
 
 
 def _sources(mine: Slice) -> list[tuple[str, str, str]]:
-    """Each thing that is fetched: purpose, URL, and shell that succeeds if the host has it already.
+    """Each download: purpose, URL, and shell that succeeds if the host has it already.
 
-    What other hosts of the plan may give is not among them: one that has it is enough, and which has is not known yet.
+    Files that peers may send are left out: one peer with the files is enough, and it is not known yet which has them.
     """
     mirrors, sources = mine.mirrors, []
     if mine.driver.manage and mine.driver.source == "nvidia":

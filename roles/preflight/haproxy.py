@@ -1,4 +1,4 @@
-"""HAProxy with a foreign configuration, found before the first change: the role would switch its service off. Pure."""
+"""HAProxy with a foreign configuration, reported before the first change, as the role would stop it. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roles._shipping.haproxy import DISTRIBUTION as THEIRS
 
 
 def fact_commands(*units: str) -> list[str]:
-    """Fact commands: the distribution's service with `units` of ours, and whether its configuration was changed."""
+    """Fact commands: the state of the distribution's service and of our `units`, and if its configuration changed."""
     return [
         # The package's own example listens nowhere; dpkg knows the sum of the file as it came.
         ask_value("changed", "dpkg --verify haproxy | grep -o '/etc/haproxy/haproxy.cfg'"),
@@ -20,7 +20,7 @@ def fact_commands(*units: str) -> list[str]:
 
 
 def units_of(mine: Slice) -> list[str]:
-    """The units of ours with HAProxy on a GPU host."""
+    """Our units with HAProxy on a GPU host."""
     units = {"enginehouse-https.service": mine.https, "enginehouse-mutual.service": mine.mutual and mine.mutual.port}
     return [name for name, is_planned in units.items() if is_planned]
 

@@ -1,4 +1,4 @@
-"""Preflight's facts compared with the slice. Pure; every finding is a Refusal, none hides another."""
+"""Compares preflight's facts with the slice. Pure; every finding is a Refusal, and none hides another."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: floa
 
 
 def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
-    """Sentences that an operator may want to read beforehand; none of them stops the run."""
+    """Sentences that an operator may want to read first; none of them stops the run."""
     if facts.value("nouveau") and mine.driver.manage:
         yield "nouveau drives the GPU; it will be kept away, and the host reboots once"
     if facts.value("secure-boot") and mine.driver.source == "canonical":
@@ -62,7 +62,7 @@ def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
 def refusal(
     mine: Slice | BalancerSlice | MonitorSlice, problem: str, actual: str, wanted: str, attempt: str, kind: str
 ) -> Refusal:
-    """A finding in the common shape: the host named first, because many hosts report at once."""
+    """A finding in the common shape, with the host first, because many hosts report at once."""
     facts = {"found": actual or "nothing", "wanted": wanted}
     return Refusal(f"{mine.host}: {problem}", facts=facts, attempt=attempt, state=PREFLIGHT, kind=kind)
 
@@ -104,7 +104,7 @@ def _is_hardware_enablement(facts: HostFacts, mine: Slice) -> bool:
 
 
 def hardware(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """GPUs by PCI id and number, NVSwitches, memory is judged with the room."""
+    """Findings on GPUs by PCI id and number, and on NVSwitches; `room` judges memory."""
     devices = [line.split() for line in facts.value("pci").splitlines()]
     gpus = [pci for _, pci, kind in devices if kind.startswith(GPU_CLASSES)]
     others = sorted(set(gpus) - {mine.pci_id})
@@ -151,7 +151,7 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
 
 
 def free_disk_mib(facts: HostFacts, mine: Slice) -> int:
-    """MiB free where data goes: a declared disk that is still blank counts whole, two file systems are added up."""
+    """MiB free for data: a declared disk that is still blank counts whole, two file systems are added up."""
     rows = {row[0]: row for row in (facts.value(name).split() for name in ("room", "docker-room")) if len(row) >= 6}
     free = sum(int(row[3]) for row in rows.values())
     disk = mine.data_disk()
@@ -163,7 +163,7 @@ def free_disk_mib(facts: HostFacts, mine: Slice) -> int:
 def clock(
     facts: HostFacts, mine: Slice | BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float
 ) -> Iterator[Refusal]:
-    """The difference between the two clocks."""
+    """A finding if the two clocks differ too much."""
     apart = round(abs(float(facts.value("clock") or 0) - control_seconds))
     if apart > chosen.clock_seconds:
         attempt = "timedatectl set-ntp true on the host (or correct the clock of the machine that runs pyinfra)"
@@ -172,7 +172,7 @@ def clock(
 
 
 def driver(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Refusals for conditions in which the driver role would fail, before anything is changed."""
+    """Refusals for conditions in which the driver role would fail, before the first change."""
     loaded, manage = facts.value("loaded").strip(), mine.driver.manage
     if not manage and not (loaded and at_least(loaded, mine.driver.floor)):
         problem = f"driver {loaded} is too old for {mine.image.reference}" if loaded else "no NVIDIA driver is loaded"
@@ -200,9 +200,9 @@ def driver(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Refusals of hosts on which a server would not start: it traces itself, and keeps users from its ports.
+    """Refusals of hosts that prevent two protections of a server: tracing itself, and closing its ports to users.
 
-    A gateway confines what reads strangers' templates by a filter of system calls.
+    A gateway confines its reader of foreign templates by a filter of system calls.
     """
     scope = facts.value("ptrace-scope")
     if mine.servers and scope in ("2", "3"):
@@ -227,7 +227,7 @@ def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Refusals for unmanaged GPUs that are not cut as declared; on managed hosts the role cuts them."""
+    """Refusals for unmanaged GPUs that are not cut as declared; managed ones are cut by the role."""
     for cut in () if mine.driver.manage else not_ours_to_cut(facts, mine, PREFLIGHT):
         problem = f"{mine.host}: {cut.problem}"
         yield Refusal(

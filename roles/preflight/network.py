@@ -14,9 +14,9 @@ from roles._pyinfra.facts import HostFacts
 
 
 def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """A port of ours that is taken while our own unit does not run.
+    """A finding for each of our ports that is taken while our own unit does not run.
 
-    Not by a container of ours: that of another server is stopped before this one starts, or has lost its unit.
+    Our own containers do not count: another server's is stopped before this one starts, or has lost its unit.
     """
     ours = {int(port) for port in facts.value("published").split()}
     listening = [address_of(line) for line in facts.value("listening").splitlines()]
@@ -76,16 +76,16 @@ def _taken(port: int, name: str, unit: str, owner: str, facts: HostFacts, mine: 
 
 
 def address_of(text: str) -> tuple[IPv4Address | IPv6Address, int]:
-    """Address and port of the notation of /proc/net/tcp: 32-bit words in the host's byte order, then the port."""
+    """Address and port in the notation of /proc/net/tcp: 32-bit words in the host's byte order, then the port."""
     words, port = text.split(":")
     data = b"".join(bytes.fromhex(words[at : at + 8])[::-1] for at in range(0, len(words), 8))
     return ip_address(data), int(port, 16)
 
 
 def _overlap(address: IPv4Address | IPv6Address, own: str) -> bool:
-    """True if a listener at `address` keeps one at `own` from listening; a listener on every address always does.
+    """True if a listener at `address` blocks one at `own`; a listener on every address always does.
 
-    Addresses are compared, never their text: Python 3.13 writes `::ffff:127.0.0.1` where 3.11 and 3.12 write
+    Addresses are compared by value, not as text: Python 3.13 writes `::ffff:127.0.0.1` where 3.11 and 3.12 write
     `::ffff:7f00:1`, and an inventory may write either.
     """
     taken, wanted = _unmapped(address), _unmapped(ip_address(own))
@@ -93,7 +93,7 @@ def _overlap(address: IPv4Address | IPv6Address, own: str) -> bool:
 
 
 def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that a mapped one (`::ffff:a.b.c.d`) stands for; any other address as it is."""
+    """The IPv4 address of a mapped one (`::ffff:a.b.c.d`); any other address unchanged."""
     return (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address
 
 
@@ -117,7 +117,7 @@ def reachable(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def _through(host: str, proxy: ProxySlice, what: str, place: str) -> Refusal:
-    """The refusal of an address that the host does not reach, through its proxy or without it."""
+    """The refusal of an address that the host cannot reach, through its proxy or without it."""
     if reached_directly(place.rsplit(":", 1)[0], (*proxy.direct, *proxy.fleet)):
         return Refusal(
             f"{host}: {place} cannot be reached without the proxy, and {what.replace('-', ' ')} would come from there",

@@ -1,7 +1,8 @@
-"""Publishers of a host's driver packages, and the image that it came with, told before the first change. Pure.
+"""Publishers of a host's driver packages, and its cloud image, reported before the first change. Pure.
 
-apt knows who signed a package's source (`o=` of its Release file); of a version that its source has no more, only the
-version's form is left. A host that was deployed to before is not asked again. Source: gpu-host facts, 1.1 to 1.8.
+apt knows the publisher of a package's source (`o=` of its Release file); for a version that its source no longer has,
+only the version's form is evidence. A host with an earlier deploy is not asked again. Source: gpu-host facts, 1.1 to
+1.8.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class DriverPackage:
 
 
 def fact_commands() -> list[str]:
-    """Fact commands for a host that was not deployed to yet: packages with origins, image, holds, upgrades."""
+    """Fact commands for a host without an earlier deploy: packages with origins, image, holds, upgrades."""
     patterns = " ".join(f"'{pattern}'" for pattern in PATTERNS)
     packages = _ASKED.replace("PATTERNS", patterns).replace("CACHE", _APT_CACHE).replace("SCRIPT", _SCRIPT)
     upgrades = "apt-config dump APT::Periodic::Unattended-Upgrade Unattended-Upgrade::Automatic-Reboot"
@@ -83,7 +84,7 @@ def fact_commands() -> list[str]:
 
 
 def driver_packages(facts: HostFacts) -> list[DriverPackage]:
-    """The installed packages of the driver, by lines `NAME VERSION ORIGIN`."""
+    """The installed packages of the driver, from lines `NAME VERSION ORIGIN`."""
     rows = (line.split(" ", 2) for line in facts.value("driver-packages").splitlines())
     known = (row for row in rows if len(row) == 3 and not _NOT_CODE.fullmatch(row[0]))
     return [DriverPackage(name, version, publisher(name, version, origin)) for name, version, origin in known]
@@ -196,7 +197,7 @@ def _named(packages: list[DriverPackage]) -> list[str]:
 
 
 def _purge(keeps: str) -> str:
-    """Words to type: to keep the driver, if it will do; to take it off."""
+    """Commands that keep the driver, if possible, and that remove it."""
     purge = "apt-get purge '^nvidia-.*' '^libnvidia-.*' '^linux-modules-nvidia-.*' '^libcuda1$' on the host, and reboot"
     return f"{keeps}; or {purge}" if keeps else purge
 

@@ -1,6 +1,6 @@
-"""The way out through an HTTP proxy: apt, dockerd and the units that fetch know it before the first of them needs it.
+"""The host's outgoing HTTP proxy: configured for apt, dockerd and the fetching units before the first of them needs it.
 
-dockerd reads it as it starts. One that runs already is restarted by the docker role, which sees that the file is newer.
+dockerd reads it at its start. The docker role restarts a running dockerd, because the file is newer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from roles.proxy.facts import ProxyHost
 
 
 def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
-    """Programs of the host know the declared proxy. Returns the step; none without a proxy."""
+    """Configures the declared proxy for programs of the host. Returns the step; none without a proxy."""
     proxy = mine.proxy
     if proxy is None:
         return []

@@ -9,7 +9,7 @@ from roles._shipping.proxy_files import FILES
 
 
 class ProxyHost(FactBase[HostFacts]):
-    """Digests of the files by which programs know the proxy."""
+    """Digests of the files that configure programs for the proxy."""
 
     default = HostFacts
 

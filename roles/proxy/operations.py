@@ -1,7 +1,7 @@
-"""From the files of a host to the commands by which its programs learn of the proxy. Pure but for the password.
+"""Commands that configure the host's programs for the proxy. Pure except for the password.
 
-A password is read when the files are compared, and sent on standard input, in the two files of an environment and in
-apt's: all three are root's alone then. It is in no argument, no unit and no output of systemctl or Docker.
+A password is read when the files are compared, and sent on standard input, in the two environment files and in apt's
+file, which only root can then read. It is in no argument, no unit and no output of systemctl or Docker.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class WithLogin:
 
 @dataclass(frozen=True)
 class Kept:
-    """Files that say nothing secret: path and content."""
+    """Files without secrets: path and content."""
 
     wanted: str
     drop_ins: Mapping[str, str]
@@ -72,7 +72,7 @@ def kept(proxy: ProxySlice) -> Kept:
 
 
 def texts(proxy: ProxySlice) -> dict[str, str]:
-    """The files that hold the login, if there is one: both environments and apt's settings."""
+    """The files with the login, if there is one: both environments and apt's settings."""
     url = with_login(proxy)
     return {
         ENVIRONMENT: _environment(url, (*proxy.direct, *proxy.fleet)),
@@ -82,7 +82,7 @@ def texts(proxy: ProxySlice) -> dict[str, str]:
 
 
 def with_login(proxy: ProxySlice) -> str:
-    """The proxy's URL, with user and password if it has them. Raises: a Refusal if the password is not to be read."""
+    """The proxy's URL, with user and password if it has them. Raises: a Refusal if the password cannot be read."""
     if proxy.password is None:
         return proxy.url
     login = f"{percent(proxy.username, safe='')}:{percent(read(proxy.password), safe='')}"
@@ -90,9 +90,9 @@ def with_login(proxy: ProxySlice) -> str:
 
 
 def missing(facts: HostFacts, proxy: ProxySlice) -> Iterator[Command]:
-    """Commands after which programs of the host know the proxy; none if they do.
+    """Commands after which programs of the host use the proxy; none if they do already.
 
-    Without the password a host whose proxy is the declared one otherwise is left as it is.
+    If the password is unavailable, a host whose proxy matches otherwise is not changed.
     """
     plain = kept(proxy)
     is_known = facts.holds(WANTED, plain.wanted) and all(path in facts.files for path in FILES)
@@ -129,7 +129,7 @@ def _environment(url: str, direct: tuple[str, ...]) -> str:
 
 
 def _settings_of_apt(url: str, direct: tuple[str, ...]) -> str:
-    """apt reaches single hosts without a proxy; domains and networks are left to the proxy, which may refuse them."""
+    """apt's settings: single hosts are reached without the proxy, domains and networks through it."""
     lines = [f'Acquire::{scheme}::Proxy "{url}";\n' for scheme in ("http", "https")]
     hosts = [place for place in direct if not place.startswith(".") and not _is_network(place) and ":" not in place]
     lines += [f'Acquire::{scheme}::Proxy::{place} "DIRECT";\n' for place in hosts for scheme in ("http", "https")]

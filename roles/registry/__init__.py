@@ -1,12 +1,11 @@
 """Puts the release's image on the host: a unit pulls it, by digest once pinned, with a login only if one is declared.
 
-`begin` starts the unit and returns; `finish` waits for it. Nothing happens when the image is already there. The key
-goes from the control machine to a file in memory on standard input, and the unit removes it, or the run that
-hears of its end.
+`begin` starts the unit and returns; `finish` waits for it. An existing image needs no unit. The key is sent from the
+control machine to a file in memory on standard input; the unit removes it, or the run that notices the unit's end.
 
-Hosts that share their image (`Sharing.images_port`) ask its registry once among them: the first host that wants it
-keeps its blobs. The others get those from hosts that have them, and ask the registry if nobody delivers. Docker
-pulls them from loopback, by the digest that is pinned.
+Hosts that share their image (`Sharing.images_port`) ask its registry once among them: the first host that needs it
+keeps its blobs. The others get the blobs from peers, and ask the registry if no peer delivers. Docker pulls them from
+loopback, by the pinned digest.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Decide = Callable[[PullState], Iterator[PyinfraCommand]]
 
 
 def begin(mine: Slice) -> None:
-    """The pull of each image runs in its unit, or it is there already. A private CA wants no restart of the daemon."""
+    """Starts the pull of each missing image in its unit. A private CA needs no restart of the daemon."""
     _begin(mine)
     for image in host.loop(mine.runtime_images):
         _begin(_with(mine, image))
@@ -115,7 +114,7 @@ def _sharing(mine: Slice, settings: Defaults) -> peers.Sharing | None:
 
 
 def _received(mine: Slice, settings: Defaults) -> Decide:
-    """Receives the blobs, if this host lacks them and another one has them."""
+    """Receives the blobs from peers, if this host lacks them."""
 
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
         shared = _sharing(mine, settings)
@@ -131,7 +130,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
 
 
 def _left_over(mine: Slice, settings: Defaults) -> Decide:
-    """Pulls the image, if it is still missing. In prepare the answer of earlier steps decides."""
+    """Pulls the image if it is still missing; decides only at execution."""
 
     def decide(pull: PullState) -> Iterator[PyinfraCommand]:
         if run_state.is_executing and not pull.has_image:

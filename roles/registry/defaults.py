@@ -10,7 +10,7 @@ from deploy.inventory.knobs import SECONDS, Range, Text
 
 @dataclass(frozen=True)
 class Defaults:
-    """Limits of a run's waiting."""
+    """Time limits of a run that waits for images."""
 
     pull_seconds: Annotated[int, SECONDS] = 3 * 3600
     """Seconds that a run waits. The unit continues after it; 14 GB at 100 Mbit/s are 20 minutes."""

@@ -26,7 +26,7 @@ class PullState:
 
 
 class Pull(FactBase[PullState]):
-    """Asks Docker for the image under the very reference it is pulled by, and systemd for the unit."""
+    """Asks Docker for the image under exactly the reference of its pull, and systemd for the unit."""
 
     def command(self, reference: str, unit: str, mark: str, blobs: str = "") -> str:
         kept = f"; test -s {shlex.quote(f'{blobs}/manifest.sha256')} && echo blobs=1; true" if blobs else ""

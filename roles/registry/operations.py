@@ -1,4 +1,4 @@
-"""Files of a pull on the host, and the command that hands over the key and starts it."""
+"""Files of a pull on the host, and the command that sends the key and starts it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record_path(image: ImageSlice) -> str:
 
 
 def mark_path(image: ImageSlice) -> str:
-    """Path of a file that exists from the beginning of a pull to its end, and stays if the pull is killed."""
+    """Path of a file that exists during a pull, and remains if the pull is killed."""
     return f"{ROOT}/images/{pull_id(image)}.begun"
 
 
@@ -42,7 +42,7 @@ def texts(mine: Slice) -> list[Text]:
 
 
 def start_pull(mine: Slice) -> PyinfraCommand:
-    """Key into memory on standard input, then the unit, as one command: no key is left behind if no unit starts."""
+    """The key into memory on standard input, then the unit, as one command: no key is left if the unit fails."""
     unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
     key = mine.registry.key
     if key is None:

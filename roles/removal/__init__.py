@@ -1,7 +1,7 @@
 """Removes this project's files and packages from a host; the state before the first deploy is recorded for that.
 
-Ours is told by name, except for packages and merged settings: those by the record `remember` makes. Nothing goes
-unless it is said aloud (`--data remove=yes`); without it the run says what would go.
+Our files are recognised by name; packages and merged settings by the record of `remember`. Nothing is removed without
+`--data remove=yes`; without it the run lists everything that it would remove.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roles.removal.sent import program
 
 
 def remember() -> OperationMeta:
-    """Records the host's packages, holds and settings before anything is installed, in /etc/enginehouse/before."""
+    """Records the host's packages, holds and settings before the first installation, in /etc/enginehouse/before."""
 
     def decide(is_there: bool) -> Iterator[StringCommand]:
         if not is_there:
@@ -29,7 +29,7 @@ def remember() -> OperationMeta:
 
 
 def apply(agreed: bool) -> None:
-    """Removes everything of ours from the host. Unless `agreed`, only lists what would go."""
+    """Removes everything of ours from the host. Unless `agreed`, only lists it."""
     logged: set[str] = set()  # once, although both phases decide
 
     def decide(present: list[str]) -> Iterator[StringCommand]:

@@ -21,21 +21,22 @@ class Remembered(FactBase[bool]):
 
 
 class OnHost(FactBase[list[str]]):
-    """Lines for files, units and packages that would go.
+    """Lines for files, units and packages that would be removed.
 
-    The program is sent along, not installed: after an interrupted removal a host has no programs of ours.
+    The program is sent with the command, not installed: after an interrupted removal a host has no programs of ours.
     """
 
     default = list
 
     def command(self) -> str:
-        """The query; a host without Python has nothing of this project, which installs Python first and removes it
-        last."""
+        """The command; a host without Python has nothing of ours, because we install Python first and remove it
+        last.
+        """
         text = program()
         assert "\nEND_OF_PROGRAM\n" not in text
         return f"command -v python3 >/dev/null || exit 0; python3 -B - list <<'END_OF_PROGRAM'\n{text}END_OF_PROGRAM\n"
 
     def process(self, output: list[str]) -> list[str]:
-        """The lines; one that only says what stays is no reason to act."""
+        """The lines; lines about kept files are left out."""
         lines = [line for line in output if line.strip()]
         return lines if any(not line.startswith("stays: ") for line in lines) else []

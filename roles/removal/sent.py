@@ -1,5 +1,4 @@
-"""The program that removes this project from a host, as one text: each module runs under its name before those that
-import it."""
+"""The program that removes this project, as a single text: each module runs before those that import it."""
 
 from __future__ import annotations
 

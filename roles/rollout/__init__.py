@@ -1,16 +1,16 @@
-"""The gates: what makes a wave a wave.
+"""The gates, which separate the waves of a run.
 
-pyinfra drops a host that fails and goes on with the rest, and it orders operations by source line, so that without an
-operation every host runs, all waves would drain before the first had swapped (measured on pyinfra 3.10.0). A gate runs
-on every host. While all is well it does nothing; else it stops everyone who is left.
+pyinfra drops a host that fails and continues with the rest, and it orders operations by source line: without an
+operation that every host runs, all waves would drain before the first had swapped (measured on pyinfra 3.10.0). A gate
+runs on every host. It does nothing while no host has failed; otherwise it stops all remaining hosts.
 
-    all_there      before anything acts: every host is what the plan believes
-    all_staged     nobody is drained before every host has image, weights and engines
-    end_of_wave    the hosts of the wave serve, answer, and are no slower than before; or what `on_failure` says goes
-                   back through the host's own swap, and the run stops
+    all_there      before the first change: every host matches the plan
+    all_staged     no host is drained before every host has image, weights and engines
+    end_of_wave    the hosts of the wave serve, answer, and are no slower than before; or the hosts of
+                   `on_failure` return by their own swap, and the run stops
 
-What may be drained when is decided by the machine of `deploy.rollout.run`. It is asked when a host is about to act
-(`steps.before_acting`), so a host with nothing to do is never drained and needs no room.
+The state machine of `deploy.rollout.run` decides which host may be drained. It is asked when a host is about to act
+(`steps.before_acting`), so a host without changes is never drained and needs no room.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def gate(
 ) -> Generator[Refuse, None, None]:
     """No change if at most `may_be_lost` of `wave` are lost; else this host stops and names the lost hosts.
 
-    `state_then` is what the message says of the fleet: `UNTOUCHED` at a gate that comes before anything acts; `attempt`
-    is what to type next.
+    `state_then` describes the fleet in the message: `UNTOUCHED` at a gate before the first change; `attempt` is the
+    command to type next.
     """
     missing = lost(state, wave)
     if len(missing) <= may_be_lost:
@@ -66,16 +66,16 @@ def gate(
 
 
 def all_there(plan: Plan) -> None:
-    """Gate before anything acts: every host of the run answers and is as planned; a group is in the run whole."""
+    """Gate before the first change: every host of the run answers and is as planned, and groups are complete."""
     refuse_all(groups_in_part(plan.slices))
     may_be_lost = plan.rollout.may_be_lost
     gate(plan.hosts, UNTOUCHED, may_be_lost=may_be_lost, name="Gate | Every host is what the plan believes")
 
 
 def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image, weights and engines") -> None:
-    """Ends staging: every host has its files, and from here on asks for room before it acts. The waves follow at once.
+    """Ends staging: every host has its files, and from here on needs room before it acts. The waves follow at once.
 
-    With `--data only=gateway` no wave follows, and nobody has to be staged.
+    With `--data only=gateway` no wave follows, and no host has to be staged.
     """
     if plan.gateway_only:
         return
@@ -87,7 +87,7 @@ def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image
 def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None:
     """Waits until the hosts of wave `number`, counted from 1, have passed their gate; otherwise stops every host.
 
-    With `on_failure` hosts go back first, those of the last wave before those of the one before it.
+    With `on_failure` hosts are rolled back first, later waves before earlier ones.
     """
     following, which = Following.of(plan), f"{number} of {len(plan.waves)}"
     wave, on_failure = plan.waves[number - 1], plan.rollout.on_failure
@@ -177,7 +177,7 @@ def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -
 
 @operation()
 def _judged(following: Following, wave: Collection[str]) -> Generator[Refuse, None, None]:
-    """No change while the run goes on; else this host stops with the refusal of the gate."""
+    """No change while the run continues; else this host stops with the refusal of the gate."""
     if not state.is_executing:
         yield from _missing(wave, following.plan.rollout.may_be_lost, BEGUN)
         return

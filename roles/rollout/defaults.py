@@ -13,7 +13,7 @@ from roles._pyinfra.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """Seconds that a wave waits for room, and the difference in time that counts."""
+    """Seconds that a wave waits for room, and the smallest slowdown that counts."""
 
     room_seconds: Annotated[int, Range(0, 86_400)] = 120
     """Seconds until hosts of the pool must be seen ready before another one is drained; a balancer checks every

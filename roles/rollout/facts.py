@@ -1,4 +1,4 @@
-"""The state of a host's servers, and the hosts that its balancers send requests to."""
+"""The state of a host's servers, and the hosts to which its balancers send requests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ASKED_SECONDS = 5
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """State of a server: the release it serves, systemd's state and number of its start, its last swap's verdict.
+    """State of a server: its release, systemd's state and start number, and the verdict of its last swap.
 
-    `problem`: the fault of its answers, if it was asked for them.
+    `problem`: the fault in its answers, if it was probed.
     """
 
     server: str
@@ -36,12 +36,12 @@ class ServerFacts:
 
 
 class RolloutFacts(FactBase[dict[str, ServerFacts]]):
-    """State of each server, by its name; with `asks` every model of it is asked its question."""
+    """State of each server, by its name; with `asks` every model of it gets its test request."""
 
     default = dict
 
     def command(self, servers: Sequence[str], asks: bool = False) -> str:
-        """Empty on a host that does not have our programs yet."""
+        """The command; empty on a host without our programs."""
         words = [*(["--ask"] if asks else []), *servers]
         return f"{command('tell')} {' '.join(map(shlex.quote, words))} 2>/dev/null || true" if servers else "true"
 
@@ -66,9 +66,9 @@ def readiness_command(balancers: Iterable[SeenBySlice]) -> str:
 
 
 def ready_hosts(output: Iterable[str], pools: Iterable[Pool]) -> dict[str, bool]:
-    """By host of the pools that some balancer knows: True if every balancer sends to all of the host's servers.
+    """By host of the pools that a balancer knows: True if every balancer sends to all of the host's servers.
 
-    `output` is that of `readiness_command`. A host that stands in a pool's backends with no line is not ready there.
+    `output` is that of `readiness_command`. A host without a line in a pool's backends is not ready there.
     """
     known = list(pools)
     ready: dict[str, bool] = {}

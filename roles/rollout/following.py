@@ -1,7 +1,7 @@
-"""The run that pyinfra is on, as the state machine of `deploy.rollout.run` sees it.
+"""The current pyinfra run in the form of the state machine of `deploy.rollout.run`.
 
-Kept beside pyinfra's state for as long as the run lasts. Hosts work in greenlets of one process: between two waits a
-host reads and writes it alone.
+It is stored beside pyinfra's state as long as the run lasts. Hosts are greenlets of one process: between two waits only
+one host reads and writes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AGAIN_SECONDS = 2
 
 
 class Following:
-    """The state machine, with the servers' states and the gates' messages, which it does not keep."""
+    """The state machine, with the servers' states and the gates' messages, which it does not store."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
@@ -41,7 +41,7 @@ class Following:
 
     @classmethod
     def of(cls, plan: Plan) -> Following:
-        """The state machine of the run under way; each run of pyinfra has one. Every host asks for it once a wave."""
+        """The state machine of the current run; each run of pyinfra has one. Every host asks for it once a wave."""
         state = ctx_state.get()
         if state not in _followings:
             _followings[state] = cls(plan)
@@ -92,7 +92,7 @@ class Drain(PyinfraCommand):
         return "wait for room in the pool"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once the host may be drained; the machine then counts it as out."""
+        """True once the host may be drained; the state machine then counts it as out."""
         until = time.monotonic() + self.seconds
         while hold := self.following.look_for_room(self.mine, host, connector_arguments):
             if not hold.pool or time.monotonic() >= until:
@@ -114,7 +114,7 @@ class Tell(PyinfraCommand):
         return "put back"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True: recorded."""
+        """True, after the record."""
         self.following.hear("put back", host.name)
         return True
 

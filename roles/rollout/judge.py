@@ -1,4 +1,4 @@
-"""Judgement of a gate on a host, and the message of a gate that stays shut. Pure."""
+"""Judges a host at a gate, and writes the message of a failed gate. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def finding(
     rollout: Rollout,
     floor_seconds: float,
 ) -> tuple[Failure | None, str]:
-    """The worst failure of a host's servers and a sentence for it; None if they are as they should be."""
+    """The worst failure of a host's servers and a sentence for it; None without one."""
     servers = [server.name for server in mine.servers]
     all_facts = [now.get(name, ServerFacts(name)) for name in servers]
     idle = [f"{facts.server} is {facts.active or 'not there'}" for facts in all_facts if facts.active != "active"]
@@ -44,9 +44,9 @@ def finding(
 
 
 def slower(before: ServerFacts, now: ServerFacts, percent: int, floor_seconds: float) -> Iterator[str]:
-    """A sentence for each model of a release that was swapped in and takes too long for its question.
+    """A sentence for each model of a newly swapped release that answers its test request too slowly.
 
-    Compared with the answer of the release before on the same host, each measured when it proved itself.
+    The comparison is with the previous release on the same host, each measured by its own proof.
     """
     if not percent or now.swap.get("release") != now.release or now.swap.get("from") != before.release:
         return
@@ -73,7 +73,7 @@ def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attemp
 
 
 def shut(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN) -> Refusal:
-    """The refusal that every remaining host raises if a gate found too much; `why` by host."""
+    """The refusal for every remaining host after a failed gate; `why` by host."""
     if not stop.failed and not stop.back and not stop.stays:
         return stopped(stop.lost, size, state_then)
     failures = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]

@@ -1,7 +1,7 @@
-"""The host says to balancers which of its servers may be sent requests: ready or drain, from what systemd says.
+"""The host's readiness for balancers: `ready` or `drain` for each server, by systemd's state.
 
-A drain is no step of a run. It is part of the stop of `triton@SERVER` (its first ExecStop), so whoever stops a server
-drains it: a swap, the watchdog, a reboot, a restart of Docker, a person. A run that stops nothing drains nobody.
+A drain is not a step of a run. It is part of the stop of `triton@SERVER` (its first ExecStop), so every stop of a
+server drains it: a swap, the watchdog, a reboot, a restart of Docker, a person. A run that stops no server drains none.
 """
 
 from __future__ import annotations
@@ -47,6 +47,6 @@ def _listen(cloud: str, service: CachedFact[HostFacts], put: OperationMeta) -> N
 
 
 def tell(mine: Slice, steps: list[OperationMeta]) -> None:
-    """Logs, before anything happens, that the run stops no server of this host, if that is so."""
+    """Logs, before the first change, that the run stops no server of this host, if that is so."""
     if mine.traffic and mine.traffic.servers and not any_changed(steps):
         host.log("nothing here stops a server, so nobody is drained", log_func=logger.info)

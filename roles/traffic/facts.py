@@ -11,7 +11,7 @@ from roles.traffic.defaults import NOTICES_UNIT, UNIT, USER
 
 
 class Service(FactBase[HostFacts]):
-    """State of the service: its user, if it runs, and if it starts at boot."""
+    """State of the service: its user, True if it runs, and True if it starts at boot."""
 
     default = HostFacts
 

@@ -34,7 +34,7 @@ def notices(cloud: str) -> Text:
 def settings(traffic: TrafficSlice, beside: Collection[str] = ()) -> Text:
     """Settings for the service and for each server's stop; `beside` are servers with an LLM beside Triton.
 
-    `programs` only makes the text differ when the programs do, so that the service restarts with the new ones.
+    `programs` makes the text change with the programs, so that the service restarts with the new ones.
     """
     content = {
         "address": traffic.address,
@@ -60,9 +60,9 @@ def user(facts: HostFacts) -> Iterator[Command]:
 
 
 def install(wanted: Text, facts: Mapping[str, str], name: str = UNIT, subject: str = "traffic") -> Iterator[Command]:
-    """Commands that write unit and settings; a service that runs begins anew with them, in the same command.
+    """Commands that write unit and settings; the same command restarts a running service.
 
-    So no kill of the run comes between: the next run would find the file as wanted, and not look at the service.
+    A kill of the run cannot come between the two: the next run would find the file as wanted and skip the restart.
     """
     again = f"{{ systemctl try-restart {name} || {shown(name)}; }}"
     more: list[Command] = []

@@ -1,9 +1,9 @@
 """Every Triton server of the host serves its planned release, proven by one real answer per model.
 
-A release is rendered here, published as an immutable directory, and taken into service by a transaction that lives on
-the host (files/host/swap.py): stop, switch `current`, start, load in order, ask; or put back what served before.
-pyinfra asks for it and waits. If the planned release already serves, nothing happens. A server the plan no longer
-names is forgotten last: until every planned one serves, it may be what has to serve again.
+A release is rendered here, published as an immutable directory, and put into service by a transaction on the host
+(files/host/swap.py): stop, switch `current`, start, load in order, probe; or restore the previous release. pyinfra
+requests it and waits. If the planned release already serves, nothing happens. A server that the plan no longer has is
+removed last, because it may have to serve again until every planned one serves.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def planned(mine: Slice | None) -> dict[str, str]:
 
 
 def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:
-    """Install, publish, prove CUDA, swap: in that order, each only if it is needed.
+    """Installs, publishes, proves CUDA and swaps, in that order, each only if it is needed.
 
-    The digest `plan` and the number of the wave go into the host's history. Returns the steps that stop a server,
+    The digest `plan` and the number of the wave are written to the host's history. Returns the steps that stop a server
     if they change something.
     """
     settings, asking = overridden(host, "triton", Defaults()), Asking.of(host.state, plan, wave)

@@ -1,6 +1,6 @@
 """The LLM beside a Triton server as files of the server's release: `llm/run`, and the settings that it names.
 
-The release brings both containers, so that a swap, a way back and a clean-up treat them as one.
+The release has both containers, so that a swap, a rollback and a clean-up treat them as one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import yaml
 
 from deploy.models.files import ROOT, weights_path
 from deploy.models.runtimes import OF_THE_RELEASE, SETTINGS_FILE
+from deploy.planning.mpi import LAUNCH, RANKS
 from deploy.slices.container import ContainerSlice
 from deploy.slices.group import GroupSlice
 from deploy.slices.host import ModelSlice, ServerSlice
@@ -72,6 +73,8 @@ def render(
         fabric_devices=FABRIC_DEVICES if runtime.group and runtime.group.fabric != "ethernet" else (),
     )
     files = {RUN: run.encode()}
+    if f"{OF_THE_RELEASE}/{RANKS}" in runtime.arguments:
+        files[RANKS] = (HERE / "files" / "launch" / "ranks.py").read_bytes()
     if runtime.configuration:
         files[SETTINGS_FILE] = yaml.safe_dump(runtime.configuration, sort_keys=False).encode()
     return files
@@ -100,10 +103,10 @@ def container(
 
 
 def lines(arguments: tuple[str, ...]) -> list[str]:
-    """The arguments as lines of a shell command: each flag with its value."""
+    """The arguments as lines of a shell command: each flag with its value, and what mpirun launches."""
     rows: list[list[str]] = []
     for word in arguments:
-        if word.startswith("--") or not rows:
+        if word.startswith("--") or word == LAUNCH or not rows:
             rows.append([])
         rows[-1].append(_quoted(word))
     return [" ".join(row) for row in rows]
@@ -151,7 +154,7 @@ ExecStop=-/usr/bin/python3 -B /usr/local/lib/enginehouse/host traffic drained %i
 
 
 def drop_in(server: ServerSlice, drain_seconds: int) -> Text:
-    """The times of the LLM's unit: those of its server's."""
+    """The time limits of the LLM's unit, which are those of its server's."""
     text = unit_settings(server, drain_seconds).replace("Triton's exit timeout", "the program's shutdown time")
     group = server.beside[1].group if server.beside else None
     return Text(f"{UNITS}/llm@{server.name}.service.d/enginehouse.conf", text + (OF_GROUP if group else ""))

@@ -1,8 +1,8 @@
-"""Inputs and outputs of an engine's models: the contract between the image's code and the config.pbtxt we write.
+"""Inputs and outputs of an engine's models: the contract between the image's code and our config.pbtxt.
 
-The models ask each other for every tensor by name, and Triton refuses a name that a configuration does not have, so
-the inner models declare all their TensorRT-LLM knows (tensor_tables.py); what nobody outside can use (logits of an
-engine built without them) is left out of the two public ones.
+The models request every tensor of each other by name, and Triton refuses a name that a configuration lacks, so the
+inner models declare all tensors of their TensorRT-LLM (tensor_tables.py); tensors that clients cannot use (logits of an
+engine built without them) are left out of the two public models.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from deploy.inventory.knobs import SECONDS, Range
 
 @dataclass(frozen=True)
 class Defaults:
-    """Sizes of the container's small resources, and how many old releases a host keeps."""
+    """Sizes of the container's small resources, and the number of old releases that a host keeps."""
 
     keep_releases: Annotated[int, Range(1, 1000)] = 3
     """Releases kept beside current and previous, which always stay. One release is a few MB, without weights."""

@@ -1,14 +1,14 @@
 """An engine as a model repository: six models, seven with a draft, under the public name of one LLM.
 
     <name>                      ensemble: text in, text out, one event a token if it streams
-    <name>_completion           the same contract as an LLM of the PyTorch path (deploy/models/llm_contract.py)
+    <name>_completion           the contract of an LLM on the PyTorch path (deploy/models/llm_contract.py)
     <name>_preprocessing        text to token ids, stop and bad words too
     <name>_tensorrt_llm         token ids in and out: the engine
     <name>_tensorrt_llm_draft   the engine that drafts for it
     <name>_postprocessing       token ids to text
     <name>_tensorrt_llm_bls     text in, text out, each event the whole text so far; speculates with the draft
 
-The engine's files are not part of a release: they lie beside it and are mounted.
+The engine's files are not part of a release: they are beside it and mounted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def engine_names(model: ModelSlice) -> tuple[str, ...]:
 
 
 def load_order(model: ModelSlice) -> tuple[str, ...]:
-    """Names of all models of one planned model, each after those it needs; on another path it has only itself."""
+    """Names of all models of one planned model, each after those that it needs; on another path only itself."""
     if model.path != "engine":
         return (model.name,)
     first = [model_name(model, role) for role in ("preprocessing", "postprocessing")]
@@ -128,7 +128,7 @@ def _completion(model: ModelSlice, tensors: Tensors) -> dict[str, object]:
 
 
 def _conversions(model: ModelSlice) -> Iterator[Conversion]:
-    """Adapters in the engine's form, and xgrammar's view of the tokenizer; by the image's own example programs."""
+    """Conversions of adapters to the engine's form, and of the tokenizer for xgrammar, by the image's own examples."""
     parameters = _settings(model, "tensorrt_llm")
     if information := parameters.get("xgrammar_tokenizer_info_path"):
         program = f"{EXAMPLES}/generate_xgrammar_tokenizer_info.py"

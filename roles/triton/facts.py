@@ -50,7 +50,7 @@ class ServerState:
 class TritonState:
     """The releases published on the host, and its servers, those of earlier plans included.
 
-    `orphans`: servers whose container is there while their unit neither runs nor starts.
+    `orphans`: servers with a container but no running or starting unit.
     """
 
     releases: frozenset[str] = frozenset()
@@ -119,7 +119,7 @@ def _containers(label: str) -> str:
 
 @dataclass(frozen=True)
 class Proof:
-    """The key of this combination of image, driver, toolkit and GPUs, and whether CUDA worked with it."""
+    """The key of this combination of image, driver, toolkit and GPUs, and True if CUDA worked with it."""
 
     key: str = ""
     is_proven: bool = False

@@ -1,6 +1,6 @@
-"""The flags of this Triton: a pure table over the core's version.
+"""The flags of this Triton, as a pure table over the core's version.
 
-An unknown option ends tritonserver with exit 1, so a flag is given only to cores that have it. Source:
+tritonserver exits with 1 on an unknown option, so a flag is passed only to cores that have it. Source:
 triton-inference-server/server src/command_line_parser.cc at the release branches, read 2026-11.
 """
 
@@ -35,15 +35,15 @@ They go to files/spans/receiver.py in the server's own container."""
 
 
 def is_orchestrator(server: ServerSlice, engines: Sequence[str]) -> bool:
-    """True if each engine needs a process of its own beside Triton: the C++ runtime holds one (TensorRT-LLM issue 984).
+    """True if each engine needs a separate process beside Triton: the C++ runtime holds one (TensorRT-LLM issue 984).
 
-    `engines`: names of the models behind the C++ backend. With several ranks every rank is such a process already.
+    `engines`: names of the models behind the C++ backend. With several ranks, every rank is already a separate process.
     """
     return server.mpi_ranks == 1 and len(engines) > 1
 
 
 def flags(server: ServerSlice, orchestrates: bool = False) -> list[str]:
-    """Flags of tritonserver, except the restricted ones, whose key is only known at start."""
+    """Flags of tritonserver, except the restricted ones, whose key is known only at start."""
     always = [
         "--model-control-mode=explicit",
         "--exit-on-error=true",
@@ -65,7 +65,7 @@ def flags(server: ServerSlice, orchestrates: bool = False) -> list[str]:
 
 
 def rank_flags(server: ServerSlice, engines: Sequence[str]) -> list[str]:
-    """Flags of every rank but the first: nothing but the engine, and nothing that listens."""
+    """Flags of every rank but the first: only the engine, without any listener."""
     return [
         "--model-control-mode=explicit",
         *(f"--load-model={name}" for name in engines),

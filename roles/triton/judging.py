@@ -1,4 +1,4 @@
-"""The replay of a server's LLM as the host's swap takes it: prompts and tasks are read on the control machine."""
+"""The replay of a server's LLM in the form of the host's swap; prompts and tasks are read on the control machine."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def llmapi(model: ModelSlice) -> Loaded:
 
 
 def _parameters(model: ModelSlice) -> dict[str, object]:
-    """Parameters of model.py: its limit, the interval of cancellation checks, and the options open to requests."""
+    """Parameters of model.py: its limit, the interval of cancellation checks, and the options for requests."""
     triton = cast(dict[str, Any], model.settings["triton_config"])
     parameters: dict[str, object] = {
         "max_running": model.settings["max_batch_size"],

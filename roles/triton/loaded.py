@@ -10,7 +10,7 @@ Conversion = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class Loaded:
-    """A planned model as Triton loads it; the server's own names and answers follow from here."""
+    """A planned model as Triton loads it; the server's own names and answers follow from it."""
 
     names: tuple[str, ...]
     """Models in load order: each after those it needs."""

@@ -26,7 +26,7 @@ Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
 def texts(releases: Sequence[ServerRelease]) -> list[Text]:
-    """The start's program, both unit templates, Docker's drop-in, and a drop-in with each server's times."""
+    """The start's program, both unit templates, Docker's drop-in, and a drop-in with each server's time limits."""
     return [
         shipped("files/shell/guard.sh", places.program("guard.sh"), "0755"),
         shipped("files/shell/prepare.sh", places.program("prepare.sh"), "0755"),
@@ -41,14 +41,14 @@ def texts(releases: Sequence[ServerRelease]) -> list[Text]:
 
 
 def _texts_of_llms(releases: Sequence[ServerRelease]) -> list[Text]:
-    """The unit template of LLMs beside Triton, needrestart kept off them, their drop-ins; nothing without such LLMs."""
+    """The unit template of LLMs beside Triton, needrestart's exception, their drop-ins; empty without such LLMs."""
     drop_ins = [release.llm_settings for release in releases if release.llm_settings]
     unit = shipped("files/units/llm@.service", f"{UNITS}/llm@.service")
     return [unit, Text(NEEDRESTART, NEEDRESTART_CONTENT), *drop_ins] if drop_ins else []
 
 
 def sweep(serving: TritonState) -> Iterator[PyinfraCommand]:
-    """Removes containers without a unit, which hold ports and GPUs that are planned for others."""
+    """Commands that remove containers without a unit, which hold ports and GPUs that other servers are planned on."""
     for name in sorted(serving.orphans):
         yield StringCommand(f"docker rm --force {shlex.quote(f'triton-{name}')}")
     for name in sorted(serving.llm_orphans):
@@ -56,7 +56,7 @@ def sweep(serving: TritonState) -> Iterator[PyinfraCommand]:
 
 
 def publish(release: ServerRelease) -> Decide:
-    """The release is on the host, though nothing serves it yet."""
+    """Publishes the release on the host, without serving it yet."""
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         if release.id not in serving.releases:
@@ -66,7 +66,7 @@ def publish(release: ServerRelease) -> Decide:
 
 
 def prove_cuda(release: ServerRelease, settings: Defaults) -> Callable[[Proof], Iterator[PyinfraCommand]]:
-    """CUDA has answered once for this combination of image, driver, toolkit and GPUs."""
+    """Proves that CUDA works for this combination of image, driver, toolkit and GPUs."""
 
     def decide(proof: Proof) -> Iterator[PyinfraCommand]:
         if release.server.gpus and not proof.is_proven:
@@ -76,7 +76,7 @@ def prove_cuda(release: ServerRelease, settings: Defaults) -> Callable[[Proof], 
 
 
 def swap(release: ServerRelease, planned: Sequence[ServerRelease], asking: Asking, settings: Defaults) -> Decide:
-    """The release serves, and its unit starts with the host; servers that are no longer planned may make room."""
+    """Swaps the release in and enables its unit at boot; servers that are no longer planned may be stopped for it."""
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         name = release.server.name
@@ -95,7 +95,7 @@ def swap(release: ServerRelease, planned: Sequence[ServerRelease], asking: Askin
 
 
 def retire(planned: Sequence[ServerRelease]) -> Decide:
-    """Servers of earlier plans end; their records and releases stay."""
+    """Ends servers of earlier plans; their records and releases are kept."""
 
     def decide(serving: TritonState) -> Iterator[PyinfraCommand]:
         for name in _spare(planned, serving):
@@ -108,15 +108,16 @@ def retire(planned: Sequence[ServerRelease]) -> Decide:
 
 
 def _spare(planned: Sequence[ServerRelease], serving: TritonState) -> list[str]:
-    """Servers of earlier plans of which something would start, serve, or show as failed."""
+    """Servers of earlier plans of which a part would start, serve, or show as failed."""
     names = {release.server.name for release in planned}
     return [name for name, state in serving.servers.items() if name not in names and not state.is_gone]
 
 
 def _probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[StringCommand]:
-    """CUDA answers inside the image, on the server's GPUs, through its own entry point as the server will have it.
+    """Commands that run CUDA inside the image, on the server's GPUs, through the server's own entry point.
 
-    Read-only too: the entry point and the toolkit's hook may place the image's newer CUDA libraries at start.
+    The container is read-only like the server's: the entry point and the toolkit's hook may install the image's newer
+    CUDA libraries at start.
     """
     devices = shlex.join(word for device in server.devices for word in ("--device", device))
     program, name = f"{PROGRAMS}/host/cuda_probe.py", shlex.quote(f"enginehouse-probe-{server.name}")

@@ -38,7 +38,7 @@ class Change:
 
     @classmethod
     def of(cls, line: str) -> Iterator[Change]:
-        """The change in a line of the history; none if a power cut tore the line, or if it is older than runs."""
+        """The change in a line of the history; none if a power cut truncated the line, or if it is older than runs."""
         try:
             record = json.loads(line)
             known = {key.name: record[key.name] for key in fields(cls) if key.name in record}
@@ -49,7 +49,7 @@ class Change:
 
 
 class Changes(FactBase[tuple[Change, ...]]):
-    """The changes that this host remembers, oldest first."""
+    """The changes in this host's history, oldest first."""
 
     default = tuple
 
@@ -79,7 +79,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Back:
-    """A run that is taken back: on which hosts which servers change, and if it is done already."""
+    """A run that is taken back: the changing servers of each host, and True if it is already taken back."""
 
     run: str
     changes: Mapping[str, tuple[Change, ...]]
@@ -92,11 +92,11 @@ class Back:
         return tuple(name for name, changes in self.changes.items() if changes)
 
     def within(self, plan: Plan) -> Plan:
-        """The plan with the waves of these hosts alone, the last first and canaries last; pools stay the fleet's.
+        """The plan with the waves of these hosts alone, in reverse order with canaries last; pools are the fleet's.
 
-        Of these hosts it has only the servers that change: a gate asks no server that the run did not touch, or that
-        the inventory names and no run has brought. Nor does one compare answers in time: a release that was slower is
-        no reason to keep the one that is taken back.
+        It has only the servers that change on these hosts: a gate does not probe servers that the run did not touch, or
+        that no run has brought yet. Gates do not compare the speed of answers either: a slower earlier release is no
+        reason to keep the one that is taken back.
         """
         slices = tuple(self._changing(slice_) if slice_.host in self.hosts else slice_ for slice_ in plan.slices)
         rollout = replace(plan.rollout, slower_percent=0)
@@ -108,9 +108,9 @@ class Back:
 
 
 def way_back(run_id: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
-    """The way back of run `run_id` (without a name: of the last run that was no way back), or the reasons against it.
+    """The way back of run `run_id` (without a name: of the last run that was not one), or the reasons against it.
 
-    `pasts` and `planned` (its servers) by host.
+    `pasts` and `planned` (the servers) are by host.
     """
     runs = lines_of(pasts)
     every = [change for past in pasts.values() for change in past.changes]
@@ -170,7 +170,7 @@ def shown(hosts: Sequence[str]) -> str:
 
 
 def unknown(run_id: str, runs: Mapping[str, str]) -> Refusal:
-    """The refusal of a run that no host remembers."""
+    """The refusal of a run that is in no host's history."""
     shown = list(runs.values())[:SHOWN]
     return Refusal(
         f"no host remembers a run {run_id}" if run_id else "no host remembers a run that changed what it serves",

@@ -24,7 +24,7 @@ NOT_PUBLISHED = "  state   the release is not published; nothing that serves was
 
 
 class Publish(PyinfraCommand):
-    """The release directory is on the host, whole: one tar on standard input, unpacked aside, renamed."""
+    """Publishes the release directory on the host, complete: one tar on standard input, unpacked elsewhere, renamed."""
 
     def __init__(self, release: ServerRelease) -> None:
         super().__init__()
@@ -51,11 +51,12 @@ class Publish(PyinfraCommand):
 
 
 def publishing(release: str) -> str:
-    """The shell command that publishes a release out of the tar on its standard input.
+    """The shell command that publishes a release from the tar on its standard input.
 
-    Every file and directory is on the disk before the name says so, and the name is before anything points to it. What
-    has the name and no server.json is half of a release, left by a removal that was cut off: it makes room. Who deploys
-    by sudo is written down: prepare.sh lets that user connect to servers, for tunnels of `ask` and the smoke tests.
+    Every file and directory is synced to disk before it gets its name, and the name is synced before anything points to
+    it. A directory of the name without server.json is part of a release from an interrupted removal, and is replaced.
+    The user who deploys by sudo is recorded: prepare.sh lets that user connect to servers, for tunnels of `ask` and the
+    smoke tests.
     """
     target, staging = places.release(release), f"{RELEASES}/.{release}.partial"
     return (

@@ -1,6 +1,6 @@
-"""A server's release: everything about it decided once, before the host is asked anything; operations act on it.
+"""A server's release: every decision about it is made before the host is asked; operations act on it.
 
-The id covers every byte, the pinned wheels and the unit: whatever changes the running server is another release.
+The id covers every byte, the pinned wheels and the unit: any change of the running server is another release.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ServerRelease:
 
 
 def release_of(server: ServerSlice, settings: Defaults, drain_seconds: int = 0) -> ServerRelease:
-    """The release that a planned server gets, on a host whose servers' stops wait `drain_seconds` for balancers."""
+    """The release of a planned server, on a host whose servers' stops wait `drain_seconds` for balancers."""
     files, repairing = render(server, settings), wheels(server.image.repairs)
     drop_in = Text(f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf", unit_settings(server, drain_seconds))
     seconds, of_llm = change_seconds(server, drain_seconds), None

@@ -1,14 +1,14 @@
-"""A server's release as files: pure, so the same slice gives the same bytes everywhere.
+"""A server's release as files. Pure: the same slice gives the same bytes everywhere.
 
     models/<model>/config.pbtxt     for Triton; parsed back with its own schema in the tests
     models/<model>/1/…              the encoders' code, or the LLM's model.yaml and its loader
-    models/<model>_<role>/…         the further models of an engine (engine.py)
+    models/<model>_<role>/…         the other models of an engine (engine.py)
     python/…                        packages that repair the image; not here but added when it is sent (repairs.py)
     run, launch                     outside and inside the container
-    hidden.py, passwd               what keeps the key out of the list of processes; the container's user has a name
-    spans.py                        what takes spans of traced requests, if a gateway chooses some
-    llm/…                           if an LLM stands beside Triton: its start line and settings (beside.py)
-    server.json                     what `prove`, `swap` and a person need to know
+    hidden.py, passwd               keeps the key out of the list of processes; the name of the container's user
+    spans.py                        receives spans of traced requests, if a gateway chooses some
+    llm/…                           for an LLM beside Triton: its start line and settings (beside.py)
+    server.json                     facts for `prove`, `swap` and a person
 
 Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.
 """
@@ -42,6 +42,7 @@ triton-server:x:{UID}:{UID}::/var/cache/enginehouse:/bin/bash
 NETWORK = "enginehouse"
 INSIDE = (8000, 8001, 8002)
 """Ports of HTTP, gRPC and metrics inside every container of Triton."""
+NO_MODELS = b"This server has no model of Triton's: its LLM is served beside it.\n"
 HIDDEN = HERE / "files" / "launch" / "hidden.py"
 SPANS = HERE / "files" / "spans" / "receiver.py"
 
@@ -50,6 +51,8 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     """Every file of the release by its path."""
     loaded = [_loaded(model, server.image.trtllm, settings) for model in server.in_triton]
     files = {f"models/{path}": content for model in loaded for path, content in model.files.items()}
+    if not loaded:  # Triton ends at once if the directory is not there
+        files["models/README"] = NO_MODELS
     files["run"] = _run(server, settings)
     files["launch"] = _launch(server, loaded)
     files["hidden.py"] = HIDDEN.read_bytes()
@@ -129,7 +132,7 @@ def engines(server: ServerSlice) -> tuple[EngineSlice, ...]:
 
 
 def mounted(server: ServerSlice) -> list[str]:
-    """Host directories the container reads, at the same paths: weights or tokenizers, drafts, adapters, engines."""
+    """Host directories that the container reads, at the same paths: weights, tokenizers, drafts, adapters, engines."""
     weights = [
         files for model in server.in_triton for files in (model.weights, model.drafts_with, *model.adapters) if files
     ]

@@ -33,8 +33,8 @@ AT_ONCE = 32
 def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
     """The way back of run `run_id` (without a name: of the last that changed something) on the hosts of `slices`.
 
-    Asked once, of all hosts, before anything changes. Raises: Refusals for an unknown run, for one after which others
-    came, and for a group of which `slices` have a part.
+    All hosts are asked once, before the first change. Raises: Refusals for an unknown run, for a run with later ones
+    after it, and for a group of which `slices` have only a part.
     """
     with _turn:
         if host.state not in _outcomes:
@@ -56,7 +56,7 @@ def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
 
 
 def announcement(back: Back) -> Iterator[str]:
-    """Lines for the operator: the changes to come, and the changes that taking a run back does not undo."""
+    """Lines for the operator: the coming changes, and the changes that taking a run back does not undo."""
     if not back.changes:
         yield f"run {back.run} is taken back on {shown(back.done)} already: there is nothing to do"
         yield "--data run=ID takes back another one:"
@@ -73,7 +73,7 @@ def announcement(back: Back) -> Iterator[str]:
 
 
 def apply(mine: Slice, plan: str, back: Back, wave: int) -> list[OperationMeta]:
-    """Every server that the run changed on this host serves what served before it: the same transaction as a swap.
+    """Switches every server that the run changed on this host back to its earlier release, with a swap's transaction.
 
     Returns the steps, each of which stops a server if it changes something.
     """
@@ -92,7 +92,7 @@ def apply(mine: Slice, plan: str, back: Back, wave: int) -> list[OperationMeta]:
 
 
 def put_back(mine: Slice, plan: str, wave: int, releases: Mapping[str, str]) -> Iterator[PyinfraCommand]:
-    """The commands after which servers serve these releases again, by server, when a gate takes its own run back."""
+    """The commands with which servers return to these releases, by server, when a gate takes its own run back."""
     settings = overridden(host, "triton", Defaults())
     asking = Asking.of(host.state, plan, wave, this_run(host.state).id)
     for server in mine.servers:

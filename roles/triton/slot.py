@@ -1,6 +1,6 @@
-"""A model that keeps the contract of deploy/models/llm_contract.py: configuration, program, the modules beside it.
+"""A model with the contract of deploy/models/llm_contract.py: configuration, program, and the modules beside it.
 
-The server runs with auto-completion off, so what is not named in config.pbtxt does not exist for a client.
+The server runs without auto-completion, so a tensor that config.pbtxt lacks does not exist for a client.
 """
 
 from __future__ import annotations

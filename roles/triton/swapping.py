@@ -1,4 +1,4 @@
-"""Asks the host for a swap and waits for its verdict; the swap itself is the host's (files/host/swap.py)."""
+"""Requests a swap of the host and waits for its verdict; the host does the swap (files/host/swap.py)."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def ask_for(
     instead_of: Sequence[str] = (),
     replay: Mapping[str, Any] | None = None,
 ) -> Iterator[PyinfraCommand]:
-    """`release` serves; or what served before is put back, and this fails with the reason.
+    """Swaps `release` in; if it is put back instead, fails with the reason.
 
-    `instead_of`: servers that need not go on if this one does, and serve again if it does not. `replay`: the
-    prompts and limits by which its LLM is compared with the one before.
+    `instead_of`: servers that may end if this one serves, and serve again if it does not. `replay`: the prompts and
+    limits for comparing its LLM with the one before.
     """
     request_id = token_hex(8)
     wanted = {"release": release, "keep": settings.keep_releases, "asked": request_id, "instead_of": list(instead_of)}
@@ -68,10 +68,10 @@ def ask_for(
 
 
 class FollowSwap(units.Follow):
-    """Waits for the swap that was asked for, and for no other.
+    """Waits for the requested swap, and for no other.
 
-    systemd starts nothing if a swap is under way already, asked for by another run or by one that was interrupted;
-    that one read what it was to do before we wrote ours. It is ours all the same if it brought the same release.
+    systemd starts nothing if another run's swap, or an interrupted run's, is already running; that swap read its
+    request before we wrote ours. It still counts as ours if it brought the same release.
     """
 
     def __init__(self, server: str, release: str, request_id: str, seconds: int) -> None:
@@ -79,7 +79,7 @@ class FollowSwap(units.Follow):
         self.server, self.release, self.request_id = server, release, request_id
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once the release that was asked for serves."""
+        """True once the requested release serves."""
         if not super().execute(state, host, connector_arguments):
             return False
         verdict = self._verdict(host, connector_arguments)
@@ -108,15 +108,15 @@ class FollowSwap(units.Follow):
             return {"release": "", "asked": "", "sentence": "the swap ended without a verdict", "reason": why}
 
     def _explain(self, host: Host, arguments: ConnectorArguments) -> None:
-        """The host's verdict on a failed swap, in words."""
+        """Logs the host's verdict on a failed swap, in words."""
         verdict = self._verdict(host, arguments)
         for line in [verdict["sentence"], *verdict["reason"].splitlines(), *compared_lines(verdict)[1:]]:
             host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)
 
 
 def swap_seconds(change_seconds: int, settings: Defaults, instead_of: int = 0) -> int:
-    """Seconds that a swap may take: stop and start, both again to put back, and once for each server that makes room.
+    """Seconds that a swap may take: stop and start, both again to put back, and once for each server stopped for it.
 
-    The plan knows those no more; they are given this server's `change_seconds`.
+    The plan no longer has those servers, so this server's `change_seconds` are used for them.
     """
     return (2 + instead_of) * change_seconds + settings.swap_margin_seconds

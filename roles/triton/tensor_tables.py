@@ -4,11 +4,12 @@ A row: name, type, dimensions, then `optional`, `ragged`, `scalar` (reaches the 
 `bls-scalar` (for the BLS model only), and `since=` or `before=` a TensorRT-LLM.
 
 Names change with the release: `min_length` and `random_seed` became `min_tokens` and `seed`, cache statistics became
-performance metrics, guided decoding and lookahead came with 0.19. Left out everywhere: encoder-decoder, images and
+performance metrics, guided decoding and lookahead are new in 0.19. Left out everywhere: encoder-decoder, images and
 disaggregation, which are not served here.
 
 Source: triton-inference-server/tensorrtllm_backend at v0.18.2 and v0.19.0, NVIDIA/TensorRT-LLM triton_backend at
-0c8de69a1c (1.0 and later); read 2026-11-21. 0.20 and 0.21 were not read: they get the names of both sides.
+0c8de69a1c (1.0 and later); read 2026-11-21. 0.20 and 0.21 were not read: they get the names of the versions before and
+after.
 """
 
 from __future__ import annotations

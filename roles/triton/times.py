@@ -1,4 +1,4 @@
-"""Time limits of a server's start and stop: each clock waits for the one inside it, and a little longer."""
+"""Time limits of a server's start and stop: each is a little longer than the limits inside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def docker_stop_seconds(server: ServerSlice) -> int:
 
 
 def unit_stop_seconds(server: ServerSlice, drain_seconds: int) -> int:
-    """TimeoutStopSec of the server's unit: it holds for the drain and for `docker stop` each, and covers both."""
+    """TimeoutStopSec of the server's unit; it applies to the drain and to `docker stop` separately."""
     return drain_seconds + docker_stop_seconds(server) + 2 * EXIT_MARGIN_SECONDS
 
 

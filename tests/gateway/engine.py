@@ -81,7 +81,9 @@ class Engine:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     connections: int = 0
     stopping: int = 0
-    """Streams that end before their first event, as those that reach a program while it stops."""
+    """Answers that end as `stops_by` says, as those that reach a program while it stops."""
+    stops_by: str = "done"
+    """"done": a stream without events; "abort": an answer that was aborted, without text if streamed; "cut": half."""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers the requests of a connection until the client closes it."""
@@ -147,6 +149,12 @@ class Engine:
             status = 429 if "maximum queue size" in error[1].lower() else STATUSES.get(error[0], 500)
             whole(writer, self._error(status), status)
             return
+        stops_by, self.stopping = self.stops_by * bool(self.stopping), max(self.stopping - 1, 0)
+        if stops_by == "abort":
+            events = (Event("" if body.get("stream") else "He", finish="abort", tokens=1),)
+        if stops_by == "cut":
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{")
+            raise ConnectionResetError
         if not body.get("stream"):
             if script.halts_after is not None:
                 await self.triton.goes_on.wait()
@@ -155,8 +163,7 @@ class Engine:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n")
         writer.write(b"transfer-encoding: chunked\r\n\r\n")
         begun: set[int] = set()
-        if self.stopping:
-            self.stopping -= 1
+        if stops_by == "done":
             chunk(writer, b"data: [DONE]\n\n")
             writer.write(b"0\r\n\r\n")
             return

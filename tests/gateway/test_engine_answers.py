@@ -246,15 +246,44 @@ async def test_events_are_forwarded_as_soon_as_the_engine_sends_them(tmp_path: P
         assert (await task).events[-1] == "[DONE]"
 
 
+@pytest.mark.parametrize(
+    ("stream", "stops_by"), [(True, "done"), (True, "abort"), (True, "cut"), (False, "abort"), (False, "cut")]
+)
 @in_loop
-async def test_a_request_that_reaches_an_engine_while_it_stops_is_asked_again(tmp_path: Path) -> None:
-    """The engine ends the stream before its first event; the request waits until the engine is ready again."""
+async def test_a_request_that_reaches_an_engine_while_it_stops_is_asked_again(
+    stream: bool, stops_by: str, tmp_path: Path
+) -> None:
+    """The engine ends a stream before its first token, or a whole answer anywhere; the request waits until it is back.
+
+    A whole answer that vLLM aborts has status 200, some text, and "abort" as its reason to finish.
+    """
     async with running_gateway(tmp_path, runtime="vllm", hold_seconds=60) as front:
         assert front.engine
-        front.engine.stopping = 1
-        task = asyncio.ensure_future(front.chat(stream=True))
+        front.engine.stopping, front.engine.stops_by = 1, stops_by
+        task = asyncio.ensure_future(front.chat(stream=stream))
         await becomes(lambda: len(front.engine.bodies) == 1 and not front.engine.stopping)
         while not task.done():
             await front.gateway.fleet.look()
             await asyncio.sleep(0.01)
         assert ((await task).status, len(front.engine.bodies)) == (200, 2)
+
+
+@in_loop
+async def test_a_whole_answer_that_is_aborted_without_another_engine_may_be_tried_again(tmp_path: Path) -> None:
+    """503 with a time to wait, and none of the aborted text."""
+    async with running_gateway(tmp_path, runtime="vllm", hold_seconds=0) as front:
+        assert front.engine
+        front.engine.stopping, front.engine.stops_by = 1, "abort"
+        answer = await front.chat()
+    assert (answer.status, answer.error["code"], b"choices" in answer.body) == (503, "unavailable", False)
+    assert answer.headers["retry-after"] and "x-should-retry" not in answer.headers
+
+
+@in_loop
+async def test_an_answer_that_is_aborted_after_its_first_token_ends_with_the_reason(tmp_path: Path) -> None:
+    """Half an answer has reached the client, so that the request is not asked again."""
+    async with running_gateway(tmp_path, runtime="vllm", hold_seconds=60) as front:
+        front.triton.script = Script((Event("Hel"), Event("", finish="abort", tokens=2)))
+        answer = await front.chat(**STREAM)
+        assert front.engine and len(front.engine.bodies) == 1
+    assert answer.events[-1]["error"]["code"] == "unavailable" and "stopped" in answer.events[-1]["error"]["message"]

@@ -25,7 +25,7 @@ with mock.patch("gevent.monkey.patch_all"):  # would change modules that torch h
 RERANKER, EMBEDDER, LLAMA = "bge-reranker-large", "nomic-embed-text-v2-moe", "llama-3.1-8b-instruct"
 KINDS = pytest.mark.parametrize("real", [True, False], ids=["real", "dry"])
 LAYOUTS = pytest.mark.parametrize(
-    ("layout", "gpus"), [("one", 1), ("one", 2), ("one_per_gpu", 2), ("both", 2), ("beside", 1)]
+    ("layout", "gpus"), [("one", 1), ("one", 2), ("one_per_gpu", 2), ("both", 2), ("beside", 1), ("cards", 2)]
 )
 SERVICES = Services(
     address="10.213.0.1",
@@ -71,7 +71,8 @@ def test_every_server_fits_each_of_its_gpus(real: bool, layout: str, gpus: int) 
     left = {
         (server.name, gpu): memory_parts(server, gpu, host)["free"] for server in host.servers for gpu in server.gpus
     }
-    assert {"one": [("main", 0)], "beside": [("main", 0)], "both": [("main", 0), ("main", 1)]}.get(
+    over_both = [("main", 0), ("main", 1)]
+    assert {"one": [("main", 0)], "beside": [("main", 0)], "both": over_both, "cards": over_both}.get(
         layout, [("main-0", 0), ("main-1", 1)]
     ) == list(left)
     assert min(left.values()) > 0

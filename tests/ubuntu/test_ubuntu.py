@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
 from xml.etree import ElementTree
 
 import pytest
 
-from deploy.io.inventory import load_plan
+from deploy.slices.host import Slice
+from deploy.spec import Machine
+from rehearsal import machine as machines
 from rehearsal import ubuntu
-from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from roles.nvidia_driver import packages as driver_packages
 from tests.rehearsal.operator import Operator, Run, fresh_machines
@@ -36,7 +39,7 @@ WITNESS = "cron"
 class Story:
     """The machine, who types, its files before all else, and Ubuntu's answer on the packages of the driver."""
 
-    machine: Machine
+    machine: machines.Machine
     operator: Operator
     files: list[str]
     offered: str
@@ -57,7 +60,7 @@ def story() -> Iterator[Story]:
     """A machine after its first deploy; removed before and afterwards."""
     with fresh_machines(PLACES, ["u24a"], "24.04") as (operator, (machine,)):
         machine.run("apt-get -qq update", timeout=600)
-        wanted = " ".join(wanted_packages(operator))
+        wanted = " ".join(wanted_packages())
         offered = machine.run(f"apt-get install --simulate {ARCHIVE} {wanted}", check=False).stdout
         files = machine.run(FILES).stdout.splitlines()
         dry = operator.pyinfra("--dry")
@@ -66,13 +69,11 @@ def story() -> Iterator[Story]:
         yield Story(machine, operator, files, offered, dry, first)
 
 
-def wanted_packages(operator: Operator) -> dict[str, str]:
+def wanted_packages() -> dict[str, str]:
     """Names of the driver's packages as the role asks apt for them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(REPOSITORY)
-        patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(operator.number))
-        (mine,) = load_plan(INVENTORY).slices
-    return driver_packages.wanted(mine, ubuntu.KERNEL)
+    driver = SimpleNamespace(branch="580", version="", source="canonical")
+    mine = SimpleNamespace(driver=driver, machine=Machine(os="ubuntu-24.04", gpu="h100-80"))
+    return driver_packages.wanted(cast(Slice, mine), ubuntu.KERNEL)
 
 
 def test_the_machine_is_ubuntu_with_its_own_systemd_sshd_apt_and_python(story: Story) -> None:
@@ -86,7 +87,7 @@ def test_the_machine_is_ubuntu_with_its_own_systemd_sshd_apt_and_python(story: S
 def test_ubuntus_archive_has_the_drivers_packages_by_the_names_of_the_role(story: Story) -> None:
     """Apt's own resolution, without the stand-ins: what it would install of the driver is what the role holds."""
     installed = set(re.findall(r"^Inst (\S+)", story.offered, re.M))
-    assert set(wanted_packages(story.operator)) <= installed
+    assert set(wanted_packages()) <= installed
     of_driver = {name for name in installed if "nvidia" in name}
     assert set(driver_packages.of_driver(installed)) == of_driver
     newer = re.search(r"^Inst linux-image-(6\.8\.0-\d+-generic)", story.offered, re.M)

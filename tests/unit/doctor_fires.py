@@ -29,6 +29,8 @@ KERNEL_FIRES: Mapping[str, dict[str, str]] = {
     "oom-killed": _line("Out of memory: Killed process 4711 (tritonserver) total-vm:99kB, anon-rss:9kB"),
     "program-crashed": _line("tritonserver[4711]: segfault at 0 ip 00007f sp 00007f error 4 in libtriton.so"),
     "task-hung": _line("INFO: task nvidia-smi:4711 blocked for more than 120 seconds."),
+    "uvm-fatal": _line("NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot"),
+    "disk-failing": _line("EXT4-fs (nvme1n1): Remounting filesystem read-only"),
     "host-memory-fault": _line("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0"),
 }
 KERNEL_ENDS = {kind: "6" for kind, answers in KERNEL_FIRES.items() if answers.get("smi") == UNSEEN["smi"]}

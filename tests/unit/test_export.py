@@ -19,13 +19,14 @@ from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.refusals.secrets_in_text import secret_in
 from deploy.reports.cloud_init import LIMIT, Archive, UserData, user_data
-from deploy.spec import Hub, Machine, Registry, Secret
+from deploy.spec import Hub, Machine, Proxy, Registry, Secret
 from tests.unit.given import GPT_OSS, plan
 from tests.unit.given import main as models
 from tests.unit.golden import same_as_golden
 
 ARCHIVE = Archive(source="https://files.example.internal/enginehouse.tar.gz", sha256="5e" * 32)
 FILE, HOST = "inventories/h100.py", "h100-01"
+LOGIN = {"username": "builder", "password": Secret.env("PROXY_PASSWORD")}
 SECRETS = {
     "hub": Hub(token=Secret.env("HF_TOKEN")),
     "registry": Registry(username="$oauthtoken", key=Secret.env("NGC_API_KEY")),
@@ -103,6 +104,19 @@ def local_weights() -> Plan:
     return replace(planned, slices=(replace(mine, weights=(replace(weights, repository=""),)),))
 
 
+def behind_proxy(**more: Any) -> Plan:
+    return plan(proxy=Proxy(url="http://proxy.example:3128", direct=(".corp.example",), **more))
+
+
+def test_a_first_boot_goes_out_through_the_host_s_proxy() -> None:
+    """Of the inventory: its URL, and the places that it reaches without it."""
+    settings = files(data(behind_proxy()))["/etc/enginehouse-first-boot/settings"].splitlines()
+    assert "PROXY=http://proxy.example:3128" in settings
+    (direct,) = [line for line in settings if line.startswith("DIRECT=")]
+    assert {".corp.example", "127.0.0.1"} <= set(direct.removeprefix("DIRECT=").split(","))
+    assert "PROXY" not in "".join(line[:5] for line in files(data())["/etc/enginehouse-first-boot/settings"].split())
+
+
 def noise() -> str:
     """A command that no compression makes small."""
     return "echo " + "".join(base64.b64encode(bytes((n * n * 7919 >> 5) % 251 for n in range(40_000))).decode())
@@ -125,6 +139,7 @@ REFUSED = {
         "python-too-old-for-first-boot",
     ),
     "weights-are-fetched-by-the-host": (lambda: data(local_weights()), "weights-of-the-control-machine"),
+    "a-proxy-asks-for-no-login": (lambda: data(behind_proxy(**LOGIN)), "proxy-login-at-first-boot"),
     "user-data-fits": (lambda: data(fetch=noise()), "user-data-too-large"),
 }
 

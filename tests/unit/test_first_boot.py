@@ -35,6 +35,7 @@ class Boot:
     sha256: str = ""
     source: str = ""
     secrets: str = ""
+    proxy: dict[str, str] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
 
     def run(self, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +44,7 @@ class Boot:
         for folder in ("/etc/", "/var/lib/", "/opt/", "/run/"):
             text = text.replace(f"{folder}enginehouse-first-boot", f"{self.root}{folder}enginehouse-first-boot")
         values = {"NAME": "gpu-1", "PLAN": "plan-1", "INVENTORY": "inventories/mine.py", "SECRETS": self.secrets}
-        values |= {"FROM": self.source, "SHA256": self.sha256}
+        values |= {"FROM": self.source, "SHA256": self.sha256, **self.proxy}
         self.settings.mkdir(parents=True, exist_ok=True)
         (self.root / "run").mkdir(exist_ok=True)
         (self.settings / "settings").write_text("".join(f"{name}='{value}'\n" for name, value in values.items()))
@@ -99,6 +100,19 @@ def test_a_verified_archive_is_deployed_to_this_host_alone(boot: Boot) -> None:
     assert boot.deploys == ["pyinfra gpu-1 inventories/mine.py deploy.py -y --limit gpu-1 --data expect=plan-1"]
     assert any("--require-hashes -r locks/requirements.lock" in call for call in boot.calls)
     assert (boot.root / "var/lib/enginehouse-first-boot/served").exists()
+
+
+def test_every_program_of_a_first_boot_goes_out_through_its_proxy(boot: Boot) -> None:
+    """apt, curl, pip and the deploy read it from the environment; without one none of them has a proxy."""
+    boot.proxy = {"PROXY": "http://proxy.example:3128", "DIRECT": "localhost,.corp.example"}
+    shown = "env | grep -E '^[a-z]+_proxy=' >>\"$CALLS\"; true"
+    assert boot.run(pyinfra_DOES=shown, pip_DOES=shown).returncode == 0
+    variables = ["http_proxy=http://proxy.example:3128", "https_proxy=http://proxy.example:3128"]
+    variables.append("no_proxy=localhost,.corp.example,169.254.169.254,metadata.google.internal")
+    assert sorted(call for call in boot.calls if call.partition("=")[0].endswith("_proxy")) == sorted(variables * 2)
+    boot.proxy = {}
+    boot.run(pyinfra_DOES=shown, pip_DOES=shown)
+    assert not [call for call in boot.calls if call.partition("=")[0].endswith("_proxy")]
 
 
 def test_upgrades_are_held_before_the_first_package_and_let_go_at_the_end(boot: Boot) -> None:

@@ -12,7 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deploy.__main__ import main
-from deploy.inventory.gateway_keys import expiry, key_text, keys_in, rows, text_of
+from deploy.cli.knobs import knobs
+from deploy.inventory.gateway_keys import FILE, expiry, key_text, keys_in, rows, text_of
+from deploy.io.inventory import load_plan
 from deploy.io.key_file import new_key
 from deploy.refusals.errors import Refusal
 from gateway.keys import Keys
@@ -213,3 +215,43 @@ def test_no_two_keys_begin_alike() -> None:
     text = key_text(bytes(range(64)))
     assert len(text) == 43
     assert key_text(bytes(range(64)), {text[:9]}) == ""
+
+
+INVENTORY = """
+from deploy.spec import *
+WEIGHTS = Weights.hub("meta-llama/Llama-3.1-8B-Instruct", "0" * 40)
+MODEL = LLM(name="llama", checkpoint="llama-3.1-8b-instruct", weights=WEIGHTS)
+h100 = ["gpu-1"], {
+    "ssh_user": "ubuntu", "_sudo": True, "machine": Machine(os="ubuntu-24.04", gpu="h100-80"),
+    "servers": (Server(name="main", models=(MODEL,)),), "gateway": Gateway(aliases={"gpt-4o": "llama"}),
+}
+"""
+
+
+def test_a_new_key_is_for_models_that_the_inventory_s_gateways_serve(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By name or alias; the nearest name is offered, and no key is made."""
+    monkeypatch.chdir(file.parent.parent)
+    Path("mine.py").write_text(INVENTORY)
+    refused = key(file, "new", "acme", "--models", "llma", "--inventory", "mine.py")
+    assert (refused.exit_code, file.exists()) == (1, False)
+    assert "no gateway of mine.py serves llma" in refused.output
+    assert "did you mean `llama`?" in refused.output
+    assert key(file, "new", "acme", "--models", "llama,gpt-4o", "--inventory", "mine.py").exit_code == 0
+
+
+def test_a_plan_names_keys_for_models_that_no_gateway_serves(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a file of keys that a deploy would refuse."""
+    monkeypatch.chdir(file.parent.parent)
+    Path("mine.py").write_text(INVENTORY)
+    key(file, "new", "acme", "--models", "llama,gtp-4o")
+    (prefix,) = [line.prefix for line in keys_in(file.read_text(), "")]
+    assert f"key {prefix} is for gtp-4o, which no gateway of this inventory serves: did you mean `gpt-4o`?" in planned()
+    file.write_text("{")
+    assert f"{FILE} is no file of keys (no JSON" in planned()
+
+
+def planned() -> str:
+    """The notes of the plan of the inventory."""
+    return "\n".join(load_plan("mine.py", (), (), knobs()).warnings)

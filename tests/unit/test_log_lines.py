@@ -47,6 +47,21 @@ def test_a_line_of_a_server_is_named_by_its_cause_and_by_no_second_one(logged: L
     assert ids(caused(logged.line)) == ["unit-failed", logged.kind]
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("acme.FooError: no such bar: hf_secret", "cause-other"),
+        ("[TensorRT-LLM][ERROR] a new sentence about hf_secret", "cause-other"),
+        ("acme.FooError: no such bar\nRuntimeError: CUDA error: out of memory", "cause-memory"),
+    ],
+)
+def test_an_unknown_error_is_named_by_its_class_if_nothing_else_is_known(text: str, kind: str) -> None:
+    """And by no word of its text."""
+    findings = caused(text)
+    assert ids(findings) == ["unit-failed", kind]
+    assert "secret" not in findings[-1].evidence
+
+
 @pytest.mark.parametrize("logged", KERNEL, ids=lambda logged: logged.line[:60])
 def test_a_line_of_the_kernel_is_named_on_a_host_without_its_gpu(logged: Logged) -> None:
     """The reason stands alone: what nvidia-smi says because of it is not told beside it."""

@@ -186,6 +186,12 @@ RELEASES = {
     "a driver version belongs to its branch": Wrong(
         {"driver": Driver(version="595.91.07")}, "driver-version-of-another-branch", "driver.version"
     ),
+    "a driver version has three numbers": Wrong(
+        {"driver": Driver(version="580.95")}, "no-driver-version", "driver.version"
+    ),
+    "a driver version is none of a package": Wrong(
+        {"driver": Driver(version="580.95.05-0ubuntu1")}, "no-driver-version", "driver.version"
+    ),
     "a toolkit below the security floor is refused": Wrong(
         {"toolkit": Toolkit(version="1.17.8-1")}, "toolkit-too-old", "toolkit.version"
     ),

@@ -112,6 +112,10 @@ ALL = {
         'servers["two"].models["llama-2"].port',
     ),
     "a port beside triton is an ordinary user's": Wrong(beside(port=80), "port-range", f"{MODEL}.port"),
+    "an llm beside triton and the gateway have two ports": Wrong(beside(port=8080), "port-twice", "gateway.ports"),
+    "an llm beside triton on the gateway's port leaves it another one": Wrong(
+        beside(port=8080) | {"gateway": None}, "runtime-without-gateway", f"{MODEL}.runtime"
+    ),
     "an llm beside triton has a gateway before it": Wrong(
         beside() | {"gateway": None}, "runtime-without-gateway", f"{MODEL}.runtime"
     ),

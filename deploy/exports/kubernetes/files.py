@@ -1,4 +1,4 @@
-"""Files of a release as ConfigMaps: each content once, and no ConfigMap larger than an annotation may be.
+"""Files of a release as ConfigMaps: each content once, and no ConfigMap above the size limit of an annotation.
 
 `kubectl apply` keeps an object as JSON in an annotation of at most 262,144 bytes, and etcd takes about 1 MiB.
 """
@@ -15,12 +15,12 @@ MOST_BYTES = 180_000
 
 
 def key_of(path: str) -> str:
-    """A path as a key of a ConfigMap, which takes no slash."""
+    """A path as a key of a ConfigMap; keys may have no slash."""
     return path.replace("/", ".")
 
 
 def packed(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Texts by path, each content under its first path, in groups that fit into a ConfigMap."""
+    """Texts by path; each content stands under its first path, in groups that fit into a ConfigMap."""
     groups, size = [dict[str, str]()], 0
     for text, path in first_paths(files).items():
         if size + len(text.encode()) > MOST_BYTES and groups[-1]:
@@ -41,7 +41,7 @@ def first_paths(files: Mapping[str, str]) -> dict[str, str]:
 def config_maps(
     name: str, namespace: str, labels: dict[str, str], files: Mapping[str, str]
 ) -> tuple[list[Manifest], list[dict[str, Any]]]:
-    """Immutable ConfigMaps of the files, named by their content, and the sources of a volume that has every file."""
+    """Immutable ConfigMaps of the files, named by their content, and the sources of a volume with every file."""
     first = first_paths(files)
     objects, sources = list[Manifest](), list[dict[str, Any]]()
     for group in packed(files):

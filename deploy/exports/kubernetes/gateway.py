@@ -32,9 +32,9 @@ START_PERIOD_SECONDS, START_TRIES = 5, 36
 
 
 def settings_of(gateway: ServedGateway, addresses: Mapping[str, dict[str, str]]) -> dict[str, Any]:
-    """The host's settings; it listens on all addresses, and reaches servers by the names of their Services.
+    """The host's settings for a Pod; it listens on all addresses and reaches servers by the names of their Services.
 
-    Servers of other hosts too: the network policy is what mutual TLS is between hosts.
+    Servers of other hosts too; between Pods a network policy takes the place of mutual TLS.
     """
     kept = {key: value for key, value in gateway.settings.items() if key != "mutual"}
     servers = {
@@ -83,7 +83,7 @@ def deployed(
 
 
 def _sources(host: ServedHost, gateway: ServedGateway, name: str) -> list[dict[str, Any]]:
-    """The sources of one directory, as on a host: settings beside the files of the Secret that they name."""
+    """The sources of one directory, as on a host: settings beside the files of the Secret that the settings name."""
     items = [{"key": "keys.json", "path": "keys.json"}] if gateway.slice.keys else []
     items += [{"key": "salt", "path": "salt"}] if any(model.salts for model in gateway.slice.models) else []
     settings = {"configMap": {"name": name, "items": [{"key": "settings.json", "path": "settings.json"}]}}

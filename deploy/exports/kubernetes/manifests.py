@@ -1,11 +1,11 @@
 """All manifests of a plan as files of a folder.
 
-kustomization.yaml          both below; names of images
-stage/                      namespace, policies, programs, claims and fetch Jobs: nothing that serves changes
+kustomization.yaml          stage/ and serve/, and names of images
+stage/                      namespace, policies, programs, claims and fetch Jobs; running servers do not change
 serve/                      a file for each server and each gateway
 monitoring/                 for a Prometheus operator, by itself
-gateway-image/              what the gateway's image is built of
-README.md                   what to type, and where a Pod differs from a host
+gateway-image/              files from which the gateway's image is built
+README.md                   commands to type, and the differences between a Pod and a host
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PART_OF = {"app.kubernetes.io/part-of": "enginehouse"}
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # yaml is not typed: its class is Any
-    """Texts of several lines as blocks, lists below their key: as a person writes them."""
+    """YAML as a person writes it: texts of several lines as blocks, lists indented below their key."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         """Indents lists below their key."""
@@ -58,7 +58,7 @@ def _dumped(value: object) -> str:
 def files(served: Served, namespace: str, storage: Storage) -> dict[str, str]:
     """Every file by its path in the folder.
 
-    Raises: a Refusal for all things together that no Pod could do as the hosts do them.
+    Raises: one Refusal for all features of the hosts that no Pod can have.
     """
     refuse_all(problems(served))
     hosts, short = (
@@ -124,7 +124,7 @@ def _servers(
 
 
 def _addresses(hosts: Iterable[ServedHost], short: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Every server under the name that gateways have for it."""
+    """Every server's addresses, by the name that gateways use for the server."""
     entries: dict[str, dict[str, str]] = {}
     for host in hosts:
         for server in host.servers:
@@ -152,7 +152,7 @@ def _pod_settings(host: ServedHost, server: ServedServer, label: str) -> dict[st
 
 
 def _namespace(name: str) -> Manifest:
-    """The strictest standard of Pod security. A GPU needs no exception: the device plugin hands it over."""
+    """The strictest standard of Pod security. GPUs need no exception: the device plugin hands them over."""
     marks = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": PART_OF | marks}}
 

@@ -1,4 +1,4 @@
-"""PodMonitors, rules and dashboards for a Prometheus operator: the jobs and instances that a monitor host has."""
+"""PodMonitors, rules and dashboards for a Prometheus operator, with the jobs and instances of a monitor host."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _pod_monitor(name: str, app: str, endpoints: list[dict[str, Any]], namespace
 
 
 def _endpoint(job: str, port: str, path: str, instance: list[str]) -> dict[str, Any]:
-    """Series have the labels that alerts and dashboards read: job, and HOST or HOST/SERVER as instance."""
+    """Series have the labels that alerts and dashboards read: `job`, and `instance` as HOST or HOST/SERVER."""
     return {
         "port": port,
         "path": path,
@@ -56,7 +56,7 @@ def _endpoint(job: str, port: str, path: str, instance: list[str]) -> dict[str, 
 
 
 def _dashboards(namespace: str) -> list[Manifest]:
-    """Grafana's sidecar reads ConfigMaps with this label."""
+    """The dashboards as ConfigMaps, under the label that Grafana's sidecar looks for."""
     marks = MARKS | {"grafana_dashboard": "1"}
     return [
         manifest(

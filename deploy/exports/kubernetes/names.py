@@ -1,4 +1,4 @@
-"""Names of Kubernetes objects: a host's label, labels of Pods, and the head that every object begins with."""
+"""Names of Kubernetes objects: a host's label, labels of Pods, and the first fields of every object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGITS = 10
 
 
 def host_labels(hosts: Iterable[str]) -> dict[str, str]:
-    """A DNS label for each host: its first one if no other host has that, else all of its name."""
+    """A DNS label for each host: its first label if no other host has it, else its whole name."""
     names = list(dict.fromkeys(hosts))
     short = {name: _label(name if re.fullmatch(r"[\d.:]+", name) else name.split(".")[0]) for name in names}
     several = Counter(short.values())
@@ -30,7 +30,7 @@ def _label(name: str) -> str:
 
 
 def object_name(kind: str, *parts: str) -> str:
-    """`triton-main-h100-01`, in at most 52 characters: a Job or ReplicaSet puts its own digits behind it."""
+    """`triton-main-h100-01`, in at most 52 characters, because a Job or ReplicaSet appends its own digits."""
     name = re.sub(r"[^a-z0-9-]+", "-", "-".join((kind, *parts)).lower())
     return name if len(name) <= 52 else f"{name[:43].strip('-')}-{digest(name)[:8]}"
 
@@ -52,6 +52,6 @@ def labels(app: str, host: str, server: str = "") -> dict[str, str]:
 
 
 def manifest(version: str, kind: str, name: str, namespace: str, labels_: dict[str, str], **body: Any) -> Manifest:
-    """An object with its head."""
+    """An object with its first fields."""
     metadata = {"name": name, "namespace": namespace, "labels": labels_}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **body}

@@ -1,4 +1,4 @@
-"""Services, and who may speak with whom: what a host's loopback, bridge and firewall are for its servers."""
+"""Services and network policies: the Pods' counterpart of a host's loopback, bridge and firewall."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DNS = {
 
 
 def services(server: ServedServer, label: str, namespace: str, ready_port: int) -> list[Manifest]:
-    """The server under the ports of the plan; and its page, which answers while the Pod is not ready too."""
+    """Services of the server's ports, and of its readiness page, which also answers while the Pod is not ready."""
     name, marks = object_name("triton", server.slice.name, label), labels("triton", label, server.slice.name)
     ports = [
         {"name": port, "port": outside, "targetPort": port}
@@ -54,7 +54,7 @@ def addresses(host: ServedHost, server: ServedServer, label: str, ready_port: in
 
 
 def gateway_service(gateway: ServedGateway, namespace: str) -> Manifest:
-    """The name of all gateways together, as a balancer is to hosts."""
+    """A single name for all gateways together, as a balancer gives to hosts."""
     marks = {"app.kubernetes.io/name": "gateway", "app.kubernetes.io/part-of": "enginehouse"}
     ports = [
         {"name": f"http-{number}", "port": port, "targetPort": f"http-{number}"}
@@ -64,7 +64,7 @@ def gateway_service(gateway: ServedGateway, namespace: str) -> Manifest:
 
 
 def disruption_budgets(names: list[str], has_gateway: bool, namespace: str) -> list[Manifest]:
-    """Budgets by which one Pod at a time is evicted, of the servers of one name and of the gateways."""
+    """Budgets that allow one Pod at a time to be evicted, of the servers of one name and of the gateways."""
     selected = {
         object_name("triton", name): {"app.kubernetes.io/name": "triton", "enginehouse/server": name} for name in names
     }
@@ -83,7 +83,7 @@ def disruption_budgets(names: list[str], has_gateway: bool, namespace: str) -> l
 
 
 def policies(hosts: tuple[ServedHost, ...], namespace: str) -> list[Manifest]:
-    """Policies that let in and out only what they name; Triton has no way out at all."""
+    """Policies that allow only the named connections in and out; Triton has no outgoing connection at all."""
     servers = [server for host in hosts for server in host.servers]
     llm_ports = sorted({server.llm.ports[0][1] for server in servers if server.llm})
     gateway_ports = sorted({port for host in hosts if host.gateway for port in host.gateway.slice.ports})
@@ -122,7 +122,7 @@ def policies(hosts: tuple[ServedHost, ...], namespace: str) -> list[Manifest]:
 
 
 def _port(url: str) -> int:
-    """The port of a hub."""
+    """The port in a hub's URL."""
     scheme, port = re.findall(r"^(https?)://[^/]*?(?::(\d+))?(?:/|$)", url)[0]
     return int(port or {"http": 80}.get(scheme, 443))
 

@@ -1,4 +1,4 @@
-"""The page beside the manifests: the commands in their order, the Secrets, and where a Pod differs from a host."""
+"""The page beside the manifests: the commands in their order, the Secrets, and how Pods differ from hosts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ and of the watchdog, the gateway's settings, alerts and their labels.
 
 
 def _secrets(hosts: tuple[ServedHost, ...], namespace: str) -> str:
-    """Commands that make the Secrets which the manifests name; no value is in them."""
+    """Commands that make the Secrets of the manifests, without any secret value."""
     lines = []
     if any(host.slice.hub.token for host in hosts):
         lines.append(f"kubectl -n {namespace} create secret generic {TOKEN_SECRET} --from-file=token=TOKEN_FILE")

@@ -1,19 +1,19 @@
-"""The Deployment of a server: the containers of its host's start lines, and what the host's units do around them.
+"""The Deployment of a server: the containers of its host's start lines, and the counterparts of the host's units.
 
-prepare      prepare.sh: the release at its path, a key; refused without weights
+prepare      prepare.sh: puts the release at its path, makes a key, and ends with an error without weights
 page         the traffic service: /ready/SERVER
-triton       run; its startup probe is `host prove`, its liveness probe the watchdog's question
-llm          llm/run, after Triton as its unit is: Triton is then a sidecar, which has to have proven itself first
+triton       run; its startup probe is `host prove`, its liveness probe is that of the watchdog
+llm          llm/run, started after Triton as on a host: Triton is then a sidecar whose startup probe has to pass first
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from deploy.catalog.gpus import GPUS
 from deploy.exports.kubernetes.files import volume
 from deploy.exports.kubernetes.names import READY_PORT, Manifest, labels, manifest, object_name
 from deploy.exports.served import Served, ServedHost, ServedServer
+from deploy.models.cards import planned_card
 from deploy.models.files import ROOT, WEIGHTS
 from deploy.models.runtimes import OF_THE_RELEASE
 from deploy.slices.container import ContainerSlice
@@ -41,7 +41,7 @@ def deployment(
     programs: list[dict[str, Any]],
     sources: list[dict[str, Any]],
 ) -> Manifest:
-    """The Deployment of one server of one host. `sources` are the volume of its settings and release."""
+    """The Deployment of one server of one host. `sources` are those of the volume with its settings and release."""
     mine, name = server.slice, server.slice.name
     marks = labels("triton", label, name)
     page = _ours("page", served, server, host_program(served, "serve", name))
@@ -82,14 +82,14 @@ def deployment(
 
 
 def template(host: ServedHost, marks: dict[str, str], pod: dict[str, Any]) -> dict[str, Any]:
-    """A Pod under its labels; the host's whole name is an annotation, from which monitors take it."""
+    """A Pod under its labels; an annotation has the host's whole name, from which monitors take it."""
     return {"metadata": {"labels": marks, "annotations": {"enginehouse/host": host.slice.host}}, "spec": pod}
 
 
 def pod_head(uid: int, group_of_files: int = 0) -> dict[str, Any]:
     """Settings of every Pod: a user without rights, no token of the API server, no variables of other Services.
 
-    The files of volumes are of `group_of_files`, which is the same for all Pods that share a volume.
+    The files of volumes belong to `group_of_files`, which is the same for all Pods that share a volume.
     """
     return {
         "automountServiceAccountToken": False,
@@ -106,7 +106,7 @@ def pod_head(uid: int, group_of_files: int = 0) -> dict[str, Any]:
 
 
 def confined() -> dict[str, Any]:
-    """The start line's --read-only, --cap-drop ALL and no-new-privileges."""
+    """The equivalent of the start line's --read-only, --cap-drop ALL and no-new-privileges."""
     return {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -124,7 +124,7 @@ def mount(name: str, path: str, sub: str = "", *, writable: bool = False) -> dic
 
 
 def image_of(container: ContainerSlice, origin: str) -> str:
-    """The image as its registry has it: hosts that share files pull from their own loopback."""
+    """The image as its registry names it; hosts that share files would pull from their own loopback instead."""
     return origin if container.image.startswith("127.0.0.1:") else container.image
 
 
@@ -202,7 +202,7 @@ def _words(server: ServedServer, container: ContainerSlice) -> list[str]:
 
 
 def _serving(served: Served, server: ServedServer, container: ContainerSlice, origin: str) -> dict[str, Any]:
-    """The parts that both kinds of containers have."""
+    """The fields that both kinds of containers have."""
     of_llm = "-llm" if container is server.llm else ""
     return {
         "name": "llm" if of_llm else "triton",
@@ -225,7 +225,7 @@ def _serving(served: Served, server: ServedServer, container: ContainerSlice, or
 
 
 def _probes(served: Served, host: ServedHost, server: ServedServer, of: str, models: int) -> dict[str, Any]:
-    """Started once every model has answered; restarted if a model is silent `misses` times in a row."""
+    """Probes: started once every model has answered, restarted if a model is silent `misses` times in a row."""
     name = server.slice.name
     return {
         "startupProbe": {
@@ -255,7 +255,7 @@ def _page_probe(server: str) -> dict[str, Any]:
 def _resources(
     host: ServedHost, server: ServedServer, container: ContainerSlice, *, holds_gpus: bool
 ) -> dict[str, Any]:
-    """The device plugin's resource. No limit on memory: the host's start line has none either."""
+    """The device plugin's resource. Memory has no limit, as in the host's start line."""
     requests = {"cpu": "2", "memory": f"{container.shm_mib + container.tmp_mib + HEADROOM_MIB}Mi"}
     count = {gpu_resource(host, server): len(server.slice.devices)} if holds_gpus and server.slice.devices else {}
     return {"requests": requests | count, "limits": count} if count else {"requests": requests}
@@ -268,10 +268,10 @@ def gpu_resource(host: ServedHost, server: ServedServer) -> str:
 
 
 def placed(host: ServedHost) -> dict[str, Any]:
-    """Nodes with the declared card, by the label of GPU feature discovery."""
+    """Selects nodes with the declared card, by the label of GPU feature discovery."""
     if not host.slice.machine.gpus:
         return {}
-    product = f"NVIDIA-{GPUS[host.slice.machine.gpu].smi.replace(' ', '-')}"
+    product = f"NVIDIA-{planned_card(host.slice.machine).smi.replace(' ', '-')}"
     expressions = [{"key": "nvidia.com/gpu.product", "operator": "In", "values": [product]}]
     node = {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}

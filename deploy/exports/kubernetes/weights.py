@@ -1,4 +1,4 @@
-"""Weights of a host's servers: a claim, and a Job that fetches into it what the host would fetch, checked alike."""
+"""Weights of a host's servers: a claim, and a Job that fetches and verifies them as the host would."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Storage:
 
 
 def job_name(host: ServedHost, label: str) -> str:
-    """A Job never changes, so its name says what it fetches."""
+    """The name of a Job, with a digest of its content: a Job is immutable, so another content needs another name."""
     image = host.servers[0].slice.image.origin_reference
     return object_name("fetch", label, digest([dict(host.weights), wheels(host), image, host.authority]))
 

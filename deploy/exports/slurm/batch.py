@@ -1,4 +1,4 @@
-"""The batch files: one for each job that serves, and one that fetches weights into the cluster's directory."""
+"""The batch files: one for each job that serves, and one that fetches weights to the cluster's directory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def serving(served: Served, job: Job, cluster: Cluster) -> str:
 
 
 def staging(served: Served, hosts: Iterable[ServedHost], cluster: Cluster) -> str:
-    """The batch file that fetches weights, checked as a host checks them, with the programs of the image."""
+    """The batch file that fetches weights with the image's programs, and verifies them as a host does."""
     known = list(hosts)
     image, has_token = image_of(known[0].servers[0]), any(host.slice.hub.token for host in known)
     files = sorted({path for host in known for path in host.weights})

@@ -1,4 +1,4 @@
-"""The operator's words about a cluster: its container runtime, its shared directory, the time limit of a job."""
+"""The operator's settings of a cluster: its container runtime, its shared directory, the time limit of a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_LIMIT = "UNLIMITED"
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """The container runtime, the directory that has `weights` on every node, and `--time` as Slurm writes it."""
+    """The container runtime, the directory with `weights` that every node can read, and `--time` as Slurm writes it."""
 
     runtime: str = "docker"
     root: str = ROOT

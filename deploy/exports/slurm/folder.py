@@ -1,4 +1,4 @@
-"""All batch files of a plan as files of a folder, which lies on a file system of all nodes.
+"""All batch files of a plan as files of a folder, which has to be on a file system that all nodes share.
 
 serve-NAME.sbatch       a job of a node that serves
 stage.sbatch            fetches weights
@@ -7,7 +7,7 @@ hosts/HOST/             settings of the traffic service and the watchdog
 hosts/HOST/SERVER/      start line, release, and what the release needs
 stage/                  settings of the fetches
 programs/               the hosts' own programs
-README.md               what to type, and where a job differs from a host
+README.md               commands to type, and the differences between a job and a host
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AUTHORITY = "hub-ca.crt"
 
 
 def chosen(served: Served, hosts: Sequence[str]) -> Served:
-    """The plan with these hosts alone; all of them if none is named. Raises: a Refusal for hosts it has not."""
+    """The plan with these hosts alone; all hosts if none is named. Raises: a Refusal for hosts that the plan lacks."""
     known = [host.slice.host for host in served.hosts]
     refuse_all(
         refuse(
@@ -52,9 +52,9 @@ def chosen(served: Served, hosts: Sequence[str]) -> Served:
 
 
 def files(served: Served, cluster: Cluster, steps: str) -> dict[str, str]:
-    """Every file by its path in the folder; `steps` are those of a job.
+    """Every file by its path in the folder; `steps` is the text of job.sh.
 
-    Raises: a Refusal for all things together that no job could do as the hosts do them.
+    Raises: one Refusal for all features of the hosts that no job can have.
     """
     jobs = jobs_of(served.hosts)
     refuse_all(problems(jobs, cluster))
@@ -69,7 +69,7 @@ def files(served: Served, cluster: Cluster, steps: str) -> dict[str, str]:
 
 
 def notes(served: Served) -> Iterator[str]:
-    """A sentence for each part of hosts that their jobs do not have, and for servers that nobody reaches."""
+    """A sentence for each part of a host that its job lacks, and for servers that clients cannot reach."""
     with_gateway = [host.slice.host for host in served.hosts if host.gateway]
     if with_gateway:
         yield f"{_named(with_gateway)}: a job starts no gateway; clients reach Triton through a balancer, or directly"
@@ -100,7 +100,7 @@ def _of_host(host: ServedHost, cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 
 def _needs(server: ServedServer, cluster: Cluster) -> dict[str, object]:
-    """The file by which `host pod prepare` lays out the release, and refuses without weights."""
+    """The file by which `host pod prepare` lays out the release; it ends with an error without weights."""
     return {
         "release": server.release,
         "directories": [f"{cluster.root}{path.removeprefix(ROOT)}" for path in sorted(server.triton.directories)],

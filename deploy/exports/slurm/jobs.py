@@ -1,4 +1,4 @@
-"""Hosts that one batch file serves, how many ranks their servers have, and the times of a job."""
+"""Hosts that share a batch file, the number of ranks of their servers, and the times of a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_SECONDS = 65_535
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A batch file. Each run of it becomes the host of its node, and serves what that host has in the plan."""
+    """A batch file. Each run of it takes the place of its node's host in the plan, and serves that host's servers."""
 
     name: str
     hosts: tuple[ServedHost, ...]
@@ -34,28 +34,28 @@ class Job:
 
     @property
     def ranks(self) -> int:
-        """Most ranks of a server."""
+        """The largest number of ranks of a server."""
         return max(ranks(server) for server in self.hosts[0].servers)
 
     @property
     def notice_seconds(self) -> int:
-        """Seconds before the time limit at which the job is told to leave: time to drain and to stop."""
+        """Seconds before the time limit at which the job is told to stop: time to drain and to end."""
         stops = [server.stop_seconds for host in self.hosts for server in host.servers]
         return min(max(stops) + MARGIN_SECONDS, MOST_SECONDS)
 
     @property
     def start_seconds(self) -> int:
-        """Seconds that the slowest server may take until it serves."""
+        """Seconds that the slowest server may need until it serves."""
         return max(server.start_seconds for host in self.hosts for server in host.servers)
 
 
 def ranks(server: ServedServer) -> int:
-    """Tasks that a server has under Slurm: one for each GPU of an LLM that is split, else one."""
+    """Number of a server's tasks under Slurm: one for each GPU of a split LLM, else one."""
     return len(server.slice.gpus) if any(model.kind == "llm" for model in server.slice.models) else 1
 
 
 def jobs_of(hosts: Iterable[ServedHost]) -> tuple[Job, ...]:
-    """A job for the hosts of a pool that are alike; a host without a pool has one of its own."""
+    """A job for all equal hosts of a pool; a host without a pool has a job to itself."""
     alike = dict[tuple[object, ...], list[ServedHost]]()
     for host in hosts:
         alike.setdefault((_word(host), host.slice.machine.gpus, *map(_shape, host.servers)), []).append(host)
@@ -70,7 +70,7 @@ def jobs_of(hosts: Iterable[ServedHost]) -> tuple[Job, ...]:
 
 
 def nodes(hosts: Iterable[str]) -> dict[str, str]:
-    """The name that Slurm is expected to have for each host: its first label if no other host has that."""
+    """The name under which Slurm probably knows each host: its first label if no other host has it."""
     names = list(dict.fromkeys(hosts))
     several = Counter(map(_first, names))
     return {name: _first(name) if several[_first(name)] == 1 else name for name in names}

@@ -1,4 +1,4 @@
-"""The page beside the batch files: the commands in their order, and where a job differs from a host."""
+"""The page beside the batch files: the commands in their order, and the differences between a job and a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals of a plan that no job could serve as its hosts do, and of words that no cluster takes."""
+"""Refusals of a plan that no job could serve as its hosts do, and of settings that are wrong for every cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PORTS = (8000, 8001, 8002)
 
 
 def problems(jobs: Iterable[Job], cluster: Cluster) -> Iterator[Refusal]:
-    """A refusal for each thing that the batch files could not say."""
+    """A refusal for each feature that the batch files cannot express."""
     if not re.fullmatch(r"/[\w./-]*\w", cluster.root, re.ASCII):
         yield refuse(
             "directory-of-a-cluster",

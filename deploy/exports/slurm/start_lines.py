@@ -1,4 +1,4 @@
-"""The container of a server as a job starts it: the words of the host's start line, under Docker or under pyxis."""
+"""The container of a server as a job starts it: the host's start line, under Docker or under pyxis."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NETWORK = "enginehouse-jobs"
 
 
 def image_of(server: ServedServer) -> str:
-    """The image as its registry has it: hosts that share files pull from their own loopback."""
+    """The image as its registry names it; hosts that share files would pull from their own loopback instead."""
     own = server.triton.image
     return server.slice.image.origin_reference if own.startswith("127.0.0.1:") else own
 
 
 def enroot_image(reference: str) -> str:
-    """`nvcr.io#nvidia/tritonserver:sha256:…`: enroot has `#` behind a registry, and takes a digest for a tag.
+    """`nvcr.io#nvidia/tritonserver:sha256:…`: enroot writes `#` after a registry, and takes a digest as a tag.
 
     Read in enroot's src/docker.sh at 067079e, 2026-11-27.
     """
@@ -33,7 +33,7 @@ def enroot_image(reference: str) -> str:
 
 
 def start_line(server: ServedServer, runtime: str) -> str:
-    """The file `run`: it takes the job's directory and the cluster's, and stays until the container has ended."""
+    """The file `run`: its arguments are the job's and the cluster's directory; it runs until the container ends."""
     words = shlex.join(word.replace(OF_THE_RELEASE, server.path) for word in server.triton.arguments)
     head = (
         "#!/bin/bash\n"
@@ -67,7 +67,7 @@ def _docker(server: ServedServer, words: str) -> str:
 
 
 def _pyxis(server: ServedServer, words: str) -> str:
-    """A task for each rank: the first runs Triton, the others hold their part of the LLM and wait for it."""
+    """A task for each rank: the first runs Triton, the others hold their part of the LLM and wait for the first."""
     count = ranks(server)
     mounts = [f"{source}:{target}{':ro' if mode else ''}" for source, target, mode in _mounts(server)]
     listed = "".join(f'  "{mount}"\n' for mount in [*mounts, "$work/tmp:/tmp"])

@@ -1,4 +1,4 @@
-"""Turns the end of a build's log into a cause and a remedy that an operator can act on.
+"""Finds the cause of a failed build in the end of its log, with a remedy for the operator.
 
 The first row of CAUSES whose pattern is in the log decides. More specific rows come first.
 """
@@ -103,7 +103,7 @@ READ = "read build.log on the host; the commands are in `enginehouse plan --json
 
 
 def cause_of(exit_status: int, log: str, oom_kills: int = 0) -> tuple[str, str]:
-    """Cause and remedy. `oom_kills`: how many processes the kernel killed for want of memory meanwhile."""
+    """Cause and remedy. `oom_kills`: number of processes that the kernel killed meanwhile for lack of memory."""
     if exit_status == 137:
         return (KILLED if oom_kills else ENDED), MORE
     for pattern, cause, remedy in CAUSES:
@@ -114,7 +114,7 @@ def cause_of(exit_status: int, log: str, oom_kills: int = 0) -> tuple[str, str]:
 
 
 def oom_kills(table: Path = Path("/proc/vmstat")) -> int:
-    """Number of processes that this kernel has killed for want of memory since it started."""
+    """Number of processes that this kernel has killed for lack of memory since it started."""
     try:
         rows = dict(line.split() for line in table.read_text().splitlines())
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Runs one command of a build in the release's container and keeps its output.
 
-As strict as the container that serves: a user without rights, a read-only file system, no capabilities, no network.
-Only the staging directory can be written; weights and calibration texts lie where they lie on the host.
+The container is as strict as a serving one: a user without rights, a read-only file system, no capabilities, no
+network. Only the staging directory is writable; weights and calibration texts have the same paths as on the host.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def options(settings: dict[str, Any], staging: Path, read_only: list[str]) -> li
 
 
 def memlock() -> str:
-    """Unlimited locked memory, or the most that this machine allows root (some VMs restrict it)."""
+    """Unlimited locked memory, or the most that this machine allows root (some VMs limit it)."""
     try:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         return "-1"
@@ -74,7 +74,7 @@ def memlock() -> str:
 
 
 def run(argv: list[str], log: BinaryIO, progress: Callable[[str], None]) -> tuple[int, str]:
-    """Exit status and the end of the output; all of it goes to `log`, the last line to `progress` once a second."""
+    """Exit status and the end of the output; all output goes to `log`, the last line to `progress` once a second."""
     child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert child.stdout
     tail, last, next_progress = b"", "", 0.0
@@ -96,19 +96,19 @@ def run(argv: list[str], log: BinaryIO, progress: Callable[[str], None]) -> tupl
 
 
 def last_line(tail: bytes) -> str:
-    """The last line that says something, without colours; a progress bar's last state counts as a line."""
+    """The last line with text, without colours; a progress bar's last state counts as a line."""
     lines = re.split(r"[\r\n]+", ANSI.sub("", tail[-4096:].decode(errors="replace")))
     return next((line.strip()[:160] for line in reversed(lines) if line.strip()), "")
 
 
 def quietly(argv: list[str]) -> tuple[int, str]:
-    """Exit status and output of a command that is soon over."""
+    """Exit status and output of a short command."""
     ended = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout + ended.stderr
 
 
 def sweep() -> None:
-    """Removes containers of earlier builds: one whose unit was killed would go on writing."""
+    """Removes containers of earlier builds: the container of a killed unit would continue to write."""
     with contextlib.suppress(OSError):
         _, containers = quietly(["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}"])
         for container in containers.split():

@@ -1,8 +1,8 @@
 """Compares the flags of a planned build with the `--help` (argparse) of the program in the image.
 
-Names are compared exactly. argparse itself accepts prefixes, so that a misspelt flag may quietly become another one;
-and a plan for a release nobody has read to the letter may name a flag that the image lacks. Both are found here, before
-a minute of GPU is spent. If a help text prints no choices, none are checked.
+Names are compared exactly. argparse itself accepts prefixes, so a misspelt flag may silently become another one; and a
+plan for a release that the catalog does not know exactly may have a flag that the image lacks. Both are reported here,
+before any GPU time is spent. If a help text prints no choices, none are checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Flag:
 
 
 def program_of(argv: list[str]) -> list[str]:
-    """The part of a command line that names the program: up to `trtllm-build`, or to the script."""
+    """The words of a command line that name the program: up to `trtllm-build`, or to the script."""
     for place, word in enumerate(argv):
         if word.endswith(".py") or Path(word).name == "trtllm-build":
             return argv[: place + 1]
@@ -34,7 +34,7 @@ def program_of(argv: list[str]) -> list[str]:
 
 
 def flags_in(help_text: str) -> dict[str, Flag]:
-    """Every flag a help text of argparse lists, by each of its names."""
+    """Every flag in a help text of argparse, by each of its names."""
     flags: dict[str, Flag] = {}
     for line in help_text.splitlines():
         if listed := OPTION.match(line):
@@ -67,7 +67,7 @@ def planned(argv: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def problems(argv: list[str], help_text: str, row: str) -> list[str]:
-    """Differences of a planned command from the image's program: catalog's word, image's word, nearest name."""
+    """Differences of a planned command from the image's program: the catalog's name, the image's, the nearest."""
     known = flags_in(help_text)
     name = Path(program_of(argv)[-1]).name
     catalog = f"\n  catalog  {row}" if row else ""

@@ -2,12 +2,12 @@
 
     host build SETTINGS    {"model", "fingerprint", "path", "staging", "image", "devices", "steps", "replay", …}
 
-What can be refused without the GPU is refused first: a flag the image lacks, a disk or a GPU too full. Everything is
-made under `staging` and appears at `path` by one rename, so that a kill or a power cut leaves no half engine; the next
-start begins anew. The engine is published unsigned: whoever judges its answers signs it, from outside, and until then
-no server loads it. One build at a time on a host.
+Refusals that need no GPU come first: a flag that the image lacks, a full disk or GPU. Everything is made under
+`staging` and appears at `path` by one rename, so that a kill or a power cut leaves no partial engine; the next start
+begins again. The engine is published unsigned: the control machine judges its answers and signs it, and until then no
+server loads it. Only one build runs on a host at a time.
 
-Exit 0: published (or was already). Exit 1: <fingerprint>.failed has build.log and why.json; nothing else was touched.
+Exit 0: published (or was already). Exit 1: <fingerprint>.failed has build.log and why.json; no other file changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ print(json.dumps(found))
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the engine is published; 1 after keeping log and reason."""
+    """0 once the engine is published; 1 after saving log and reason."""
     build = Build(json.loads(Path(arguments[0]).read_text()))
     if build.is_published():
         return 0
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def alone(model: str) -> Iterator[None]:
-    """No other build runs on this host. The kernel gives the lock up with the process, however it ends."""
+    """Ensures that no other build runs on this host. The kernel releases the lock when the process ends."""
     lock = places.ROOT / "engines" / ".build.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as handle:
@@ -109,7 +109,7 @@ class Build:
         self.gpus: list[room.Gpu] = []
 
     def is_published(self) -> bool:
-        """True if the engine is there, every file with its size; a half one is moved aside."""
+        """True if the engine exists, every file with its size; an incomplete one is moved aside."""
         if not self.path.exists():
             return False
         try:
@@ -145,7 +145,7 @@ class Build:
         self.publish()
 
     def require_room(self) -> None:
-        """Checks the disk, and the free memory on the right GPUs. Raises Stopped with who is in the way."""
+        """Checks the disk, and the free memory on the right GPUs. Raises Stopped with the programs that use them."""
         wanted, devices = self.settings, self.settings["devices"]
         say("looking for room")
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ class Build:
             raise Stopped("room", *split(problem))
 
     def prepare(self) -> None:
-        """An empty staging directory; what the steps write into belongs to the container's user, the rest to root."""
+        """Makes an empty staging directory; the directories for the steps' output belong to the container's user."""
         self.staging.mkdir(parents=True)
         self.staging.chmod(0o755)
         words = [Path(word) for step in self.settings["steps"] for word in step["argv"]]
@@ -182,8 +182,7 @@ class Build:
                 (self.work / f"{name}.jsonl").chmod(0o644)
 
     def require_flags(self) -> None:
-        """Checks that every flag and choice of the plan is in the image's own `--help`. Raises Stopped with the
-        missing ones."""
+        """Checks that every flag and choice of the plan is in the image's `--help`. Raises Stopped with the others."""
         say("reading which flags the image has")
         row, helps, wrong = self.settings.get("flags_row", ""), dict[tuple[str, ...], str](), list[str]()
         for step in self.settings["steps"]:
@@ -253,7 +252,7 @@ class Build:
         return folder / f"{revision}-{hashlib.sha256(key).hexdigest()[:16]}.jsonl"
 
     def cache_reference(self) -> None:
-        """Keeps the checkpoint's answers for the next build that asks the same."""
+        """Saves the checkpoint's answers for the next build with the same prompts."""
         self.cached().parent.mkdir(parents=True, exist_ok=True)
         new = self.cached().with_suffix(".new")
         shutil.copyfile(self.staging / "reference.jsonl", new)
@@ -286,6 +285,6 @@ class Build:
 
 
 def split(problem: str) -> tuple[str, str]:
-    """A problem of build_room, its `try` row apart."""
+    """A problem of build_room, and its `try` row separately."""
     cause, _, remedy = problem.partition("\n  try     ")
     return cause, remedy

@@ -51,7 +51,7 @@ def publish(settings: dict[str, Any], staging: Path, built: dict[str, Any]) -> N
 
 
 def image_digest(image: str) -> str:
-    """The digest the image is pinned to, or that its registry gave it; its own id if it came from none."""
+    """The digest to which the image is pinned, or that of its registry; for a local image its own id."""
     if pinned := image.partition("@")[2]:
         return pinned
     _, output = container.quietly(["docker", "image", "inspect", "--format", DIGESTS, image])
@@ -66,7 +66,7 @@ def measured(path: Path) -> dict[str, Any]:
 
 
 def require_plain_file(path: Path) -> None:
-    """Raises: Stopped for anything but a plain file: the container could have put a link there for root to follow."""
+    """Raises: Stopped for anything but a plain file: the container could have made a link for root to follow."""
     if not stat.S_ISREG(path.lstat().st_mode):
         raise Stopped("publish", f"{path} is no plain file", "look at what the container of this build does")
 

@@ -1,6 +1,6 @@
-"""Checks the room of a build: disk under the engines, and free memory on each GPU it is to use.
+"""Checks the room for a build: disk for the engines, and free memory on each of its GPUs.
 
-A build does not start without enough room and does not wait: it names the processes that use it.
+A build does not start without enough room, and does not wait for it: it names the processes that use the memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Gpu:
 
 
 def gpus() -> list[Gpu]:
-    """Every GPU of this host. Raises NoAnswer if nvidia-smi says nothing."""
+    """Every GPU of this host. Raises NoAnswer if nvidia-smi fails."""
     rows = nvidia_smi.query("--query-gpu=index,uuid,name,driver_version,compute_cap,memory.free")
     return [
         Gpu(index, uuid, name, driver, sm.replace(".", ""), int(free)) for index, uuid, name, driver, sm, free in rows
@@ -50,7 +50,7 @@ def disk_problem(place: Path, needed_mib: int) -> str:
 
 
 def is_slice(device: str) -> bool:
-    """A MIG instance, of which nvidia-smi does not say how much is free."""
+    """True for a MIG instance, whose free memory nvidia-smi does not report."""
     return ":" in device.partition("=")[2] or device.partition("=")[2].startswith("MIG-")
 
 
@@ -70,7 +70,7 @@ def absent_problem(devices: list[str], here: list[Gpu]) -> str:
 
 
 def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:
-    """A sentence if a GPU has too little free, with who takes it; empty if all have enough."""
+    """A sentence if a GPU has too little free memory, with its users; empty if all have enough."""
     short = [gpu for gpu in wanted if gpu.free_mib < needed_mib]
     if not short:
         return ""
@@ -86,7 +86,7 @@ def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:
 
 
 def sm_problem(wanted: list[Gpu], sm: str) -> str:
-    """A sentence if a GPU is not of the SM the engine is planned for: it would be built, and refused at load."""
+    """A sentence if a GPU has another SM than the engine's plan: the engine would be built, but refused at load."""
     mismatched = [gpu for gpu in wanted if sm and gpu.sm != sm]
     if not mismatched:
         return ""

@@ -1,4 +1,4 @@
-"""Lines of JSON between two members of a group, and connections that one member passes on to another."""
+"""Lines of JSON between two members of a group, and connections that one member forwards to another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Connection:
         return value
 
     def send(self, line: Line) -> None:
-        """Sends without waiting: a link that takes nothing is found by its silence."""
+        """Sends without waiting: a blocked link is noticed by its silence."""
         if not self.writer.is_closing():
             self.writer.write(json.dumps(line).encode() + b"\n")
 
@@ -40,7 +40,7 @@ class Connection:
 
 
 def relay(target: tuple[str, int], own: str, allowed: Collection[str]) -> Any:
-    """A handler that passes connections of the `allowed` addresses on to `target`, from the address `own`."""
+    """A handler that forwards connections of the `allowed` addresses to `target`, from the address `own`."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -56,7 +56,7 @@ def relay(target: tuple[str, int], own: str, allowed: Collection[str]) -> Any:
 
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Every byte, then the end."""
+    """Forwards every byte, then the end of the stream."""
     try:
         while content := await reader.read(65_536):
             writer.write(content)

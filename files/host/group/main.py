@@ -2,17 +2,18 @@
 
     host group SERVER -- COMMAND…      the program of llm@SERVER.service; COMMAND runs this host's ranks
 
-Followers connect to the leader's group port and say who they are. COMMAND starts on every host once all are there with
-the same `identity`, and ends on every host when one of them is lost: its connection ends, or is silent for SILENCE
-seconds. Then this program ends too, and systemd starts it again; a wait for others is no failure of this host, so its
-count of starts begins anew. Lines of JSON go both ways; an empty object is a sign of life.
+Followers connect to the leader's group port and identify themselves. COMMAND starts on every host once all members are
+connected with the same `identity`, and ends on every host when a member is lost: its connection ends, or is silent for
+SILENCE seconds. Then this program ends too, and systemd starts it again; a wait for others is not a failure of this
+host, so its count of starts is reset. Both sides send lines of JSON; an empty object is a keep-alive.
 
     follower   {"number", "identity", "put_back": {"identity", "run"}}      first; {"leaving": true} before it stops
-    leader     the same; {"start": true} once all are there
+    leader     the same; {"start": true} once all are connected
 
-A member whose swap has put its old release back says so: whoever waits for it with the new one, in the same run, ends
-at once, and its own swap puts back. Requests end before a member stops: the leader stops first, whoever is asked to.
-A follower's port on loopback leads to the leader, so that questions of this host are questions to the group.
+A member whose swap has put its old release back reports that: a member that waits with the new release, in the same
+run, ends at once, and its own swap puts back. Requests end before a member stops: the leader stops first, whichever
+member is asked to stop. A follower's port on loopback leads to the leader, so that a probe on this host reaches the
+group.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LOST, STOPPED = 1, 143
 
 
 class Ended(Exception):
-    """This host's part ends; the text says why. `is_own`: this host is the reason, and not another member."""
+    """This host's part ends; the text is the reason. `is_own`: this host is the cause, and not another member."""
 
     def __init__(self, reason: str, status: int = LOST, is_own: bool = False) -> None:
         super().__init__(reason)
@@ -43,7 +44,7 @@ class Ended(Exception):
 
 
 class Member:
-    """This host in its group, from the first sign of life to the end of its part."""
+    """This host in its group, from its first message to the end of its part."""
 
     def __init__(self, server: str, command: list[str]) -> None:
         place = places.server(server)
@@ -68,16 +69,16 @@ class Member:
         return self.number == 0
 
     def hello(self) -> Line:
-        """The line by which the others know this host."""
+        """The line with which this host identifies itself to the others."""
         return {"number": self.number, "identity": self.identity, "put_back": self.put_back}
 
     def finish(self, ended: Ended) -> None:
-        """The first reason to end is the one that is told."""
+        """Ends this host's part; only the first reason is reported."""
         if not self.end.done():
             self.end.set_result(ended)
 
     def judge(self, hello: Line, name: str) -> bool:
-        """True if the other one has the same release of the group; this part ends if that one has put this one back."""
+        """True if the other member has the same release; ends this part if that member has put this release back."""
         if hello.get("identity") == self.identity:
             return True
         gone = hello.get("put_back") or {}
@@ -104,12 +105,12 @@ class Member:
                 task.cancel()
 
     def stop(self) -> None:
-        """Stops this host's unit, whatever else is the reason to leave."""
+        """Stops this host's unit; this reason takes precedence over any other."""
         self.is_stopped = True
         self.spawn(self.depart())
 
     def spawn(self, work: Any) -> None:
-        """Runs it beside; a mistake in it ends this host's part."""
+        """Runs the coroutine in parallel; an exception in it ends this host's part."""
         task = asyncio.get_running_loop().create_task(self.guarded(work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -123,14 +124,14 @@ class Member:
             self.finish(Ended(str(problem), is_own=True))
 
     async def beat(self) -> None:
-        """A sign of life to everybody, every second."""
+        """Sends a keep-alive to every member, every second."""
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             for connection in list(self.joined.values()):
                 connection.send({})
 
     async def lead(self) -> None:
-        """Waits until all followers are there, and starts them with itself."""
+        """Waits until all followers are connected, and starts them with itself."""
         own = self.members[0][1]
         await asyncio.start_server(self.welcome, own, self.port)
         await asyncio.start_server(relay((LOOPBACK, self.llm_port), LOOPBACK, self.addresses), own, self.port + 1)
@@ -144,7 +145,7 @@ class Member:
         await self.start()
 
     async def welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Hears a follower, from its first line to its last."""
+        """Serves a follower, from its first line to its last."""
         connection, number = Connection(reader, writer), 0
         try:
             hello = await connection.read()
@@ -161,7 +162,7 @@ class Member:
             connection.close()
 
     async def hear(self, connection: Connection, number: int) -> None:
-        """Listens to a follower that has joined; once the ranks run, its end is the end of all."""
+        """Listens to a follower that has joined; once the ranks run, its end is the end of the whole group."""
         if before := self.joined.get(number):
             before.close()
         self.joined[number] = connection
@@ -178,7 +179,7 @@ class Member:
                     self.finish(Ended(f"lost {self.members[number][0]}: {problem}"))
 
     async def follow(self) -> None:
-        """Joins the leader, and starts when it says so."""
+        """Connects to the leader, and starts at its command."""
         name, address = self.members[0]
         say(f"waiting for {name}")
         while not self.is_leaving:
@@ -208,7 +209,7 @@ class Member:
                 await self.start()
 
     async def start(self) -> None:
-        """Starts this host's ranks; their end is the end of this host's part."""
+        """Starts this host's ranks; when they end, this host's part ends."""
         say(f"all {len(self.members)} hosts are there: starting", also_print=True)
         self.child = await asyncio.create_subprocess_exec(*self.command)
         self.spawn(self.await_child())
@@ -220,7 +221,7 @@ class Member:
             raise Ended(f"this host's ranks ended with status {status}", is_own=True)
 
     async def depart(self, asked_by: str = "") -> None:
-        """Ends without losing a request: the leader's program finishes what it has, and followers wait for that."""
+        """Ends without losing a request: the leader's program finishes its requests, and followers wait for that."""
         if self.is_leaving:
             return
         self.is_leaving = True
@@ -234,13 +235,13 @@ class Member:
         self.finish(Ended(reason, STOPPED if self.is_stopped else LOST, is_own=bool(self.child) and not asked_by))
 
     async def gone(self, number: int, seconds: float) -> None:
-        """Waits until a member's connection has ended, no longer than this."""
+        """Waits until a member's connection has ended, for at most this time."""
         until = asyncio.get_running_loop().time() + seconds
         while number in self.joined and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.2)
 
     async def kill(self) -> None:
-        """No rank of this host runs: one that waits for a lost one would never end by itself."""
+        """Kills this host's ranks, because a rank that waits for a lost one would never end by itself."""
         if self.child and self.child.returncode is None:
             await docker("kill", self.container)
             with contextlib.suppress(asyncio.TimeoutError):
@@ -248,7 +249,7 @@ class Member:
 
 
 async def docker(*words: str) -> None:
-    """Calls docker about the container; whether it ends is seen by its own process."""
+    """Calls docker for the container; the end of the container is seen by its own process."""
     process = await asyncio.create_subprocess_exec(
         "docker", *words, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
@@ -256,14 +257,14 @@ async def docker(*words: str) -> None:
 
 
 def run_of(wanted: Any) -> str:
-    """The run that asked for the swap under way or last; empty if nobody knows."""
+    """The run that requested the current or latest swap; empty if unknown."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return str(json.loads(wanted.read_text()).get("run", ""))
     return ""
 
 
 def put_back_of(record: Any) -> Line:
-    """The group's identity that this host has put back, and in which run; empty if it has put none back."""
+    """The group's identity that this host has put back, and the run; empty if it has put none back."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(record.read_text())
         facts = json.loads((places.release(known["release"]) / "server.json").read_text())
@@ -281,7 +282,7 @@ async def run(server: str, command: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """The status of this host's part: 143 after it was asked to stop, 1 if a member or its own ranks ended."""
+    """The exit status of this host's part: 143 after a stop request, 1 if a member or its own ranks ended."""
     server, mark, *command = arguments
     if mark != "--" or not command:
         print("host group SERVER -- COMMAND…")

@@ -1,11 +1,11 @@
-"""The clouds' words for "this host goes": what each metadata service is asked, and the notices in its answer.
+"""The clouds' notices of interruption: the requests to each metadata service, and the notices in its answers.
 
-    aws      a token, then spot/instance-action (two minutes) and events/recommendations/rebalance (no time at all)
+    aws      a token, then spot/instance-action (two minutes) and events/recommendations/rebalance (without a time)
     gcp      instance/preempted (30 seconds) and instance/maintenance-event (60 seconds)
-    azure    scheduledevents: Preempt, Terminate, Reboot and Redeploy with a time of their own; Freeze is a pause
+    azure    scheduledevents: Preempt, Terminate, Reboot and Redeploy, each with a time; Freeze is a pause
 
-An answer of any other form is Unread, and so is one that takes longer than ANSWER_SECONDS as a whole. It changes
-nothing.
+An answer of any other form is Unread and changes nothing, like an answer that takes longer than ANSWER_SECONDS in
+total.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Unread(Exception):
 
 @dataclass(frozen=True)
 class Notice:
-    """An announced interruption. `ends` in seconds of the epoch, or `within` seconds after it was first seen.
+    """An announced interruption. `ends` is in seconds of the epoch, or `within` in seconds after its first sighting.
 
-    `drains`: the host is about to lose its work; a notice without it is only recorded.
+    `drains`: the host is about to be lost; a notice without it is only recorded.
     """
 
     id: str
@@ -65,7 +65,7 @@ class Metadata:
     """Answers that never change while the host runs."""
 
     def read(self, path: str, headers: dict[str, str], method: str = "GET") -> str | None:
-        """The text of an answer; None if the service says that there is nothing. Raises Unread."""
+        """The text of an answer; None if the service has none. Raises Unread."""
         request = urllib.request.Request(f"{self.place}{path}", headers=headers, method=method)
         try:
             with _limited(), _OPENER.open(request, timeout=ANSWER_SECONDS) as answer:
@@ -94,7 +94,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedire
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """The block ends after ANSWER_SECONDS: a socket's own limit begins anew with each byte."""
+    """Ends the block after ANSWER_SECONDS; a socket's own limit would start again with each byte."""
 
     def late(*_: Any) -> None:
         raise TimeoutError(f"no whole answer in {ANSWER_SECONDS:g} s")
@@ -109,7 +109,7 @@ def _limited() -> Iterator[None]:
 
 
 def aws(metadata: Metadata) -> list[Notice]:
-    """The notices of EC2. A token that is refused is asked for anew at the next look."""
+    """The notices of EC2. A refused token is requested again at the next look."""
     if not metadata.token:
         ttl = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
         token = (metadata.read("/latest/api/token", ttl, "PUT") or "").strip()
@@ -158,7 +158,7 @@ def gcp(metadata: Metadata) -> list[Notice]:
 
 
 def azure(metadata: Metadata) -> list[Notice]:
-    """The notices of Azure for this VM: others of its scale set are named in the same answer."""
+    """The notices of Azure for this VM; the same answer names other VMs of its scale set."""
     headers = {"Metadata": "true"}
     if "name" not in metadata.answers:
         path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
@@ -174,7 +174,7 @@ def azure(metadata: Metadata) -> list[Notice]:
 
 
 def _azure_notice(event: dict[str, Any]) -> Notice:
-    """An event without a time has begun."""
+    """The notice of an event; an event without a time has already begun."""
     identity, kind = event.get("EventId"), event.get("EventType")
     if not (isinstance(identity, str) and 0 < len(identity) < 256 and isinstance(kind, str) and kind.isalpha()):
         raise Unread("an event of /metadata/scheduledevents has no id and type")

@@ -1,8 +1,8 @@
-"""A host that its cloud takes back: balancers are told, answers run until the margin, and what is left is counted.
+"""The drain of a host that its cloud reclaims: balancers are informed, answers run until the margin, then a cut.
 
-The drain is that of the traffic service: a hold of every server, which balancers and gateways hear of within a second
-or two. At `margin_seconds` before the end the servers are stopped, so that clients whose answers are not done get an
-error at once and can ask another host. A drained host keeps its servers: a notice may be withdrawn.
+The drain is that of the traffic service: a hold of every server, which balancers and gateways notice within a second or
+two. At `margin_seconds` before the end the servers are stopped, so that clients with unfinished answers get an error at
+once and can ask another host. A drained host keeps its servers running, because a notice may be withdrawn.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ HELD_SECONDS = 300.0
 
 
 def cut(traffic: dict[str, Any]) -> None:
-    """The servers are being stopped; their own wait for balancers ends at once."""
+    """Marks that the servers are being stopped, which ends their own wait for balancers at once."""
     cut_file().parent.mkdir(parents=True, exist_ok=True)
     cut_file().touch()
     systemctl("stop", "--no-block", *units(traffic))
 
 
 def start_again(traffic: dict[str, Any]) -> None:
-    """Servers that were stopped for a notice that was withdrawn are started."""
+    """Starts servers that were stopped for a notice that was then withdrawn."""
     cut_file().unlink(missing_ok=True)
     systemctl("start", "--no-block", *units(traffic))
 
 
 def record(entry: dict[str, Any]) -> str:
-    """Appends a line to the host's history; the result is the problem, or empty."""
+    """Appends a line to the host's history; returns the problem, or empty."""
     return history.record({"when": history.now(), "who": "this host's cloud"} | entry)
 
 
 def boot() -> str:
-    """The id of this boot: a host that was rebooted has had its interruption."""
+    """The id of this boot: a rebooted host has had its interruption."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return file.read().strip()

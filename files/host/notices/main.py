@@ -1,16 +1,16 @@
-"""Asks the cloud whether it takes this host back, and drains it in time: run by enginehouse-notices.service.
+"""Asks the cloud for notices of interruption, and drains the host in time; run by enginehouse-notices.service.
 
     host notices serve
 
-Settings: /etc/enginehouse/notices.json and traffic.json. A notice that drains leads to, in this order:
+Settings: /etc/enginehouse/notices.json and traffic.json. A notice that drains has these states, in order:
 
     announced    every server is held: the traffic service says drain, so balancers and gateways send nothing new
-    drained      every balancer has heard it, and has no request here; the servers stay up
-    cut          at `margin_seconds` before the end requests were still running: they are counted, the servers stopped
-    withdrawn    the cloud no longer says it: holds are lifted, stopped servers started
+    drained      every balancer has noticed it, and has no request here; the servers still run
+    cut          at `margin_seconds` before the end requests were still running: they are counted, and servers stopped
+    withdrawn    the cloud no longer reports it: holds are lifted, stopped servers started
 
-Leaves ROOT/notices/state.json, ROOT/metrics/notices.prom, and a line in history.jsonl for each of these words. Garbage
-or silence changes nothing: what was announced stands until the cloud takes it back in its own words.
+It writes ROOT/notices/state.json, ROOT/metrics/notices.prom, and a line in history.jsonl for each of these states. An
+invalid answer or silence changes nothing: a notice stands until the cloud withdraws it explicitly.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 @dataclass
 class Watch:
-    """The cloud's notices, and what came of them; kept over a restart of this program."""
+    """The cloud's notices, and their states; kept over a restart of this program."""
 
     settings: dict[str, Any]
     traffic: dict[str, Any]
@@ -91,7 +91,7 @@ class Watch:
         return TICK_SECONDS if self.kept["active"] else POLL_SECONDS[self.settings["cloud"]]
 
     def look(self, now: float) -> None:
-        """A look at the cloud, if it is time for one, and the step of the drain that is due."""
+        """Asks the cloud, if it is time to, and takes the next step of the drain."""
         if self.is_due(now):
             self.read(now)
         draining = [(self.end_of(notice), notice) for notice in self.notices if self.is_to_drain(notice)]
@@ -102,13 +102,13 @@ class Watch:
         self.write(now)
 
     def is_due(self, now: float) -> bool:
-        """True if the cloud is to be asked now."""
+        """True if it is time to ask the cloud."""
         active = self.kept["active"]
         is_near = active and now > active["ends"] - NEAR_SECONDS and now < active["ends"] + NEAR_SECONDS
         return not is_near and now - self.read_at >= POLL_SECONDS[self.settings["cloud"]]
 
     def read(self, now: float) -> None:
-        """The cloud's notices; those of the last answer if this one is missing."""
+        """Reads the cloud's notices; those of the last answer if this one is missing."""
         self.read_at = now
         try:
             self.notices = CLOUDS[self.settings["cloud"]](self.metadata)
@@ -136,11 +136,11 @@ class Watch:
         return float(notice.ends or self.kept["seen"][notice.id]["at"] + notice.within)
 
     def is_to_drain(self, notice: Notice) -> bool:
-        """False for a notice of an earlier boot: its interruption is over, though the cloud still reports it."""
+        """False for a notice from before this boot: its interruption is over, though the cloud still reports it."""
         return notice.drains and bool((self.kept["seen"].get(notice.id) or {}).get("boot") == self.boot)
 
     def drain(self, ends: float, notice: Notice, now: float) -> None:
-        """The step that is due: hold, see that it is idle, or cut."""
+        """Takes the next step: hold, record that the host is idle, or cut."""
         active = self.kept["active"]
         if not active or active["id"] != notice.id:
             active = {"id": notice.id, "kind": notice.kind, "since": now, "state": "draining", "requests": None}
@@ -167,7 +167,7 @@ class Watch:
             drain.cut(self.traffic)
 
     def withdraw(self) -> None:
-        """The host takes requests again."""
+        """Lets the host take requests again."""
         active, self.kept["active"] = self.kept["active"], None
         draining.release(self.servers, MARK)
         if active["state"] == "cut":
@@ -175,13 +175,13 @@ class Watch:
         self.record("withdrawn", active["kind"], "the cloud no longer announces it: the host takes requests again")
 
     def record(self, result: str, kind: str, reason: str) -> None:
-        """A line of the journal and of the history."""
+        """Writes a line to the journal and to the history."""
         print(f"<4>{kind}: {reason}", flush=True)
         if problem := drain.record({"result": result, "notice": kind, "reason": reason}):
             print(f"<4>{problem}", flush=True)
 
     def write(self, now: float) -> None:
-        """The state file, and the metrics; unchanged ones once a minute. A full disk drains a host all the same."""
+        """Writes the state file and the metrics; unchanged ones once a minute. A full disk does not stop the drain."""
         standing = sorted({notice.kind for notice in self.notices})
         kept = json.dumps(self.kept | {"cloud": self.settings["cloud"], "problem": self.problem, "standing": standing})
         if kept == self.written and now - self.written_at < WRITE_SECONDS:

@@ -1,22 +1,21 @@
-"""Gets a published directory from other hosts of the plan, then gives it to them, for a bounded time.
+"""Gets a published directory from peers, then shares it with them for a bounded time.
 
-    host peers prepare USER SETTINGS    as root: `folder` is USER's, and what an earlier version received is in it
-    host peers receive SETTINGS         as USER: the peers' files are in it, or the offer of the published directory
-    host peers publish SETTINGS         as root: what verifies is published
-    host peers give SETTINGS            as USER: it is given to the others
-    host peers forget SETTINGS          as root: the folder of a published directory is gone
+    host peers prepare USER SETTINGS    as root: gives `folder`, with earlier partial files, to USER
+    host peers receive SETTINGS         as USER: receives the peers' files, or writes the published directory's offer
+    host peers publish SETTINGS         as root: publishes the verified files
+    host peers give SETTINGS            as USER: shares the published directory with peers
+    host peers forget SETTINGS          as root: removes the folder of a published directory
 
 SETTINGS: {"target": …, "offer": {…} or null, "here": "address:port", "peers": {…}, "folder": …, …}. The unit
 enginehouse-share@<model>.service runs the steps, with settings that a run writes into memory.
 
-Who has the directory already writes an offer beside it, which the run carries to the others: the digest of its torrent,
-and size and sha256 of every file. Who has an offer and no directory asks the peers. What the peers send is parsed by a
-user who can write into the folder alone. Root publishes nothing before every file has the offer's sha256, read after
-that user lost the files; so neither peers, nor torrent, nor that user are believed in anything. What was received is
-kept over a kill.
+A host with the directory writes an offer beside it, which the run passes to the others: the digest of its torrent, and
+size and sha256 of every file. A host with an offer and no directory asks the peers. A user who can write only to the
+folder parses the peers' data. Root publishes only files with the offer's sha256, which it reads after that user lost
+access; so peers, torrent and that user need not be trusted. Received data survives a kill.
 
-`give` exits 3 if nothing is published: the peers did not deliver. What they sent whole lies where the direct way
-goes on (`.NAME.partial`), which the run starts next. `receive` exits 1 if its disk cannot take it, and no other way
+`give` exits 3 if nothing is published: the peers did not deliver. Complete files from them are in `.NAME.partial`,
+where the direct fetch resumes, which the run starts next. `receive` exits 1 if the disk has no room, which no other way
 would help.
 """
 
@@ -38,7 +37,7 @@ ROOT_STEPS: dict[str, Callable[[Settings], object]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the step is done; see above for what else. 64 without a step and settings."""
+    """0 once the step is done; the module's docstring has the others. 64 without a step and settings."""
     if len(arguments) not in (2, 3) or (arguments[0] == "prepare") != (len(arguments) == 3):
         print("a step and a file of settings are wanted: host peers STEP SETTINGS", file=sys.stderr)
         return 64

@@ -1,4 +1,4 @@
-"""The steps of root: before the receiving user's, and after. They parse no byte that a peer sent but names of files."""
+"""The steps of root, before and after those of the receiving user. They parse only file names of the peers' data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OFFER, TORRENT = "offer.json", "torrent"
 
 
 def prepare(settings: Settings, user: str) -> None:
-    """The folder is the user's. What an earlier version received beside `target` is in it and goes on."""
+    """Gives the folder to the user, with partial files that an earlier version received beside `target`."""
     for directory in (settings.folder, settings.target.parent):
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     verified.take(settings.folder)
@@ -42,7 +42,7 @@ def offered(settings: Settings) -> dict[str, str]:
 
 
 def publish(settings: Settings) -> None:
-    """`target` is published if every file of the offer verifies; else whole files wait for the direct way."""
+    """Publishes `target` if every file of the offer verifies; otherwise keeps complete files for the direct fetch."""
     verified.take(settings.folder)
     if not settings.is_published:
         _publish_received(settings)
@@ -75,7 +75,7 @@ def _publish_received(settings: Settings) -> None:
 
 
 def _publish_offer(settings: Settings) -> None:
-    """The receiving user's offer of the published directory, if its sums equal those of the manifest."""
+    """Publishes the receiving user's offer of the published directory, if its sums equal the manifest's."""
     made = settings.folder / OFFER
     if not made.exists():
         return
@@ -93,7 +93,7 @@ def _publish_offer(settings: Settings) -> None:
 
 
 def _keep_whole(settings: Settings, offer: Offer) -> int:
-    """Number of files that peers sent completely; they are kept where a direct fetch looks for partial files."""
+    """Number of files that peers sent completely, which are kept for the direct fetch to resume."""
     kept, partial = 0, settings.beside("partial")
     with contextlib.suppress(FileNotFoundError):
         verified.take(partial)
@@ -115,7 +115,7 @@ def session_of(settings: Settings) -> dict[str, Any]:
 
 
 def forget(settings: Settings) -> None:
-    """Removes a published directory from the folder; half received files stay."""
+    """Removes a published directory from the folder; incomplete files are kept."""
     if settings.is_published:
         shutil.rmtree(settings.folder, ignore_errors=True)
 

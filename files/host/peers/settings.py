@@ -1,4 +1,4 @@
-"""The run's settings for a host among its peers: the files it shares, and the peers it talks to."""
+"""The run's settings for a host among its peers: the files that it shares, and its peers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that the run wrote; seconds and bytes a second, 0 bytes a second is no limit."""
+    """The settings that the run wrote; times are in seconds, speeds in bytes a second, and speed 0 is unlimited."""
 
     target: Path
     offer: Offer | None
@@ -63,10 +63,10 @@ class Settings:
 
     @property
     def staging(self) -> Path:
-        """The directory for the peers' files: the torrent's folder has the published directory's name."""
+        """The directory for the peers' files; the torrent's folder has the published directory's name."""
         return self.folder / "files" / self.target.name
 
     @property
     def is_published(self) -> bool:
-        """True if the directory is there, checked when it was published."""
+        """True if the directory exists; it was verified when it was published."""
         return (self.target / MANIFEST).exists()

@@ -1,4 +1,4 @@
-"""Receives from peers, and gives to them; as a user who may do little else. `host.peers.main` is the program."""
+"""Receives files from peers, and shares them, as a user with few rights. `host.peers.main` is the program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def receive(settings: Settings) -> None:
 
 
 def describe_published(settings: Settings) -> None:
-    """Writes the offer of the published directory into the folder, if the present one has other files."""
+    """Writes the offer of the published directory to the folder, if the present offer has other files."""
     sums = publish.manifest(settings.target)
     if publishing.offered(settings) == sums and settings.beside(publishing.TORRENT).exists():
         return
@@ -53,7 +53,7 @@ def describe_published(settings: Settings) -> None:
 
 
 def receive_from_peers(settings: Settings) -> None:
-    """Receives every piece of every file, durably, with the data from which sharing resumes."""
+    """Receives every piece of every file, durably, with the data for resuming as a sender."""
     if not settings.offer:
         raise Refused("it is not here, and no other host has it yet")
     torrents = TorrentSession(settings.here, settings.peers, settings.bytes_per_second)
@@ -74,7 +74,7 @@ def receive_from_peers(settings: Settings) -> None:
 
 
 def give(settings: Settings) -> None:
-    """The published directory was given to the others; only words if that does not go."""
+    """Shares the published directory; a failure is only printed."""
     session, resume = publishing.session_of(settings), settings.folder / publishing.RESUME
     try:
         torrents = TorrentSession(settings.here, settings.peers, settings.bytes_per_second)
@@ -97,7 +97,7 @@ def drop_halves(settings: Settings, offer: Offer) -> None:
 
 
 def need_space(settings: Settings) -> None:
-    """Refuses before the disk is full, not after."""
+    """Refuses if the disk has too little space, before the first byte is written."""
     assert settings.offer
     folder = settings.staging
     have = sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
@@ -108,7 +108,7 @@ def need_space(settings: Settings) -> None:
 
 
 def until_whole(torrents: TorrentSession, settings: Settings, offer: Offer) -> None:
-    """Waits until every piece is here and verifies. Raises `NotDelivered` if peers are too slow."""
+    """Waits until every piece is received and verified. Raises `NotDelivered` if peers are too slow."""
     pace, is_judged, reached = Pace(settings), False, time.monotonic()
     while not (now := torrents.progress()).is_whole:
         report(torrents.heed(TICK_SECONDS), settings)
@@ -144,7 +144,7 @@ class Pace:
         self.began, self.had = time.monotonic(), 0
 
     def judge(self, received: int) -> None:
-        """Raises `NotDelivered` if too little came since the last look."""
+        """Raises `NotDelivered` if too few bytes came since the last check."""
         if time.monotonic() - self.began < self.seconds:
             return
         if received - self.had < self.least * self.seconds:
@@ -160,10 +160,10 @@ def report(caught: list[str], settings: Settings) -> None:
 
 
 def seed(torrents: TorrentSession, settings: Settings, received: int) -> None:
-    """Every peer was seen to have everything, or `seed_seconds` are over; nothing is given to anybody any more.
+    """Shares until every peer was seen to have all files, or `seed_seconds` are over.
 
-    Who received it itself gives while somebody who lacks it is connected: a host may have come to have everything, and
-    have left, while this one published. Others that come later get it from those that had it before the run.
+    A host that received the files itself shares while a peer that lacks some is connected: a peer may have completed
+    and left while this host published. Later peers get the files from hosts that had them before the run.
     """
     came = f"{received / MIB:,.1f} MiB came from peers"
     say(f"{settings.target.name} is here, {came}, and is given to {len(settings.peers)} hosts", True, is_ready=True)

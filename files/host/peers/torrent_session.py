@@ -1,12 +1,11 @@
 """BitTorrent among the hosts of one plan: the session, its peers, its speed, and the senders of corrupt pieces.
 
-The only module of the programs that needs more than the standard library: libtorrent 2.0, as Debian and Ubuntu package
-it (python3-libtorrent). Peers are those the run names. There is no tracker, no DHT, no discovery, no port mapping and
-no peer exchange; connections are plain TCP, for what is shared is public or goes another way (`private`).
+It is the only module of the programs that needs more than the standard library: libtorrent 2.0, as Debian and Ubuntu
+package it (python3-libtorrent). The run names all peers. There is no tracker, no DHT, no discovery, no port mapping and
+no peer exchange; connections are plain TCP, because shared files are public (`private` files are not shared).
 
-Torrents are of version 2 (BEP 52): a sha256 tree for each file. So the digest depends on nothing but names, sizes and
-content, every 16 KiB that are wrong have one sender, and that digest is all that a host has to be told: it gets the
-torrent itself from its peers.
+Torrents are of version 2 (BEP 52): a sha256 tree for each file. So the digest depends only on names, sizes and content,
+every corrupt 16 KiB have one known sender, and a host needs only the digest: it gets the torrent itself from its peers.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class DiskBroke(SessionBroke):
 
 @dataclass(frozen=True)
 class Progress:
-    """Bytes that are here and verify, and the bytes received since the session began, right and wrong."""
+    """Bytes that are received and verified, and the bytes received since the session began, right and wrong."""
 
     done: int
     received: int
@@ -81,7 +80,7 @@ class Progress:
 
 
 class TorrentSession:
-    """A torrent, shared with `peers`: "address:port" to the name of that host in messages."""
+    """A torrent, shared with `peers`, a map from "address:port" to the host's name in messages."""
 
     def __init__(self, here: str, peers: dict[str, str], bytes_per_second: int = 0) -> None:
         address, _ = split(here)
@@ -104,12 +103,12 @@ class TorrentSession:
         """All that was received is in the files."""
 
     def join(self, digest: str, folder: Path) -> None:
-        """Requests all files into `folder`/name; verified present ones are kept."""
+        """Requests all files into `folder`/name; verified existing ones are kept."""
         wanted = lt.parse_magnet_uri(f"magnet:?xt=urn:btmh:1220{digest}")
         self._add(wanted, folder)
 
     def offer(self, torrent: bytes, folder: Path) -> None:
-        """Shares everything under `folder`/name. It was verified before, so nothing is read now."""
+        """Shares everything under `folder`/name. It was verified before, so no file is read now."""
         parameters = lt.add_torrent_params()
         parameters.ti = lt.torrent_info(lt.bdecode(torrent))
         parameters.flags |= lt.torrent_flags.seed_mode
@@ -142,7 +141,7 @@ class TorrentSession:
         self.reach()
 
     def reach(self) -> bool:
-        """True if a peer that lacks something is connected; every one that is not connected is being connected to."""
+        """True if a peer that lacks data is connected; starts connections to all unconnected peers."""
         seen = self.torrent.get_peer_info()
         for peer in seen:
             name = self.names.get(peer.ip[0], peer.ip[0])
@@ -168,12 +167,12 @@ class TorrentSession:
         )
 
     def flush(self) -> None:
-        """Begins to put all that was received into the files; a piece counts as here before that (2.0.8)."""
+        """Starts writing all received data to the files; a piece counts as received before that (2.0.8)."""
         self.is_flushed = False
         self.torrent.flush_cache()
 
     def files(self) -> dict[str, int]:
-        """Name in the torrent's folder and bytes of every file; empty before the torrent has come from a peer."""
+        """Bytes of every file by its name in the torrent's folder; empty before a peer has sent the torrent."""
         metadata = self.torrent.torrent_file()
         return sizes_of(metadata) if metadata else {}
 
@@ -188,10 +187,10 @@ class TorrentSession:
         return list(self.session.pop_alerts())
 
     def heed(self, seconds: float) -> list[str]:
-        """Hosts that nothing more is taken from since the last call. Waits for `seconds`. Raises `SessionBroke`.
+        """Hosts banned since the last call. Waits for `seconds`. Raises `SessionBroke`.
 
-        Each sent a piece that does not verify, or a part of one. libtorrent 2.0 gives up a host at once when it knows
-        that its block is the wrong one, and also when several pieces failed that it had a part in.
+        Each sent a corrupt piece, or a part of one. libtorrent 2.0 bans a host at once when it knows that its block is
+        corrupt, and also when it contributed to several corrupt pieces.
         """
         caught = set()
         for alert in self._alerts_after(seconds):
@@ -214,7 +213,7 @@ def is_ban(alert: lt.alert) -> bool:
 
 
 def describe(directory: Path, names: list[str]) -> tuple[str, bytes]:
-    """Digest (64 hex digits) and torrent of the named files; the same on every host that has them. Reads them all."""
+    """Digest (64 hex digits) and torrent of the named files, equal on every host with them. Reads every file."""
     storage = lt.file_storage()
     for name in sorted(names):
         storage.add_file(f"{directory.name}/{name}", (directory / name).stat().st_size)
@@ -225,7 +224,7 @@ def describe(directory: Path, names: list[str]) -> tuple[str, bytes]:
 
 
 def digest_of(torrent: bytes) -> str:
-    """The digest under which a torrent is asked for. Raises RuntimeError or ValueError if it is none."""
+    """The digest under which a torrent is requested. Raises RuntimeError or ValueError for an invalid torrent."""
     return str(lt.torrent_info(lt.bdecode(torrent)).info_hashes().v2)
 
 

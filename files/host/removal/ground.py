@@ -1,6 +1,6 @@
 """The host during a removal: paths, the recorded state before the project, and calls of its programs.
 
-Only this package is sent to the host, so what it needs of others is written here once more.
+Only this package is sent to the host, so helpers of other modules are repeated here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Step = tuple[str, Callable[[], object]]
 
 
 def no_act() -> None:
-    """An empty act, for a step that only reports that something stays."""
+    """Does nothing, for a step that only reports a kept item."""
 
 
 def recorded(name: str) -> set[str]:
@@ -55,8 +55,7 @@ def empty(*paths: str) -> None:
 
 
 def set_aside(data: Path) -> None:
-    """Renames everything first, so that a deploy after an interrupted removal does not mistake a partial directory
-    for a complete one."""
+    """Renames everything first, so that a later deploy does not mistake a partial directory for a complete one."""
     folders = [path for path in data.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != "."]
     for folder in folders:
         gone = folder.with_name(f".{folder.name}.removing")

@@ -68,13 +68,13 @@ def packages(docker_roots: list[str], is_ours: bool) -> Iterator[Step]:
 
 
 def masks() -> list[str]:
-    """Links that keep the units of packages for monitoring, which we installed, from starting."""
+    """Links that keep the units of monitoring packages, which we installed, from starting."""
     units = glob.glob(f"{PREFIX}/etc/systemd/system/prometheus*.service")
     return sorted(path for path in units if os.path.islink(path) and os.readlink(path) == "/dev/null")
 
 
 def chosen(before: set[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Packages that go, by family, and what stays with the reason."""
+    """Packages to remove, by family, and the kept ones with the reason."""
     now = installed() - before
     new = {family: sorted(name for name in now if re.fullmatch(names, name)) for family, names in FAMILIES.items()}
     new, reasons = {family: names for family, names in new.items() if names}, list[str]()
@@ -116,7 +116,7 @@ def roots_of_docker() -> list[str]:
 
 
 def who_needs(names: list[str], before: set[str]) -> list[str]:
-    """Packages of others that would go too: there before, or installed by hand since and none of our families."""
+    """Foreign packages that would be removed too: those there before, or installed by hand since."""
     simulated = run("apt-get", "--simulate", "--allow-change-held-packages", "purge", *names)
     gone = set(re.findall(r"(?m)^(?:Remv|Purg) (\S+)", simulated)) - set(names)
     automatic = set(run("apt-mark", "showauto").split())

@@ -1,4 +1,4 @@
-"""Foreign files with merged settings of this project: its part is removed, the former state restored."""
+"""Foreign files with merged settings of this project: our part is removed, the former state restored."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def certificates() -> Iterator[Step]:
 
 
 def unmerged(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """`now` with our keys as they were before; new keys are removed, and objects that become empty."""
+    """`now` with our keys in their former state; new keys are removed, and objects that become empty."""
     wanted = dict(now)
     for key, inner in OWN_KEYS.items():
         if inner and isinstance(now.get(key), dict):
@@ -95,7 +95,7 @@ def remove_certificate(folder: Path) -> None:
 
 
 def apt_sources() -> Iterator[Step]:
-    """Restores sources that were set aside or extended, unless somebody else changed them too."""
+    """Restores sources that were disabled or extended, unless they were changed since."""
     for kept in sorted(path for path in (BEFORE / "apt").rglob("*") if path.is_file()):
         path = Path(f"{PREFIX}/etc/apt") / kept.relative_to(BEFORE / "apt")
         aside = path.with_name(f"{path.name}.disabled")

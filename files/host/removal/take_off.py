@@ -1,12 +1,12 @@
-"""Removes from a host what this project installed, and nothing else. Run on standard input by the role removal.
+"""Removes everything that this project installed on a host. The role removal runs it on standard input.
 
-    list       one line per thing that would go, or that stays and why; nothing is touched
-    remove     the same lines, and it is gone; cut off in the middle, the next call does the rest
+    list       prints a line for each item to remove, or to keep with the reason; changes nothing
+    remove     prints the same lines, and removes the items; after an interruption the next call does the rest
 
-What is ours is told by name (units, programs, settings, apt files, data), and for packages and merged settings by the
-record of the host as it was before the first deploy (/etc/enginehouse/before, remember.sh). Without a record, packages,
-daemon.json and apt's own files stay. A package that something of somebody else needs stays, and so does Docker while
-containers of others exist. The record goes last.
+Our files are recognised by name (units, programs, settings, apt files, data), and packages and merged settings by the
+record of the host before the first deploy (/etc/enginehouse/before, remember.sh). Without a record, packages,
+daemon.json and apt's own files are kept. A package that foreign software needs is kept, and so is Docker while foreign
+containers exist. The record is removed last.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ FSTAB_END = "nofail,x-systemd.device-timeout=30s 0 2"
 
 
 def main(arguments: list[str]) -> int:
-    """0: every step was listed, and with `remove` done."""
+    """0 after listing every step, and with `remove` doing it."""
     for sentence, act in steps():
         print(sentence, flush=True)
         if arguments == ["remove"]:
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
 
 
 def steps() -> Iterator[Step]:
-    """Everything that goes, in this order: who uses a thing before the thing, the record last."""
+    """Every step in order: users of an item before the item, the record last."""
     yield from units()
     yield from containers()
     yield from firewall_rules()
@@ -99,7 +99,7 @@ def steps() -> Iterator[Step]:
 
 
 def units() -> Iterator[Step]:
-    """Servers, timers and long work: stopped and disabled."""
+    """Steps for servers, timers and long work, which are stopped and disabled."""
     listed = run("systemctl", "list-units", "--all", "--plain", "--no-legend", *UNITS).splitlines()
     names = sorted(line.split()[0] for line in listed if line.strip() and line.split()[1] != "not-found")
     if names:
@@ -116,7 +116,7 @@ def units() -> Iterator[Step]:
 
 
 def containers() -> Iterator[Step]:
-    """Containers, probes and the network of ours."""
+    """Steps for our containers, probes and network."""
     ids = [line for label in LABELS for line in docker("ps", "--all", "--quiet", "--filter", f"label={label}")]
     if ids:
         yield f"containers: {len(ids)}", lambda: docker("rm", "--force", *ids)
@@ -131,7 +131,7 @@ def users() -> Iterator[Step]:
 
 
 def firewall_rules() -> Iterator[Step]:
-    """The removal of rules that keep containers from calling out, and users of the host from calling in."""
+    """Steps for the rules that keep containers from calling out, and users of the host from calling in."""
     for program in ("iptables", "ip6tables"):
         listed = run(program, "-w", "-S").splitlines()
         rules = [rule for rule in listed if any(comment in rule for comment in OWN_RULES)]
@@ -151,7 +151,7 @@ def delete_rules(program: str, rules: list[str], chain: bool) -> None:
 
 
 def images() -> Iterator[Step]:
-    """Images this project pulled."""
+    """Steps for images that this project pulled."""
     records = [Path(path) for path in sorted(glob.glob(f"{DATA}/images/*.json"))]
     for reference in [json.loads(record.read_text())["reference"] for record in records]:
         if docker("image", "inspect", "--format", "{{.Id}}", reference):
@@ -159,7 +159,7 @@ def images() -> Iterator[Step]:
 
 
 def disk() -> Iterator[Step]:
-    """Unmounts the data disk; its file system stays, because its content may belong to somebody."""
+    """The step that unmounts the data disk; its file system is kept, because its content may be needed."""
     table, mount = Path(f"{PREFIX}/etc/fstab"), "/var/lib/enginehouse"
     # As adopt-disk wrote it, and nobody changed it since: the same options for another mount are somebody else's.
     written = rf"UUID=[^ ]+ {re.escape(mount)} (ext4|xfs) defaults,noatime,(x-systemd[^ ]+,)?{FSTAB_END}\n?"
@@ -179,7 +179,7 @@ def disk() -> Iterator[Step]:
 
 
 def files() -> Iterator[Step]:
-    """Programs, units, apt's and other programs' files of ours."""
+    """Steps for programs, units, and our files of apt and other programs."""
     ours = sorted(path for pattern in FILES for path in glob.glob(pattern))
     if not ours:
         return

@@ -1,6 +1,6 @@
 """The repair itself: GPUs reset or the host rebooted while no server runs, and the proof that every server answers.
 
-A start of triton@SERVER asks every model its question (`prove`), as after a swap: an active unit is that proof.
+A start of triton@SERVER sends every model its test request (`prove`), as after a swap: an active unit is that proof.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ LOOK_SECONDS = 1.0
 
 
 class NotDone(Exception):
-    """The repair was not made; the text says why."""
+    """The repair was not made; the text is the reason."""
 
 
 @contextlib.contextmanager
 def host_to_itself(traffic: dict[str, Any]) -> Iterator[str]:
-    """Keeps runs and swaps away while the repair is made. Yields who works on the host now, else an empty text."""
+    """Keeps runs and swaps away during the repair. Yields the current user of the host, else an empty text."""
     with contextlib.ExitStack() as stack:
         for name in traffic["servers"]:
             server = Server(name)
@@ -44,7 +44,7 @@ def host_to_itself(traffic: dict[str, Any]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _run_lock() -> Iterator[bool]:
-    """True while this host's repair holds the lock of runs; a run that begins then is refused with this record."""
+    """True while this host's repair holds the lock of runs; a new run is then refused with this record."""
     record = {"run": "repair", "who": "this host's repair of its GPUs", "since": history.now(), "plan": "none"}
     handle = os.open(places.LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -71,12 +71,12 @@ def serving(traffic: dict[str, Any]) -> dict[str, Any]:
 
 
 def stop_servers(traffic: dict[str, Any]) -> None:
-    """Every server is down. Its own stop waits until balancers have no request there (`traffic drained`)."""
+    """Stops every server. The stop itself waits until balancers have no request there (`traffic drained`)."""
     systemd.systemctl("stop", *units(traffic))
 
 
 def start_servers(traffic: dict[str, Any]) -> None:
-    """Every server that has a release is starting; systemd's count of failed starts begins anew."""
+    """Starts every server that has a release, with systemd's count of failed starts reset."""
     names = units(serving(traffic))
     if names:
         systemd.systemctl("reset-failed", *names)
@@ -84,7 +84,7 @@ def start_servers(traffic: dict[str, Any]) -> None:
 
 
 def reset(gpus: tuple[int, ...], traffic: dict[str, Any]) -> None:
-    """The GPUs are reset and servers are starting. Raises NotDone with nvidia-smi's reason."""
+    """Resets the GPUs and starts servers. Raises NotDone with nvidia-smi's reason."""
     held = mig.active(*HOLDERS, *READERS)
     try:
         stop_servers(traffic)
@@ -102,7 +102,7 @@ def reset(gpus: tuple[int, ...], traffic: dict[str, Any]) -> None:
 
 
 def reboot(traffic: dict[str, Any]) -> None:
-    """Does not return if the host reboots. Raises NotDone if it does not; servers are starting then."""
+    """Reboots the host, and does not return then. Raises NotDone if it fails; servers are then starting."""
     stop_servers(traffic)
     systemd.systemctl("reboot")
     time.sleep(REBOOT_SECONDS)

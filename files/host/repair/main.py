@@ -3,17 +3,17 @@
     host repair serve
 
 Settings: /etc/enginehouse/repair.json, gpu_state.json (Xid messages and their remedies) and traffic.json. A GPU that is
-not fit at two looks (by the rules of the gate before a swap, `gpu-state`) leads to, in this order:
+unfit in two checks (by the rules of the gate before a swap, `gpu-state`) leads to these states, in order:
 
-    waits       as many hosts of the pool are out as may be, or somebody else works on this one: nothing is touched
-    begun       the host is held, every balancer shows it out of service, and there is still room in the pool
-    repaired    the GPUs were reset or the host rebooted, every server has answered its questions, no problem is left
-    failed      one of these is not so; the next look begins anew
-    left        the repair is for a person: another card, a reboot that is not allowed, too many repairs in a day
+    waits       the pool has no room, or a run or an operator works on this host: nothing changes
+    begun       the host is held, every balancer shows it out of service, and the pool still has room
+    repaired    the GPUs were reset or the host rebooted, every server has answered, no problem remains
+    failed      one of these did not happen; the next check begins again
+    left        the repair needs a person: another card, a forbidden reboot, too many repairs in a day
 
-Whatever ended, holds are lifted and servers started: the host is as it was without a repair. Leaves
-ROOT/repair/state.json, ROOT/metrics/repair.prom, and a line in history.jsonl for each word but the first. A repair that
-was cut (reboot, kill) is taken up by the next start of this program.
+At every end, holds are lifted and servers started, as without a repair. It writes ROOT/repair/state.json,
+ROOT/metrics/repair.prom, and a line in history.jsonl for each state but the first. The next start of this program
+continues an interrupted repair (reboot, kill).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Repairs:
         return list(self.traffic["servers"])
 
     def problems(self) -> list[Problem]:
-        """The problems of the GPUs. None before a server has a release: the driver may still be on its way."""
+        """The problems of the GPUs. None before a server has a release, because the driver may still be missing."""
         if not act.serving(self.traffic)["servers"]:
             return []
         xids = json.loads((places.SETTINGS / "gpu_state.json").read_text())["xids"]
@@ -105,7 +105,7 @@ class Repairs:
         return [problem for gpu in wanted for problem in gpu_state.problems_of(gpu, gpus, xids)]
 
     def look(self, now: float) -> None:
-        """Looks at the GPUs, and repairs them if they need it and it may be done now."""
+        """Checks the GPUs, and repairs them if they need it and a repair may be made now."""
         problems = self.problems()
         self.unfit_looks = self.unfit_looks + 1 if problems else 0
         self.kept["tries"] = recent(self.kept["tries"], now)
@@ -126,13 +126,13 @@ class Repairs:
             print(f"<4>the state of repairs was not written: {problem}", flush=True)
 
     def leave_to_person(self, reason: str) -> None:
-        """The repair is for a person, which is recorded once."""
+        """Leaves the repair to a person, which is recorded once."""
         if self.kept["person"] != reason:
             self.kept |= {"person": reason, "waits": ""}
             self.record("left to a person", f"{self.kept['why']}: {reason}")
 
     def begin(self, remedy: Remedy, now: float) -> str:
-        """Makes the repair. Its result is the reason why it was not begun, else empty."""
+        """Makes the repair. Returns the reason why it was not begun, else empty."""
         if drained := [name for name in self.servers if self.is_held_by_another(name, now)]:
             return f"somebody else has drained {', '.join(drained)}"
         try:
@@ -156,7 +156,7 @@ class Repairs:
             return False
 
     def claimed(self, remedy: Remedy, now: float, was_out: bool) -> str:
-        """Repairs once every balancer shows this host's drain and the pool still has room; else gives the host back."""
+        """Repairs once every balancer shows this host's drain and the pool still has room; else releases the host."""
         self.hold(now)
         with self.released_afterwards():
             if not was_out and (reason := self.against(now + HEARD_SECONDS)):
@@ -178,7 +178,7 @@ class Repairs:
 
     @contextmanager
     def released_afterwards(self) -> Iterator[None]:
-        """The host takes requests again after the block; not if this program is stopped in it, as by a reboot."""
+        """Lets the host take requests after the block, unless this program is stopped in it, as by a reboot."""
         is_stopped = False
         try:
             yield
@@ -190,7 +190,7 @@ class Repairs:
                 draining.release(self.servers, MARK)
 
     def repair(self, remedy: Remedy, now: float) -> None:
-        """Resets or reboots, proves, and records the result. A reboot does not return."""
+        """Resets or reboots, proves, and records the result. Does not return from a reboot."""
         self.kept |= {"phase": remedy.action, "remedy": remedy.action, "boot": boot(), "since": now, "waits": ""}
         self.kept["tries"] = [*self.kept["tries"], now]
         gpus = ", ".join(map(str, remedy.gpus))
@@ -210,7 +210,7 @@ class Repairs:
         self.prove()
 
     def prove(self) -> None:
-        """The repair has been made: every server is to answer, and no GPU to have a problem."""
+        """After the repair, confirms that every server answers and no GPU has a problem."""
         self.kept["phase"] = "proving"
         began = time.time()
         self.hold(began)
@@ -237,12 +237,12 @@ class Repairs:
             self.write(now)
 
     def hold(self, now: float) -> None:
-        """No balancer sends anything new until the repair ends, or its time is over."""
+        """Keeps balancers from sending new requests until the repair ends, or its time is over."""
         until = now + self.traffic["drain_seconds"] + act.prove_seconds(self.traffic) + SPARE_SECONDS
         draining.hold(self.servers, until, "this host's repair of its GPUs", MARK, now)
 
     def end(self, result: str, reason: str) -> None:
-        """The repair is over."""
+        """Ends the repair."""
         key = f"{self.kept['remedy']} {result}"
         self.kept["totals"][key] = self.kept["totals"].get(key, 0) + 1
         self.kept["phase"] = ""
@@ -250,14 +250,14 @@ class Repairs:
         self.record("repaired" if result == "repaired" else "repair failed", f"{self.kept['remedy']}: {reason}")
 
     def record(self, result: str, reason: str) -> None:
-        """A line of the journal and of the history."""
+        """Writes a line to the journal and to the history."""
         print(f"<4>{result}: {reason}", flush=True)
         entry = {"when": history.now(), "who": "this host's repair", "result": result, "reason": reason}
         if problem := history.record(entry):
             print(f"<4>{problem}", flush=True)
 
     def write(self, now: float) -> None:
-        """The state file and the metrics. Raises OSError: a repair that cannot be counted does not begin."""
+        """Writes the state file and the metrics. Raises OSError: a repair that cannot be recorded does not begin."""
         if (content := json.dumps(self.kept) + "\n") != self.written:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             disk.replace_durably(self.file, content)

@@ -1,8 +1,8 @@
-"""The pool of this host as its balancers see it, and whether one more host may leave it for a repair.
+"""The pool of this host in its balancers' view, and whether one more host may leave it for a repair.
 
-The balancers' own states are the lease between the hosts. A host announces its drain, waits until every balancer shows
-it, and only then counts the others. Of two hosts that do so at once, the later one sees the earlier one and gives way.
-`seconds_to_turn` keeps such meetings rare: hosts announce in turn, by the clock.
+The balancers' own states coordinate the hosts. A host announces its drain, waits until every balancer shows it, and
+only then counts the others. Of two hosts that do so at once, the later one sees the earlier one and gives way.
+`seconds_to_turn` makes that rare: hosts announce in turn, by the clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Pool:
-    """Hosts of the pool, by the names of their lines: this host, all of them, and those out at a balancer.
+    """Hosts of the pool, by the names of their lines: this host, all of them, and those that a balancer has taken out.
 
     `is_out`: every balancer has taken this host out.
     """
@@ -43,11 +43,11 @@ class Pool:
         return tuple(sorted(self.out - {self.host}))
 
     def has_room(self, max_unavailable: int) -> bool:
-        """True if this host may be out as well; one that is out already takes nothing from the pool."""
+        """True if this host may be out as well; a host that is already out needs no room."""
         return self.is_out or len(self.others_out) < max_unavailable
 
     def seconds_to_turn(self, now: float) -> float:
-        """Seconds until this host's next part of the clock begins; 0 within it."""
+        """Seconds until this host's next turn on the clock; 0 during it."""
         mine, turn = self.hosts.index(self.host), int(now // TURN_SECONDS)
         turns = (mine - turn) % len(self.hosts)
         return max(0.0, (turn + turns) * TURN_SECONDS - now)

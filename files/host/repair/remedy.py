@@ -1,4 +1,4 @@
-"""The repair that ill GPUs need, and whether this host may make it: a reset, a reboot, or a person."""
+"""The repair that faulty GPUs need, and whether this host may make it: a reset, a reboot, or a person."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDS = {"reset": "a reset", "reboot": "a reboot"}
 
 @dataclass(frozen=True)
 class Remedy:
-    """The next step for ill GPUs: `action` is "reset", "reboot", or empty if `person` says why a person is needed."""
+    """The next step for faulty GPUs: `action` is "reset", "reboot", or empty if `person` has a person's reason."""
 
     action: str
     gpus: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Drains that a program of the host begins and ends: holds of its servers, and the requests that are still there."""
+"""Drains that a program of the host begins and ends: holds of its servers, and the requests that remain there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from host.traffic.stopping import GONE, Wait
 class InFlight:
     """The balancers' view of this host: `is_heard` if all of them have taken it out, and their requests here.
 
-    `requests` is None where no balancer sends to the host, or none answers: then nobody counts.
+    `requests` is None if no balancer sends to the host, or none answers.
     """
 
     is_heard: bool
@@ -25,9 +25,9 @@ class InFlight:
 
 
 def hold(servers: list[str], until: float, who: str, mark: str, now: float) -> None:
-    """Keeps balancers from sending to these servers until `until`; an operator's longer drain stays as it is.
+    """Keeps balancers from sending to these servers until `until`; an operator's longer drain is not changed.
 
-    `mark` is the key by which `release` knows the holds of one program.
+    `mark` is the key by which `release` finds the holds of one program.
     """
     for server in servers:
         present = hold_of(server)
@@ -43,7 +43,7 @@ def hold(servers: list[str], until: float, who: str, mark: str, now: float) -> N
 
 
 def release(servers: list[str], mark: str) -> None:
-    """The holds with this mark are gone."""
+    """Removes the holds with this mark."""
     for server in servers:
         try:
             is_ours = json.loads(hold_file(server).read_text()).get(mark) == 1
@@ -68,7 +68,7 @@ def in_flight(traffic: dict[str, Any]) -> InFlight:
 
 
 def _scraped(wait: Wait) -> tuple[set[str], int] | None:
-    """The balancers' state; None if one does not answer, since the host goes away in any case."""
+    """The balancers' state; None if one does not answer, because the host is reclaimed in any case."""
     try:
         return wait.scraped()
     except (OSError, HTTPException, ValueError, LookupError):

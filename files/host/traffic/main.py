@@ -1,21 +1,21 @@
-"""Says to balancers whether a Triton server may be sent requests, and waits for them before the server stops.
+"""Tells balancers if a Triton server may be sent requests, and waits for them before the server stops.
 
     host traffic serve                      run by enginehouse-traffic.service
-    host traffic drained SERVER             first ExecStop of triton@SERVER: its requests in flight have ended
+    host traffic drained SERVER             first ExecStop of triton@SERVER: waits until its open requests have ended
     host traffic hold TIME [SERVER …]       an operator's own drain (90, 30m, 2h, 1d); it ends by itself
     host traffic admit [SERVER …]           ends it now
 
-Settings: /etc/enginehouse/traffic.json. A server is ready while systemd has its unit active, nobody holds it, and its
-unit has not begun to stop. What is asked where:
+Settings: /etc/enginehouse/traffic.json. A server is ready while systemd has its unit active, no hold exists, and its
+unit has not begun to stop. The sources of these facts:
 
-    systemd      every second while a server is not active, else every five: a look takes 10 ms of CPU
+    systemd      every second while a server is not active, else every five: a query takes 10 ms of CPU
     stops        /run/enginehouse/traffic/SERVER.stops names the invocation that has begun to stop. `drained` writes it
-                 first of all, so a drain is told at once and a stop costs no waiting for the next look at systemd. The
-                 name of an invocation grows stale by itself: nothing has to remove it, whatever is killed when
-    holds        /var/lib/enginehouse/traffic/SERVER.json; read every second. They outlive a reboot
+                 first, so a drain is visible at once, without waiting for the next query of systemd. An
+                 invocation's name becomes stale by itself, so the file needs no removal, even after a kill
+    holds        /var/lib/enginehouse/traffic/SERVER.json; read every second. They survive a reboot
 
-Answers come from memory and from /run: a disk or a systemd that hangs delays no answer. Restarted, the service looks
-before it listens, so what it says is never a guess.
+Answers come from memory and from /run, so a hanging disk or systemd delays no answer. After a restart the service reads
+the state before it listens, so no answer is a guess.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def admit(servers: list[str]) -> int:
 
 
 def named(servers: list[str]) -> list[str]:
-    """The servers meant; none if one of them is not of this host."""
+    """The named servers; none if one of them is not on this host."""
     known = list(settings()["servers"])
     unknown = [server for server in servers if server not in known]
     if unknown:

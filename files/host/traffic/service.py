@@ -49,7 +49,7 @@ class Service:
         return min(states, key=lambda state: (state.ready, -state.since if state.ready else state.since))
 
     def agent(self, question: str) -> str:
-        """The answer to HAProxy's agent-check: `ready` if a server that it names (`main`, `a,b`) is; else `drain`."""
+        """The answer to HAProxy's agent-check: `ready` if a named server (`main`, `a,b`) is; else `drain`."""
         names = question.split(",")
         is_known = all(name in self.models for name in names)
         return "ready" if is_known and any(self.state(name).ready for name in names) else "drain"
@@ -100,14 +100,14 @@ class Service:
             self.say_states()
 
     def say_states(self, is_ready: bool = False) -> None:
-        """The unit's status line says how the servers stand; `is_ready`: and that the service answers."""
+        """Writes the servers' states to the unit's status line; `is_ready`: also that the service answers."""
         line = ", ".join(f"{name}: {self.state(name).word}" for name in self.models)
         if is_ready or line != self.status_line:
             say(line, is_ready=is_ready)
             self.status_line = line
 
     async def keep_reading(self) -> None:
-        """Reads the operator's drains for ever. In a thread, because the disk may hang and must delay no answer."""
+        """Keeps reading the operator's drains, in a thread, because a hanging disk must delay no answer."""
         while True:
             self.holds |= await asyncio.to_thread(lambda: {name: hold_of(name) for name in self.models})
             await asyncio.sleep(HOLD_SECONDS)
@@ -163,7 +163,7 @@ async def conversation(writer: asyncio.StreamWriter) -> Any:
 
 
 async def serve(wanted: dict[str, Any], kind: type[Service] = Service) -> int:
-    """Never ends by itself. Its unit is active once both ports answer."""
+    """Serves for ever. Its unit is active once both ports answer."""
     beside = frozenset(name for name, server in wanted["servers"].items() if server.get("llm"))
     service = kind({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
     await service.look()
@@ -177,7 +177,7 @@ async def serve(wanted: dict[str, Any], kind: type[Service] = Service) -> int:
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """A socket that listens there, whether or not the host has that address yet."""
+    """A socket that listens there, even if the host does not have the address yet."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -27,7 +27,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Hold:
-    """An operator's own drain; both in seconds of the epoch."""
+    """An operator's own drain; both times in seconds of the epoch."""
 
     since: float
     until: float
@@ -52,7 +52,7 @@ class State:
 
 
 def state_of(unit: Unit | None, stops: tuple[str, float], held: Hold | None, now: float) -> State:
-    """The state of a server. `stops`: the invocation that began to stop, and when; None as unit: never seen."""
+    """The state of a server. `stops`: the invocation that began to stop, and the time; `unit` is None if never seen."""
     if unit is None:
         return State(False, now)
     if held and now < held.until:
@@ -67,17 +67,17 @@ def iso(seconds: float) -> str:
 
 
 def stops_file(server: str) -> Path:
-    """Path of the file that names the invocation of the server's unit that has begun to stop."""
+    """Path of the file with the invocation of the server's unit that has begun to stop."""
     return places.RUNTIME / "traffic" / f"{server}.stops"
 
 
 def hold_file(server: str) -> Path:
-    """Path of the file that says until when an operator keeps requests away from a server."""
+    """Path of the file with the end of an operator's drain of a server."""
     return places.ROOT / "traffic" / f"{server}.json"
 
 
 def cut_file() -> Path:
-    """Path of a file that exists from the moment servers stop for the cloud's notice until the next boot."""
+    """Path of a file that exists from the stop of servers for the cloud's notice until the next boot."""
     return places.RUNTIME / "notices" / "cut"
 
 

@@ -19,10 +19,10 @@ GONE = {"DRAIN", "MAINT", "DOWN"}
 
 
 def drained(server: str) -> int:
-    """0: every balancer of this host has heard that the server stops, and has no request of its own there.
+    """0: every balancer of this host knows that the server stops, and has no open request there.
 
-    Or its time is over: what is still in flight then has the time that Triton itself gives it. Without balancers of
-    ours nobody is waited for. It never fails: what is to stop stops.
+    Also 0 after the time limit: requests that are still open then have Triton's own time limit. Without our balancers
+    it does not wait. It never fails, so that the stop always happens.
     """
     try:
         mark(server)
@@ -64,7 +64,7 @@ class Wait:
         self.drain_seconds, self.heard_seconds = wanted["drain_seconds"], wanted["heard_seconds"]
 
     def ended(self) -> str:
-        """A sentence for the journal: how the wait ended."""
+        """A sentence for the journal with the end of the wait."""
         began = answered_at = time.monotonic()
         heard, sessions, problem = 0.0, 0, "it was not asked"
         while (now := time.monotonic()) - began < self.drain_seconds:
@@ -85,7 +85,7 @@ class Wait:
         return f"<4>{self.name} {what} after {self.drain_seconds} s"
 
     def scraped(self) -> tuple[set[str], int]:
-        """The states of this server's lines at the balancer, and its requests there. Raises if one is missing."""
+        """The states of this server's lines at the balancer, and its requests there. Raises if a line is missing."""
         states, sessions = lines_at(self.address, self.heard_seconds)
         for line in self.lines:
             if line not in states or line not in sessions:
@@ -98,7 +98,7 @@ Line = tuple[str, str]
 
 
 def lines_at(address: str, seconds: float) -> tuple[dict[Line, str], dict[Line, int]]:
-    """State and requests in flight of every line of a balancer, by its exporter. Raises OSError or ValueError."""
+    """State and open requests of every line of a balancer, by its exporter. Raises OSError or ValueError."""
     plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are no proxy's to reach
     with plain.open(address, timeout=seconds) as answer:
         text = answer.read().decode()

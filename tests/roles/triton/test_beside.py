@@ -56,6 +56,13 @@ def test_the_start_line_of_each_runtime_is_the_reviewed_one(runtime: str, image:
         same_as_golden(f"{name}/settings.yaml", rendered["llm/settings.yaml"])
 
 
+def test_a_server_whose_llm_stands_alone_beside_triton_has_a_directory_of_models() -> None:
+    """Triton ends at its start if it is not there."""
+    server = replace(MAIN, models=tuple(model for model in MAIN.models if model.runtime))
+    paths = [path for path in render(server, Defaults()) if path.startswith("models/")]
+    assert (paths, server.in_triton) == (["models/README"], ())
+
+
 def test_the_record_and_the_drop_in_of_the_shipped_inventory_are_the_reviewed_ones() -> None:
     assert WANTED.llm_settings
     same_as_golden("beside/server.json", files(*EVERY[0])["server.json"])

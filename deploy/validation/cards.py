@@ -1,0 +1,76 @@
+"""Refusals of a card that the inventory declares itself, and the sentence that says what is unproven on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from deploy.catalog import GPUS
+from deploy.models.cards import declared_card
+from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
+from deploy.refusals.refuse import refuse
+from deploy.spec import GPU, LLM, Host
+
+PCI_ID = re.compile(r"10de:[0-9a-f]{4}")
+SM = re.compile(r"(?:[1-9][0-9]|1[0-9][0-9])")
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?")
+OPEN_MODULES_SM, LLM_SM = 75, 80
+"""The open kernel modules begin with Turing; TensorRT-LLM's support matrix (1.0 to 1.2) and vLLM's kernels for
+bfloat16 begin with Ampere. Read 2026-11-27."""
+
+
+def card_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each mistake in the inventory's own card; none if the card is the catalog's."""
+    name, card = host.machine.gpu, host.machine.card
+    if card is None:
+        return
+    if name in GPUS:
+        yield _refused("gpu", f"{name} is a card of the catalog, and is declared a second time", repr(name),
+                       "the catalog's numbers, or a name of its own", "leave card out")  # fmt: skip
+    elif not NAME.fullmatch(name):
+        yield _refused("gpu", "the name of an own card is what prices and reports call it", shortened(name),
+                       "at most 32 small letters, digits, dots and dashes", 'gpu="rtx-5090-32"')  # fmt: skip
+    elif row := next((row for row in GPUS.values() if row.pci_id == card.pci_id), None):
+        yield _refused("card.pci_id", f"{card.pci_id} is {row.title}, which the catalog has", repr(card.pci_id),
+                       "the id of a card that the catalog lacks", f'gpu="{row.name}" without card')  # fmt: skip
+    yield from _numbers(card)
+    if host.machine.mig and SM.fullmatch(card.sm):
+        yield _refused("mig", "no profile of an own card is known, so it cannot be cut into MIG instances",
+                       str(host.machine.mig), "()", "leave mig out")  # fmt: skip
+    llms = [model for server in host.servers for model in server.models if isinstance(model, LLM)]
+    if llms and SM.fullmatch(card.sm) and OPEN_MODULES_SM <= int(card.sm) < LLM_SM:
+        yield _refused("card.sm", f"{llms[0].name}: no engine of an LLM here runs on SM {card.sm}", repr(card.sm),
+                       f"SM {LLM_SM} or later for an LLM", "another card; or encoders alone")  # fmt: skip
+
+
+def _numbers(card: GPU) -> Iterator[Refusal]:
+    if not PCI_ID.fullmatch(card.pci_id):
+        yield _refused("card.pci_id", "preflight finds a card on the host by its PCI id", shortened(card.pci_id),
+                       "NVIDIA's vendor and the device in small letters, as `lspci -nn` shows both in brackets",
+                       'pci_id="10de:2b85"')  # fmt: skip
+    if not SM.fullmatch(card.sm) or int(card.sm) < OPEN_MODULES_SM:
+        yield _refused("card.sm", "the compute capability decides which kernels and precisions a card has",
+                       shortened(card.sm), f"two or three digits without the point, from {OPEN_MODULES_SM} on: older "
+                       "cards have no open kernel modules", 'sm="120"')  # fmt: skip
+    if card.reserved_mib * 4 > card.mib:
+        yield _refused("card.reserved_mib", "the driver keeps some hundred MiB, not a quarter of a card",
+                       f"reserved_mib={card.reserved_mib}, mib={card.mib}", "less than a quarter of mib",
+                       "leave reserved_mib out")  # fmt: skip
+
+
+def own_card(host: Host) -> str:
+    """The sentence about what nobody has tried; empty for a card of the catalog."""
+    card = declared_card(host.machine)
+    if host.machine.card is None or card is None:
+        return ""
+    links = "with NVLink as declared" if card.nvlink else "without NVLink between its GPUs"
+    return (
+        f"{card.title} ({card.pci_id}, SM {card.sm}, {card.total_mib:,} MiB) is declared by the inventory: nothing "
+        f"here has run on it. Unproven are its {card.reserved_mib:,} reserved MiB, memory of contexts and of encoders "
+        f"(measured on an H100), kernels for SM {card.sm} in the image, and the driver. It is planned {links} and whole"
+    )
+
+
+def _refused(where: str, problem: str, seen: str, wanted: str, attempt: str) -> Refusal:
+    return refuse("own-card", problem, where=f"machine.{where}", seen=seen, wanted=wanted, attempt=attempt)

@@ -1,0 +1,193 @@
+"""The ranks of one model on several hosts, under the image's Open MPI and in a container on each host; without ssh.
+
+    ranks.py lead ADDRESS PORT MEMBER… -- mpirun WORD…   on the first host: runs mpirun
+    ranks.py agent MEMBER WORD…       mpirun calls it as it would call ssh, with the start line of a member's daemon
+    ranks.py follow ADDRESS PORT OWN  on another host: asks the first one for its start line, and becomes that daemon
+    ranks.py serve PROGRAM WORD…      rank 0's program that answers; `lead` knows its number and stops it first
+
+A member asks from its own address, which alone gets its line, and starts nothing but Open MPI's daemon of the first
+host's mpirun. The line has no secret: the firewall keeps these ports and those of the ranks to the hosts of the group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+DAEMON = "orted"
+URI = "orte_hnp_uri"
+"""Open MPI's parameter with the address of mpirun."""
+WAIT_SECONDS = 120
+"""Seconds for the other side to come: a container of 14 GB may start slowly."""
+END_SECONDS = 10
+"""Seconds in which the ranks end by themselves once the program that answers has ended."""
+POLL_SECONDS = 0.1
+LINE_BYTES = 65_536
+
+
+def folder() -> Path:
+    """Start lines and the number of the program that answers; nobody else's in the container."""
+    place = Path(tempfile.gettempdir()) / "enginehouse-ranks"
+    place.mkdir(mode=0o700, exist_ok=True)
+    return place
+
+
+def lead(address: str, port: int, members: list[str], command: list[str]) -> int:
+    """The status of mpirun; 0 after SIGTERM."""
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    agent = f"{sys.executable} -B {Path(__file__).resolve()} agent"
+    with socket.create_server((address, port)) as store:
+        threading.Thread(target=hand_out, args=(store, members), daemon=True).start()
+        environment = {**os.environ, "OMPI_MCA_plm_rsh_agent": agent}
+        mpirun = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
+        status = until_end(mpirun, stopping)
+    return 0 if stopping.is_set() else status
+
+
+def until_end(mpirun: subprocess.Popen[bytes], stopping: threading.Event) -> int:
+    """The status of mpirun. The program that answers ends first; ranks that outlive it are ended after a while."""
+    server, deadline, is_stopped = 0, 0.0, False
+    while mpirun.poll() is None:
+        server = server or serving()
+        if stopping.is_set() and not is_stopped:
+            is_stopped = True
+            stop(server or mpirun.pid)
+        if server and not deadline and not Path(f"/proc/{server}").exists():
+            deadline = time.monotonic() + END_SECONDS
+        if deadline and time.monotonic() > deadline:
+            print("ranks that outlive the program that answers are ended", flush=True)
+            stop(mpirun.pid)
+            return mpirun.wait() or 1
+        time.sleep(POLL_SECONDS)
+    return mpirun.returncode
+
+
+def stop(number: int) -> None:
+    """Asks a process to end, if it is still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(number, signal.SIGTERM)
+
+
+def serving() -> int:
+    """The number of the program that answers; 0 if it has not begun."""
+    try:
+        return int((folder() / "server").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def hand_out(store: socket.socket, members: list[str]) -> None:
+    """Every member that connects gets its own start line, once mpirun has made it."""
+    while True:
+        connection, source = store.accept()
+        threading.Thread(target=answer, args=(connection, source[0], members), daemon=True).start()
+
+
+def answer(connection: socket.socket, member: str, members: list[str]) -> None:
+    """Sends a member its line; others get nothing."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    with connection:
+        while member in members and time.monotonic() < deadline:
+            try:
+                connection.sendall((folder() / member).read_bytes())
+                return
+            except FileNotFoundError:
+                time.sleep(POLL_SECONDS)
+            except OSError:
+                return
+
+
+def agent(member: str, words: list[str]) -> int:
+    """Keeps the start line of a member's daemon for it; mpirun then waits until the daemon reports."""
+    line = folder() / f".{member}"
+    line.write_text(json.dumps(words) + "\n")
+    line.rename(folder() / member)
+    return 0
+
+
+def follow(address: str, port: int, own: str) -> int:
+    """Becomes the daemon. Returns 1 if no start line comes, or a wrong one."""
+    try:
+        words = daemon(json.loads(line_of(address, port, own)), address)
+    except (OSError, ValueError) as problem:
+        print(f"no start line of {address}: {problem}", flush=True)
+        return 1
+    os.execvp(words[0], words)
+
+
+def line_of(address: str, port: int, own: str) -> str:
+    """The line for this member.
+
+    Raises: OSError if there is none in time.
+    """
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            with socket.create_connection((address, port), WAIT_SECONDS, (own, 0)) as connection:
+                line = connection.makefile("rb").readline(LINE_BYTES)
+            if line.endswith(b"\n"):
+                return line.decode()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+        if time.monotonic() > deadline:
+            raise OSError(f"nothing came in {WAIT_SECONDS} seconds")
+        time.sleep(POLL_SECONDS)
+
+
+def daemon(line: object, leader: str) -> list[str]:
+    """The words of the daemon's start line, as a shell would part them.
+
+    Raises: ValueError unless they are Open MPI's daemon and its parameters, for mpirun at the leader's address.
+    """
+    if not isinstance(line, list) or not all(isinstance(word, str) for word in line):
+        raise ValueError("it is no list of words")
+    words = shlex.split(" ".join(line))
+    program, marks, names, values = words[:1], words[1::3], words[2::3], words[3::3]
+    if program != [DAEMON] or not {*marks} <= {"-mca", "--mca"} or not len(marks) == len(names) == len(values):
+        raise ValueError(f"it is no start line of {DAEMON}")
+    addresses = [value.split(";")[1:] for name, value in zip(names, values, strict=True) if name == URI]
+    if len(addresses) != 1 or len(addresses[0]) != 1 or not is_at(addresses[0][0], leader):
+        raise ValueError("its mpirun is not at the address of the first host")
+    return words
+
+
+def is_at(uri: str, address: str) -> bool:
+    """True for `tcp://ADDRESS:PORT`; Open MPI writes an IPv6 address in brackets, and its scheme as tcp6."""
+    scheme, _, place = uri.partition("://")
+    host, _, port = place.rpartition(":")
+    return scheme in ("tcp", "tcp6") and host.strip("[]") == address and port.isdigit()
+
+
+def serve(words: list[str]) -> None:
+    """Becomes the program that answers."""
+    (folder() / "server").write_text(str(os.getpid()))
+    os.execvp(words[0], words)
+
+
+def main(words: list[str]) -> int:
+    verb, *rest = words
+    if verb == "lead":
+        mark = rest.index("--")
+        return lead(rest[0], int(rest[1]), rest[2:mark], rest[mark + 1 :])
+    if verb == "agent":
+        return agent(rest[0], rest[1:])
+    if verb == "follow":
+        return follow(rest[0], int(rest[1]), rest[2])
+    serve(rest)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,115 @@
+"""Tokens per second of one GPU, of two in one host, and of two hosts: vLLM's own benchmark asks them in turn.
+
+The LLM on one GPU is started by hand: the container that the deploy has made over two, with its image, flags and cache.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+
+from rehearsal import gateway
+from rehearsal.gateway import SETTINGS
+from rehearsal.machine import Machine
+from rehearsal.places import RehearsalRefused
+from rehearsal.real_gpu import beside, beside_cost, two_hosts
+from rehearsal.real_gpu.report import StepResults
+from rehearsal.real_gpu.scene import CHECKPOINTS, machine, real, tell
+from rehearsal.waiting import wait_for
+
+STREAMS = (1, 16, 64)
+REQUESTS = {1: 8, 16: 64, 64: 256}
+ALONE_PORT = 8011
+ALONE = "/root/alone"
+READY_SECONDS = 400
+CHANGES: tuple[tuple[str, str], ...] = (
+    (r"--name llm-main", "--name llm-alone"),
+    (r"--label enginehouse\.llm=main .*$", ""),
+    (r"--device nvidia\.com/gpu=1\n", "\n"),
+    (r"127\.0\.0\.1:8010:8010", f"127.0.0.1:{ALONE_PORT}:{ALONE_PORT}"),
+    (r"--port 8010", f"--port {ALONE_PORT}"),
+    (r"--tensor-parallel-size 2", "--tensor-parallel-size 1"),
+    (r"--gpu-memory-utilization \S+", "--gpu-memory-utilization 0.10"),
+    (r"\.llm$", ".alone"),
+)
+"""Pattern and replacement for each line of `llm/run` that knows of two GPUs or has to be another container's."""
+
+
+def start_alone(results: StepResults) -> None:
+    """The LLM runs on the first GPU alone, beside the one over both; nobody asks either meanwhile."""
+    tell(layout="cards")
+    host = machine()
+    text = host.run("cat /var/lib/enginehouse/servers/main/current/llm/run").stdout
+    script = alone(text)
+    results["start_line"] = script[script.index("exec docker run") :]
+    host.put(ALONE, script, 0o755)
+    began = time.monotonic()
+    host.run(f"systemd-run --quiet --collect --unit alone bash {ALONE}")
+    wait_for(lambda: _answers(host, ALONE_PORT), READY_SECONDS, host)
+    results["seconds"] = round(time.monotonic() - began, 1)
+
+
+def alone(text: str) -> str:
+    """The start script of a container over two GPUs, for one of them; every change finds its place."""
+    release = "release=$(readlink -f /var/lib/enginehouse/servers/main/current)"
+    text = re.sub(r"^release=.*$", release, text, count=1, flags=re.MULTILINE)
+    for pattern, new in CHANGES:
+        text, count = re.subn(pattern, new, text, flags=re.MULTILINE)
+        if not count:
+            raise RehearsalRefused(f"the start script of the LLM has no {pattern}\n  state   nothing was started")
+    return text
+
+
+def _answers(host: Machine, port: int) -> bool:
+    return host.run(f"curl -sf -m 2 -o /dev/null http://127.0.0.1:{port}/health", check=False).returncode == 0
+
+
+def measure(results: StepResults) -> None:
+    """Each program under each number of streams, the others idle; figures are kept as they come."""
+    tell(layout="cards")
+    card_host, leader = machine(), two_hosts.hosts()[0]
+    engine = beside.llm()[1].port
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    results["prompt_tokens"], results["answer_tokens"] = beside_cost.PROMPT_TOKENS, beside_cost.ANSWER_TOKENS
+    programs: list[tuple[str, Machine, Callable[[], int]]] = [
+        ("one GPU", card_host, lambda: ALONE_PORT),
+        ("two GPUs of a host", card_host, lambda: engine),
+        ("two GPUs of a host, by the gateway", card_host, lambda: gateway_port(card_host)),
+        ("two hosts", leader, lambda: engine),
+        ("two hosts, by the leader's gateway", leader, lambda: gateway_port(leader)),
+    ]
+    problems: dict[str, str] = {}
+    for number, (name, host, port_of) in enumerate(programs):
+        try:
+            rows[name] = {}
+            _measure(rows[name], host, port_of(), number, lambda: results.update({"rates": rows}))
+        except Exception as problem:  # the others are still worth their seconds
+            problems[name] = f"{type(problem).__name__}: {problem}"[:500]
+            results["problems"] = problems
+    results["passed"] = not problems and all(
+        figures["failed"] == 0 for row in rows.values() for figures in row.values()
+    )
+
+
+def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number: int, keep: Callable[[], None]) -> None:
+    """Figures of one program by streams; in a dry pass an answer alone."""
+    if not real():
+        if not _answers(host, port) and not gateway.has_one(host):
+            raise RehearsalRefused(f"nobody answers at port {port} of {host.name}")
+        return
+    model, _ = beside.llm()
+    weights = CHECKPOINTS / model.weights.repository.rsplit("/", 1)[-1]
+    with beside_cost.client(gateway.opened(host).key, host) as process:
+        for streams in STREAMS:
+            # No prompt comes twice, so that nobody finds another's in the engine's cache of prefixes.
+            seed = 1_000_003 * (number + 1) + streams
+            words = beside_cost.words(port, model.name, weights, streams, seed, REQUESTS[streams])
+            row[str(streams)] = beside_cost.medians([beside_cost.ask(process, words)])
+            keep()
+
+
+def gateway_port(host: Machine) -> int:
+    """The port of the machine's gateway on its loopback."""
+    return int(json.loads(host.run(f"cat {SETTINGS}").stdout)["listen"]["ports"][0])

@@ -1,0 +1,82 @@
+"""The first half of the fifth sitting: vLLM splits each layer of the LLM over the two GPUs of one host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rehearsal.machine import Machine
+from rehearsal.real_gpu import beside, happenings
+from rehearsal.real_gpu.report import StepResults
+from rehearsal.real_gpu.scene import machine, real, tell
+
+WITHIN_PERCENT = 5
+BY_GPU = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader,nounits"
+UUIDS = "nvidia-smi --query-gpu=uuid --format=csv,noheader"
+LAYOUT = "cards"
+
+
+def deploy(results: StepResults) -> None:
+    """The LLM answers from both GPUs."""
+    happenings.deploy_as(LAYOUT, results, "cards-deploy")
+    results["llm_seconds"] = beside.llm_seconds()
+    _, runtime = beside.llm()
+    results["arguments"] = " ".join(runtime.arguments)
+    results["program"] = beside.says("journalctl -u llm@main -o cat | grep -m 1 -i -E 'version|stand-in'")
+    results["ranks"] = beside.says(
+        "journalctl -u llm@main -o cat | grep -i -E 'world_size=|nccl==|all.?reduce' | head -n 12"
+    )
+    results["containers"] = containers(machine(), "llm-main", planned_mib())
+
+
+def deploy_again(results: StepResults) -> None:
+    """A second run changes nothing, and neither unit starts again."""
+    tell(layout=LAYOUT)
+    before = beside.starts()
+    happenings.deploy_again(results, "cards-again")
+    results["restarted"] = beside.starts() != before
+    results["passed"] = not results["restarted"]
+
+
+def smoke(results: StepResults) -> None:
+    """The smoke tests pass."""
+    tell(layout=LAYOUT)
+    happenings.smoke(results, "cards-smoke")
+
+
+def chat(results: StepResults) -> None:
+    """Streamed chats through the gateway, as in the fourth sitting; memory of each GPU afterwards."""
+    tell(layout=LAYOUT)
+    beside.chat(results)
+    results["containers"] = rows = containers(machine(), "llm-main", planned_mib())
+    results["memory_within"] = all(row["within"] for row in rows)
+
+
+def planned_mib() -> int:
+    """MiB of the LLM on each of its GPUs, by the plan."""
+    return beside.llm()[0].memory.total_mib
+
+
+def containers(host: Machine, name: str, planned_each: int) -> list[dict[str, Any]]:
+    """MiB that a container's processes hold on each GPU of a host, beside the plan; empty without a card."""
+    if not real():
+        return []
+    uuids = host.run(UUIDS).stdout.split()
+    identity = host.run(f"docker inspect --format '{{{{.Id}}}}' {name}").stdout.strip()
+    held = dict.fromkeys(uuids, 0)
+    for line in host.run(BY_GPU).stdout.splitlines():
+        uuid, pid, mib = line.split(", ")
+        if mib.isdigit() and identity in host.run(f"cat /proc/{pid}/cgroup", check=False).stdout:
+            held[uuid] += int(mib)
+    return [row(gpu, planned_each, held[uuid]) for gpu, uuid in enumerate(uuids)]
+
+
+def row(gpu: int, planned_each: int, measured: int) -> dict[str, Any]:
+    """A GPU's plan beside its measurement."""
+    off = round(100 * (measured - planned_each) / planned_each, 1)
+    return {
+        "gpu": gpu,
+        "planned_mib": planned_each,
+        "measured_mib": measured,
+        "off_percent": off,
+        "within": abs(off) <= WITHIN_PERCENT,
+    }

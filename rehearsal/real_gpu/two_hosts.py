@@ -1,0 +1,138 @@
+"""The second half of the fifth sitting: two machines with a GPU each serve one LLM by vLLM, half of its layers each."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+from deploy.slices.host import ModelSlice
+from deploy.slices.runtime import RuntimeSlice
+from rehearsal import gateway, machines
+from rehearsal.gateway import Gateway
+from rehearsal.hardware import Hardware, h100, real_gpus
+from rehearsal.machine import Machine
+from rehearsal.places import RehearsalRefused
+from rehearsal.pyinfra_run import pyinfra
+from rehearsal.real_gpu import happenings
+from rehearsal.real_gpu.beside import COMPLETIONS, SERVES_SECONDS
+from rehearsal.real_gpu.gateway_streams import Body, all_at_once, stream_of
+from rehearsal.real_gpu.report import StepResults
+from rehearsal.real_gpu.scene import REPORT, given_hardware, planned, prepared, real
+from rehearsal.real_gpu.two_cards import containers
+
+INVENTORY = "rehearsal/real_gpu/hosts.py"
+NAMES = ("h0", "h1")
+SAYS_RANK = (
+    "journalctl -u llm@main -o cat | grep -i -E 'world_size=|NCCL version|nccl==|hosts are there|stand-in' | head -n 12"
+)
+
+
+def up(results: StepResults) -> None:
+    """Two more machines have booted, each with one GPU of this computer."""
+    for number, name in enumerate(NAMES):
+        (booted,) = machines.up([name], "13", _card(number), snapshot="bare")
+        prepared(booted)
+        shown = booted.run("nvidia-smi -L; ls /dev/nvidia[0-9]*", check=False).stdout
+        results[name] = {"address": booted.address, "gpus": shown.split("\n") if real() else "stand-in"}
+        if real() and shown.count("GPU ") != 1:
+            raise RehearsalRefused(f"{name} does not see one GPU: {shown}")
+
+
+def _card(number: int) -> Hardware:
+    """The GPU of this number of this computer, or a stand-in."""
+    return real_gpus(given_hardware().gpu, only=number) if real() else h100(1)
+
+
+def deploy(results: StepResults) -> None:
+    """Both machines are deployed in one run, and answer as one model."""
+    run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-deploy.log", tell=False)
+    results["seconds"], results["totals"] = round(run.seconds, 1), run.totals
+    results["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
+    happenings.require_good(run)
+    results["arguments"] = {name: " ".join(_llm(name)[1].arguments) for name in NAMES}
+    results["environment"] = _llm(NAMES[0])[1].environment
+    _describe(results)
+
+
+@cache
+def _llm(name: str) -> tuple[ModelSlice, RuntimeSlice]:
+    """A host's part of the LLM, as planned."""
+    part = planned(INVENTORY, name).servers[0].beside
+    assert part, "the plan has no LLM beside Triton"
+    return part
+
+
+def _describe(results: StepResults) -> None:
+    """Each rank's words at its start, its memory beside the plan, and answers of both gateways."""
+    results["ranks"] = {host.name: says(host, SAYS_RANK).splitlines() for host in hosts()}
+    results["containers"] = {
+        host.name: containers(host, "llm-main", _llm(host.name)[0].memory.total_mib) for host in hosts()
+    }
+    bodies = [completion(32)] * 8
+    answers = {host.name: all_at_once(gateway.opened(host), COMPLETIONS, bodies) for host in hosts()}
+    results["answers"] = {
+        name: {"whole": sum(answer.is_whole and answer.tokens == 32 for answer in listed), "asked": len(listed)}
+        for name, listed in answers.items()
+    }
+    results["one"] = answers["h0"][0].to_json()
+    troubles = [answer.trouble for listed in answers.values() for answer in listed if answer.trouble]
+    results["troubles"] = troubles
+    results["passed"] = not troubles and all(row["whole"] == row["asked"] for row in results["answers"].values())
+
+
+def deploy_again(results: StepResults) -> None:
+    """A second run changes nothing on either host, and no rank starts again."""
+    before = starts()
+    run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-again.log", tell=False)
+    results["seconds"], results["totals"], results["silent"] = round(run.seconds, 1), run.totals, run.is_silent
+    happenings.require_good(run)
+    results["restarted"] = starts() != before
+    results["passed"] = run.is_silent and not results["restarted"]
+
+
+def kill(results: StepResults) -> None:
+    """The second host's rank is killed: both parts end, meet again by themselves, and a request waits for them."""
+    leader, follower = hosts()
+    before, began = starts(), time.monotonic()
+    follower.run("docker kill llm-main")
+    waiting = stream_of(gateway.opened(leader), COMPLETIONS, completion(4), within_seconds=SERVES_SECONDS)
+    results["asked_after_the_kill"] = waiting.to_json()
+    results["seconds_until_token"] = round(time.monotonic() - began, 1)
+    _wait_for_tokens(gateway.opened(leader))
+    results["seconds_until_ready"] = round(time.monotonic() - began, 1)
+    results["started_anew"] = [new != old for new, old in zip(starts(), before, strict=True)]
+    results["said"] = {
+        host.name: says(host, "journalctl -u llm@main -o cat | grep -E 'lost|ended with|hosts are there' | tail -n 4")
+        for host in (leader, follower)
+    }
+    _describe(results)
+    results["passed"] = results["passed"] and all(results["started_anew"])
+
+
+def _wait_for_tokens(opened: Gateway) -> None:
+    end = time.monotonic() + SERVES_SECONDS
+    while not (answer := stream_of(opened, COMPLETIONS, completion(4))).is_whole:
+        if time.monotonic() > end:
+            raise RehearsalRefused(f"no token after {SERVES_SECONDS} s\n  said    {answer.trouble}")
+        time.sleep(0.5)
+
+
+def hosts() -> tuple[Machine, Machine]:
+    """The leader and the follower."""
+    leader, follower = (machines.named(name) for name in NAMES)
+    return leader, follower
+
+
+def starts() -> list[str]:
+    """The invocation of the LLM's unit on each host: another one is another start."""
+    return [says(host, "systemctl show -P InvocationID llm@main.service") for host in hosts()]
+
+
+def completion(tokens: int) -> Body:
+    """A completion of exactly this many tokens."""
+    return {"model": "llama-3.1-8b", "prompt": "The boiler of an engine", "max_tokens": tokens, "ignore_eos": True}
+
+
+def says(host: Machine, command: str) -> str:
+    """Output of a command on a machine."""
+    return host.run(command, check=False).stdout.strip()
