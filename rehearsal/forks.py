@@ -126,7 +126,7 @@ def read_record(directory: Path) -> dict[str, Any]:
     """The decisions of the time when the machine, or snapshot, was made."""
     record: dict[str, Any] = json.loads((directory / "machine.json").read_text())
     # Snapshots outlive versions of this code; the first ones were all of Debian.
-    return record if "os" in record else record | {"os": system(record["debian"])}
+    return record if "os" in record else record | {"os": system(record.get("debian", "13"))}
 
 
 def write_record(directory: Path, record: dict[str, Any]) -> None:

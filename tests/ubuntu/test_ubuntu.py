@@ -1,4 +1,4 @@
-"""From a bare Ubuntu 24.04 to a service, with the programs that such a host runs without being asked; then removal.
+"""From a bare Ubuntu 24.04 to a service, with the programs that such a host runs without being asked.
 
 The machine is made of Ubuntu's own archive (`make test-ubuntu` names it), and the tests are one story in their order.
 """
@@ -21,7 +21,6 @@ from rehearsal import ubuntu
 from rehearsal.places import REPOSITORY, Places
 from roles.nvidia_driver import packages as driver_packages
 from tests.rehearsal.operator import Operator, Run, fresh_machines
-from tests.rehearsal.test_health import ALLOWED, FILES
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-17")]
 
@@ -37,11 +36,10 @@ WITNESS = "cron"
 
 @dataclass(frozen=True)
 class Story:
-    """The machine, who types, its files before all else, and Ubuntu's answer on the packages of the driver."""
+    """The machine, who types, and Ubuntu's answer on the packages of the driver."""
 
     machine: machines.Machine
     operator: Operator
-    files: list[str]
     offered: str
     dry: Run
     first: Run
@@ -62,11 +60,10 @@ def story() -> Iterator[Story]:
         machine.run("apt-get -qq update", timeout=600)
         wanted = " ".join(wanted_packages())
         offered = machine.run(f"apt-get install --simulate {ARCHIVE} {wanted}", check=False).stdout
-        files = machine.run(FILES).stdout.splitlines()
         dry = operator.pyinfra("--dry")
         first = operator.pyinfra()
         assert first.code == 0, first.output[-4000:]
-        yield Story(machine, operator, files, offered, dry, first)
+        yield Story(machine, operator, offered, dry, first)
 
 
 def wanted_packages() -> dict[str, str]:
@@ -163,18 +160,3 @@ def test_with_ufw_on_a_run_changes_nothing_and_the_server_answers(story: Story) 
         assert story.says(ready) == "200"
     finally:
         story.machine.run("ufw disable")
-
-
-@pytest.fixture(scope="module")
-def removed(story: Story) -> Run:
-    """The host given up."""
-    return story.operator.pyinfra("--data", "remove=yes", verb="remove.py")
-
-
-def test_removal_leaves_nothing_of_ours(story: Story, removed: Run) -> None:
-    assert removed.code == 0, removed.output[-4000:]
-    assert story.says("systemctl list-unit-files --no-legend 'enginehouse*' 'triton@*'") == ""
-    assert story.says("ls /etc/needrestart/conf.d /etc/apt/apt.conf.d /etc/apt/sources.list.d | grep enginehouse") == ""
-    now = story.machine.run(FILES).stdout.splitlines()
-    assert sorted(path for path in {*now} ^ {*story.files} if not path.startswith(ALLOWED)) == []
-    assert story.says("apt-get -qq check; dpkg --audit; systemctl --failed --no-legend") == ""
